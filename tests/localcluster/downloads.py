@@ -1,0 +1,139 @@
+"""Official builds of the programs, where the network allows it: tried for a few seconds, checked against their sums.
+
+kwok publishes no check sums, so it is always built from its module, whose sum is in go.sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import platform
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from localcluster.errors import BinaryError
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster.programs import Program
+    from localcluster.progress import Progress
+
+TIMEOUT_SECONDS = 5.0
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+# Hosts that did not answer once are not waited for again by this process.
+_unreachable: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a program is published.
+
+    Attributes:
+        url: The program, or a gzipped tar with it.
+        sums: The file of check sums: one bare sum, or lines of `sum  file`.
+        member: The path in the tar; None if `url` is the program itself.
+    """
+
+    url: str
+    sums: str
+    member: str | None = None
+
+
+def source(program: Program, version: str, architecture: str) -> Source | None:
+    """Where the official build of a program is, or None if there is none that can be checked."""
+    match program.project:
+        case "kubernetes":
+            url = f"https://dl.k8s.io/release/v{version}/bin/linux/{architecture}/{program.name}"
+            return Source(url, f"{url}.sha256")
+        case "etcd":
+            folder = f"https://github.com/etcd-io/etcd/releases/download/v{version}"
+            name = f"etcd-v{version}-linux-{architecture}"
+            return Source(f"{folder}/{name}.tar.gz", f"{folder}/SHA256SUMS", f"{name}/etcd")
+        case "coredns":
+            folder = f"https://github.com/coredns/coredns/releases/download/v{version}"
+            url = f"{folder}/coredns_{version}_linux_{architecture}.tgz"
+            return Source(url, f"{url}.sha256", "coredns")
+        case _:
+            return None
+
+
+def download(program: Program, version: str, target: Path, progress: Progress) -> bool:
+    """Fetch the official build of a program.
+
+    Returns:
+        False, without any trace, if there is none or it cannot be reached: it has to be built then.
+
+    Raises:
+        BinaryError: What came is not what its check sum says; nothing is left of it.
+    """
+    architecture = _ARCHITECTURES.get(platform.machine())
+    found = source(program, version, architecture) if architecture else None
+    return found is not None and fetch(found, program.name, target, progress)
+
+
+def fetch(found: Source, name: str, target: Path, progress: Progress) -> bool:
+    """Fetch one source; see `download`."""
+    hosts = {urllib.parse.urlsplit(url).netloc for url in (found.url, found.sums)}
+    if hosts & _unreachable:
+        return False
+    archive = target.with_name(f"{target.name}.download")
+    try:
+        with urllib.request.urlopen(found.sums, timeout=TIMEOUT_SECONDS) as answer:
+            expected = expected_sum(answer.read().decode(), found.url.rpartition("/")[2])
+        with task(progress, f"download {name}"), archive.open("wb") as file:
+            actual = _copy(found.url, file)
+        if actual != expected:
+            raise BinaryError(f"{found.url} has the SHA-256 sum {actual}, but {found.sums} says {expected}")
+        if found.member is None:
+            archive.replace(target)
+        else:
+            _extract(archive, found.member, target)
+    except urllib.error.HTTPError:
+        return False
+    except (OSError, http.client.HTTPException):
+        # A refused connection, a name that does not resolve, a proxy in between, silence for too long.
+        _unreachable.update(hosts)
+        return False
+    finally:
+        archive.unlink(missing_ok=True)
+    return True
+
+
+def expected_sum(text: str, file: str) -> str:
+    """The sum of a file in a list of check sums, or the only sum of a list that names no file.
+
+    Raises:
+        BinaryError: The list does not have it.
+    """
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    for row in rows:
+        if len(row) == 2 and row[1].lstrip("*").rpartition("/")[2] == file:
+            return row[0].lower()
+    if len(rows) == 1 and len(rows[0]) == 1:
+        return rows[0][0].lower()
+    raise BinaryError(f"the list of check sums has none for {file}")
+
+
+def _copy(url: str, file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+        while chunk := answer.read(1 << 20):
+            digest.update(chunk)
+            file.write(chunk)
+    return digest.hexdigest()
+
+
+def _extract(archive: Path, member: str, target: Path) -> None:
+    with tarfile.open(archive) as content:
+        source = content.extractfile(member)
+        if source is None:
+            raise BinaryError(f"the archive has no file {member}")
+        with source, target.open("wb") as file:
+            while chunk := source.read(1 << 20):
+                file.write(chunk)

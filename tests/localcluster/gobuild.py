@@ -1,0 +1,190 @@
+"""Programs built from pinned Go modules, with nothing but a Go module proxy.
+
+`k8s.io/kubernetes` is a module like any other once its staging modules are replaced by their published versions:
+`k8s.io/api v0.0.0` of its go.mod becomes `k8s.io/api v0.36.3`. For the default version that is committed in
+`tools/kubernetes/`; for others it is worked out once, in the cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster.errors import BinaryError
+from localcluster.programs import BUILDABLE, CATALOGUE, TOOLS, pinned_version
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localcluster.programs import Program
+    from localcluster.progress import Progress
+
+# The first release that fetches the toolchain which a go.mod asks for.
+_OLDEST_GO = (1, 21)
+_OFFICIAL_GO = Path("/usr/local/go/bin/go")
+_LAST_LINES = 25
+
+
+def go_command(environ: Mapping[str, str] = os.environ) -> str:
+    """The `go` of PATH, or of Go's official place.
+
+    Raises:
+        BinaryError: There is none, or it is too old; the text says what to install.
+    """
+    found = shutil.which("go", path=environ.get("PATH", "")) or shutil.which(_OFFICIAL_GO)
+    wanted = "install Go 1.21 or newer (it fetches the release that is needed by itself)"
+    if found is None:
+        raise BinaryError(f"there is no `go` in PATH to build Kubernetes with: {wanted}, or set KUBEBUILDER_ASSETS")
+    said = subprocess.run([found, "version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    version = re.search(r"go(\d+)\.(\d+)", said)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST_GO:
+        raise BinaryError(f"{found} is {said.strip() or 'of no known version'}: {wanted}")
+    return found
+
+
+def tools_module(
+    program: Program, version: str, cache: Path, progress: Progress, environ: Mapping[str, str] = os.environ
+) -> Path:
+    """The folder of the module that a program is built in: the committed one, or one made for another Kubernetes.
+
+    Args:
+        program: What is to be built.
+        version: Its version, without `v`.
+        cache: The cache folder of that version.
+        progress: Who is told that a module is made.
+        environ: The environment, for Go.
+
+    Raises:
+        BinaryError: The version is unknown to the proxy, or the proxy has not all of its modules.
+    """
+    if version == pinned_version(program.project):
+        return TOOLS / program.project
+    folder = cache / "tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            with task(progress, f"resolve the modules of Kubernetes {version}"):
+                _make_module(version, folder, environ)
+            (folder / "complete").touch()
+    return folder
+
+
+def build(
+    program: Program,
+    version: str,
+    module: Path,
+    target: Path,
+    *,
+    progress: Progress,
+    environ: Mapping[str, str] = os.environ,
+) -> None:
+    """Compile one program.
+
+    Args:
+        program: Which.
+        version: Its version, which is written into it: without it a server calls itself v0.0.0 and clients misjudge it.
+        module: The folder of a go.mod that requires it.
+        target: The file to write.
+        progress: Who is told, with the number of packages compiled.
+        environ: The environment, for Go.
+
+    Raises:
+        BinaryError: The compiler or the proxy refused; the text has its last lines.
+    """
+    detail: list[str] = []
+    command = [
+        go_command(environ), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
+        "-ldflags", linker_flags(program, version), "-o", str(target), program.package,
+    ]  # fmt: skip
+    with task(progress, f"build {program.name} {version}", detail):
+        _run(command, module, environ, detail)
+
+
+def linker_flags(program: Program, version: str) -> str:
+    """No symbol tables, and for Kubernetes the version (as its own build scripts set it)."""
+    flags = ["-s", "-w"]
+    if program.project == "kubernetes":
+        major, minor, _ = version.split(".", 2)
+        values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+        flags += [f"-X {package}.{key}={value}" for package in packages for key, value in values.items()]
+    return " ".join(flags)
+
+
+def kubernetes_module(upstream: str, version: str) -> str:
+    """The go.mod of a tools module for a version of Kubernetes.
+
+    Args:
+        upstream: The text of Kubernetes' own go.mod, whose staging modules have the version v0.0.0.
+        version: The version, without `v`.
+    """
+    staging = sorted(set(re.findall(r"^\s*(k8s\.io/\S+) v0\.0\.0$", upstream, re.MULTILINE)))
+    published = "v0." + version.split(".", 1)[1]
+    language = re.findall(r"^(?:go|godebug) .*$", upstream, re.MULTILINE)
+    replaced = "\n".join(f"\t{module} => {module} {published}" for module in staging)
+    return "\n\n".join(
+        [
+            "module localcluster/tools/kubernetes",
+            *language,
+            f"replace (\n{replaced}\n)",
+            f"require k8s.io/kubernetes v{version}\n",
+        ]
+    )
+
+
+def _make_module(version: str, folder: Path, environ: Mapping[str, str]) -> None:
+    go = go_command(environ)
+    for name in ("go.mod", "go.sum"):
+        (folder / name).unlink(missing_ok=True)
+    said = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"], folder, environ, [])
+    answer = json.loads(said)
+    (folder / "go.mod").write_text(kubernetes_module(Path(answer["GoMod"]).read_text(), version))
+    packages = [program.package for program in CATALOGUE.values() if program.project == "kubernetes"]
+    try:
+        _run([go, "get", *packages], folder, environ, [])
+    except BinaryError as error:
+        known = f"these can: {', '.join(BUILDABLE)}"
+        raise BinaryError(f"Kubernetes {version} cannot be built from Go modules ({known}): {error}") from None
+
+
+def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str], detail: list[str]) -> str:
+    """Run Go, with its last line of standard error as the detail; its standard output."""
+    environment = {**environ, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on"}
+    for foreign in ("GOOS", "GOARCH", "GOFLAGS"):
+        environment.pop(foreign, None)
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    packages = 0
+    trouble: list[str] = []
+    with process:
+        assert process.stderr
+        assert process.stdout
+        for line in process.stderr:
+            text = line.strip()
+            if text.startswith("go: downloading"):
+                detail.append(text.removeprefix("go: "))
+            elif re.fullmatch(r"[\w./~-]+", text):
+                packages += 1
+                detail.append(f"{packages} packages compiled")
+            elif text:
+                trouble.append(text)
+        output = process.stdout.read()
+    if process.returncode:
+        shown = "\n".join(f"  {line}" for line in trouble[-_LAST_LINES:])
+        raise BinaryError(f"`{' '.join(command[:2])} ... {command[-1]}` failed:\n{shown}")
+    return output

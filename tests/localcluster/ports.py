@@ -1,0 +1,85 @@
+"""Free TCP ports, chosen by the kernel and kept in a file, and free networks for several clusters side by side."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from localcluster.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_FIRST_OCTET, _LAST_OCTET = 64, 254
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on now, on any address."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this port on all addresses now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+            listener.listen()
+        except OSError:
+            return False
+        return True
+
+
+def recorded(file: Path, name: str) -> int:
+    """The port of that name in the file; a free one is chosen and added if there is none. Safe between processes."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as content:
+        fcntl.flock(content, fcntl.LOCK_EX)
+        text = content.read()
+        ports: dict[str, int] = json.loads(text) if text else {}
+        if name not in ports:
+            # The kernel hands out a closed port again, so one that is recorded but not in use yet is refused.
+            while (port := free_port()) in ports.values():
+                pass
+            ports[name] = port
+            content.seek(0)
+            content.truncate()
+            json.dump(ports, content, indent=1)
+        return ports[name]
+
+
+def taken_octets(routes: str) -> set[int]:
+    """The x of every 10.x.0.0/16 that a route of this machine touches; a default route touches none.
+
+    Args:
+        routes: The text of /proc/net/route: destination and mask are little-endian hexadecimal numbers.
+    """
+    taken: set[int] = set()
+    for line in routes.splitlines()[1:]:
+        fields = line.split()
+        destination = bytes.fromhex(fields[1])[::-1]
+        mask = bytes.fromhex(fields[7])[::-1]
+        if destination[0] == 10:
+            taken |= {octet for octet in range(256) if octet & mask[1] == destination[1] & mask[1]}
+    return taken
+
+
+def choose_octet(wish: int, taken: Iterable[int]) -> int:
+    """The first free octet from a wished one on, round and round.
+
+    Raises:
+        SetupError: All are taken.
+    """
+    unavailable = set(taken)
+    count = _LAST_OCTET - _FIRST_OCTET + 1
+    for step in range(count):
+        octet = _FIRST_OCTET + (wish + step) % count
+        if octet not in unavailable:
+            return octet
+    raise SetupError("no network 10.x.0.0/16 is free: too many clusters run, or a route covers 10.0.0.0/8")
