@@ -1,0 +1,26 @@
+"""Names that the injector writes into Pods and reads from them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from frameworkcontroller.api import names as fc
+
+LABEL: Final = fc.BARRIER_LABEL
+LABEL_VALUE: Final = "enabled"
+PREFIX: Final = f"barrier.{fc.GROUP}/"
+STATUS: Final = f"{PREFIX}status"
+
+CONTAINER: Final = fc.BARRIER_CONTAINER
+VOLUME: Final = "frameworkbarrier"
+TOKEN_VOLUME: Final = "frameworkbarrier-token"  # noqa: S105 -- a volume's name
+TEMPLATE_VOLUME: Final = "frameworkbarrier-template"
+
+OUTPUT_DIR: Final = "/mnt/frameworkbarrier"
+TEMPLATE_DIR: Final = "/etc/frameworkbarrier/templates"
+# A mount at this very path keeps the ServiceAccount admission plugin from mounting a token of its own.
+TOKEN_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- a path
+HOSTS_PATH: Final = "/etc/hosts"
+
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+OS_LABEL: Final = "kubernetes.io/os"

@@ -1,0 +1,70 @@
+"""A plan as RFC 6902 operations on the JSON as received: only ``add``, and ``replace`` for a command that is wrapped.
+
+Nothing of the Pod is written back, so fields that this program does not know survive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from frameworkinjector import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frameworkinjector.barrier import JSON
+    from frameworkinjector.plan import ContainerPlan, Plan
+    from frameworkinjector.pod import Container, Pod
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def operations(pod: Pod, plan: Plan) -> list[JSON]:
+    """The operations in an order in which each finds what it refers to."""
+    spec = pod.spec
+    return [
+        *_annotation(pod, plan),
+        *_appended("/spec/volumes", plan.volumes, exists=bool(spec.volumes)),
+        *_appended("/spec/initContainers", [plan.barrier], exists=bool(spec.init_containers)),
+        *(op for one in plan.containers for op in _container((spec.containers or [])[one.index], one)),
+    ]
+
+
+def _add(path: str, value: Any) -> JSON:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _annotation(pod: Pod, plan: Plan) -> Iterator[JSON]:
+    value = _encode(plan.status).decode()
+    if pod.metadata.annotations is None:
+        # Absent or null: "add" makes the one and replaces the other.
+        yield _add("/metadata/annotations", {names.STATUS: value})
+    else:
+        yield _add(f"/metadata/annotations/{_escaped(names.STATUS)}", value)
+
+
+def _appended(path: str, values: Sequence[JSON], *, exists: bool) -> Iterator[JSON]:
+    if not values:
+        return
+    if exists:
+        yield from (_add(f"{path}/-", value) for value in values)
+    else:
+        yield _add(path, list(values))
+
+
+def _container(received: Container, plan: ContainerPlan) -> Iterator[JSON]:
+    path = f"/spec/containers/{plan.index}"
+    if received.env:
+        # Before the user's own, so that these can say $(NAME).
+        yield from (_add(f"{path}/env/{position}", variable) for position, variable in enumerate(plan.env))
+    elif plan.env:
+        yield _add(f"{path}/env", list(plan.env))
+    yield from _appended(f"{path}/volumeMounts", plan.mounts, exists=bool(received.volume_mounts))
+    if plan.command is not None:
+        yield {"op": "replace", "path": f"{path}/command", "value": list(plan.command)}

@@ -1,0 +1,248 @@
+"""Golden Pods: each folder under golden/ holds a Pod and what becomes of it.
+
+``pod.yaml`` goes in. Exactly one of these says what comes out: ``injected.yaml`` (the whole Pod, and ``warnings.txt`` if
+there are any), ``refused.txt`` or ``left-alone.txt`` (the sentence). ``case.yaml`` may say ``envFiles``.
+``FRAMEWORKINJECTOR_WRITE_GOLDENS=1`` writes the outcomes anew; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+import pytest
+import yaml
+
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.reasons import Outcome, Reason
+from frameworkinjector.review import Answer, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GOLDEN = Path(__file__).parent / "golden"
+CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
+OUTCOMES = {"injected.yaml", "refused.txt", "left-alone.txt"}
+CONFIG = Config(version="1.2.3")
+WRITE = os.environ.get("FRAMEWORKINJECTOR_WRITE_GOLDENS") == "1"
+PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+
+JSON = dict[str, Any]
+
+
+def pod_of(case: str) -> JSON:
+    loaded: JSON = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
+    return loaded
+
+
+def review_of(pod: JSON, namespace: str = "demo") -> bytes:
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": namespace,
+        "userInfo": {"username": "somebody"},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def env_files_of(case: str) -> EnvFiles:
+    options = GOLDEN / case / "case.yaml"
+    loaded = yaml.safe_load(options.read_text()) if options.exists() else {}
+    assert set(loaded) <= {"envFiles"}
+    return EnvFiles(loaded.get("envFiles", "quoted"))
+
+
+def answer_to(case: str, pod: JSON) -> tuple[Answer, JSON]:
+    given = answer(review_of(pod), CONFIG, env_files_of(case))
+    assert given.status == 200
+    decoded = json.loads(given.body)
+    assert (decoded["apiVersion"], decoded["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert decoded["response"]["uid"] == "705ab4f5-6393-11e8-b7cc-42010a800002"
+    response: JSON = decoded["response"]
+    return given, response
+
+
+def operations_of(response: JSON) -> list[JSON]:
+    if "patch" not in response:
+        return []
+    assert response["patchType"] == "JSONPatch"
+    operations: list[JSON] = json.loads(base64.b64decode(response["patch"], validate=True))
+    return operations
+
+
+def patched(pod: JSON, operations: list[JSON]) -> JSON:
+    """Applies the patch with a library that shares nothing with this project."""
+    result: JSON = jsonpatch.apply_patch(copy.deepcopy(pod), operations)
+    return result
+
+
+class _Dumper(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def as_yaml(pod: JSON) -> str:
+    dumped: str = yaml.dump(pod, Dumper=_Dumper, sort_keys=False, width=120)
+    return dumped
+
+
+def write(case: str, given: Answer, response: JSON, pod: JSON) -> None:
+    folder = GOLDEN / case
+    for name in (*OUTCOMES, "warnings.txt"):
+        (folder / name).unlink(missing_ok=True)
+    match given.verdict.reason.outcome:
+        case Outcome.INJECTED:
+            (folder / "injected.yaml").write_text(as_yaml(patched(pod, operations_of(response))))
+            if "warnings" in response:
+                (folder / "warnings.txt").write_text("\n".join(response["warnings"]) + "\n")
+        case Outcome.LEFT_ALONE:
+            (folder / "left-alone.txt").write_text(given.verdict.sentence + "\n")
+        case _:
+            (folder / "refused.txt").write_text(given.verdict.sentence + "\n")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_outcome_is_the_golden_one(case: str) -> None:
+    pod, folder = pod_of(case), GOLDEN / case
+    given, response = answer_to(case, pod)
+    if WRITE:
+        write(case, given, response, pod)
+    (expected,) = OUTCOMES & {path.name for path in folder.iterdir()}
+    if expected == "injected.yaml":
+        golden = yaml.safe_load((folder / expected).read_text())
+        assert patched(pod, operations_of(response)) == golden
+        warnings = folder / "warnings.txt"
+        assert response.get("warnings", []) == (warnings.read_text().splitlines() if warnings.exists() else [])
+        assert response["allowed"] is True
+        return
+    assert given.verdict.sentence == (folder / expected).read_text().rstrip("\n")
+    assert operations_of(response) == []
+    assert response["allowed"] is (expected == "left-alone.txt")
+    if expected == "refused.txt":
+        assert response["status"]["message"] == given.verdict.sentence
+        assert response["status"]["code"] == 422
+
+
+def test_no_golden_folder_holds_a_file_that_nothing_reads() -> None:
+    known = {"pod.yaml", "case.yaml", "warnings.txt", *OUTCOMES}
+    for case in CASES:
+        found = {path.name for path in (GOLDEN / case).iterdir()}
+        assert "pod.yaml" in found, case
+        assert found <= known, case
+        assert len(found & OUTCOMES) == 1, case
+
+
+def test_there_is_a_golden_pod_for_each_reason_that_a_pod_can_be_given() -> None:
+    given = {answer_to(case, pod_of(case))[0].verdict.reason for case in CASES}
+    not_about_the_pod = {Reason.NOT_A_POD, Reason.NOT_A_CREATE, Reason.INTERNAL_ERROR}
+    of_pods = {one for one in Reason if one.outcome is not Outcome.REJECTED} - not_about_the_pod
+    assert given == of_pods
+
+
+INJECTED = [case for case in CASES if (GOLDEN / case / "injected.yaml").exists() or WRITE]
+
+
+def injected(case: str) -> tuple[JSON, list[JSON], JSON]:
+    pod = pod_of(case)
+    operations = operations_of(answer_to(case, pod)[1])
+    return pod, operations, patched(pod, operations)
+
+
+def removed(value: Any, added: Any, path: str = "") -> Iterator[str]:
+    """The places where something of ``value`` is not in ``added`` any more, or not in the same order."""
+    if isinstance(value, dict) and isinstance(added, dict):
+        for key in value:
+            if key not in added:
+                yield f"{path}/{key}"
+            else:
+                yield from removed(value[key], added[key], f"{path}/{key}")
+    elif isinstance(value, list) and isinstance(added, list):
+        rest = iter(added)
+        for position, item in enumerate(value):
+            if not any(not list(removed(item, candidate)) for candidate in rest):
+                yield f"{path}/{position}"
+    elif value is None or value == []:
+        # Where a list was empty or null, one may be put in its place.
+        return
+    elif value != added:
+        yield path
+
+
+@pytest.mark.parametrize("case", INJECTED)
+def test_what_is_injected_is_left_alone_the_second_time(case: str) -> None:
+    _, operations, after = injected(case)
+    if not operations:
+        return
+    given, response = answer_to(case, after)
+    assert given.verdict.reason is Reason.ALREADY_PRESENT
+    assert "patch" not in response
+
+
+@pytest.mark.parametrize("case", INJECTED)
+def test_the_patch_only_adds_and_replaces_nothing_but_a_wrapped_command(case: str) -> None:
+    pod, operations, _ = injected(case)
+    for operation in operations:
+        if operation["op"] == "replace":
+            assert operation["path"].endswith("/command")
+            container = pod["spec"]["containers"][int(operation["path"].split("/")[3])]
+            assert operation["value"] == ["/mnt/frameworkbarrier/run", *container["command"]]
+        else:
+            assert operation["op"] == "add"
+
+
+@pytest.mark.parametrize("case", INJECTED)
+def test_nothing_of_the_users_is_lost_or_reordered(case: str) -> None:
+    pod, _, after = injected(case)
+    after = copy.deepcopy(after)
+    for container in after["spec"]["containers"] if isinstance(after["spec"].get("containers"), list) else []:
+        if (container.get("command") or [""])[0] == "/mnt/frameworkbarrier/run":
+            container["command"] = container["command"][1:]
+    pod["metadata"].get("annotations", {}).pop(PREFIX + "status", None)
+    assert list(removed(pod, after)) == []
+
+
+@pytest.mark.parametrize("case", INJECTED)
+def test_the_result_passes_what_the_api_server_checks_by_name(case: str) -> None:
+    _, operations, after = injected(case)
+    if not operations:
+        return
+    spec = after["spec"]
+    volumes = [volume["name"] for volume in spec["volumes"]]
+    assert len(volumes) == len(set(volumes))
+    assert spec["initContainers"][-1]["name"] == "frameworkbarrier"
+    for container in (*spec["containers"], spec["initContainers"][-1]):
+        paths = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
+        assert len(paths) == len(set(paths))
+        assert {mount["name"] for mount in container.get("volumeMounts", [])} <= set(volumes) | {"d"}
+        env = [variable["name"] for variable in container.get("env", [])]
+        assert len(env) == len(set(env))
+    security = spec["initContainers"][-1]["securityContext"]
+    assert security["runAsUser"] > 0
+    assert (security["runAsNonRoot"], security["allowPrivilegeEscalation"]) == (True, False)
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+@pytest.mark.parametrize("case", INJECTED)
+def test_the_status_annotation_tells_what_was_done(case: str) -> None:
+    _, operations, after = injected(case)
+    if not operations:
+        return
+    status = json.loads(after["metadata"]["annotations"][PREFIX + "status"])
+    assert (status["reason"], status["version"]) == ("injected", "1.2.3")
+    references = "fileKeyRef" in json.dumps(after["spec"]["containers"])
+    assert references == (status["env"] == "file")
