@@ -35,6 +35,10 @@ class TimedOut(KubeError):
     """No complete answer within the time allowed. A write may or may not have happened."""
 
 
+class Silent(TimedOut):
+    """An open watch showed nothing for longer than the server's bookmarks let expect."""
+
+
 class ApiStatusError(KubeError):
     """The server answered with something else than success.
 

@@ -7,7 +7,7 @@ theirs too: a list of 500 Pods is decoded a hundred times faster by a struct tha
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import aiohttp
 import msgspec
@@ -24,6 +24,7 @@ from frameworkcontroller.cluster.errors import (
     KubeError,
     NotFound,
     ServerError,
+    Silent,
     TimedOut,
     TooManyRequests,
     TransportError,
@@ -37,6 +38,7 @@ __all__ = [
     "JSON",
     "MERGE_PATCH",
     "PARTIAL_METADATA",
+    "PARTIAL_METADATA_LIST",
     "AlreadyExists",
     "ApiStatusError",
     "Conflict",
@@ -49,6 +51,7 @@ __all__ = [
     "NotFound",
     "RequestObserver",
     "ServerError",
+    "Silent",
     "TimedOut",
     "TooManyRequests",
     "TransportError",
@@ -216,7 +219,7 @@ class KubeClient:
         accept: str = JSON,
         connect_timeout_seconds: float = WRITE_TIMEOUT_SECONDS,
         inactivity_timeout_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Opens a watch (or another endless answer) and yields its lines.
 
         Close the iterator (`contextlib.aclosing`) to end it early.
@@ -230,26 +233,27 @@ class KubeClient:
 
         Raises:
             TransportError: it broke off, or ended within a line.
-            TimedOut: no status line, or silence.
+            TimedOut: no status line in time.
+            Silent: it was open and fell silent.
             ApiStatusError: the server refused.
         """
         url = with_query(path, query or {})
         splitter = LineSplitter()
         response: aiohttp.ClientResponse | None = None
-        limit = connect_timeout_seconds
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(connect_timeout_seconds):
                 response = await self._transport.open(STREAMS, "GET", url, {"Accept": accept}, None)
-            limit = inactivity_timeout_seconds
             while True:
-                async with asyncio.timeout(limit):
+                async with asyncio.timeout(inactivity_timeout_seconds):
                     chunk = await response.content.readany()
                 if not chunk:
                     break
                 for line in splitter.feed(chunk):
                     yield line
         except TimeoutError as error:
-            raise TimedOut(f"GET {path}: silent for {limit:g} s") from error
+            if response is None:
+                raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
+            raise Silent(f"GET {path}: silent for {inactivity_timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise TransportError(f"GET {path}: {error or type(error).__name__}") from error
         finally:
