@@ -44,8 +44,9 @@ def retrying(
 ) -> tenacity.AsyncRetrying:
     """A policy for idempotent calls.
 
-    Used as ``body = await retrying()(client.get, path)``. Full jitter over an exponential back-off, and never less than the
-    server's Retry-After. When the next attempt would come after `max_elapsed_seconds`, the last error is raised as it is.
+    Used as ``body = await retrying()(client.get, path)``. Full jitter over an exponential back-off, and never less than
+    the server's Retry-After. When the next attempt would come after `max_elapsed_seconds`, the last error is raised as
+    it is.
 
     Args:
         max_elapsed_seconds: from the first attempt.

@@ -167,7 +167,7 @@ class Store(Generic[T]):
 
 
 def number(resource_version: str) -> int:
-    """A resourceVersion for comparing: a number by contract since Kubernetes 1.35, in practice always; 0 if it is none."""
+    """A resourceVersion for comparing: a number by contract since Kubernetes 1.35, in practice always; else 0."""
     try:
         return int(resource_version)
     except ValueError:
