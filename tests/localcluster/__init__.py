@@ -4,7 +4,23 @@
 `python -m localcluster` is the same as commands.
 """
 
-from localcluster.context import Context, Depth, Network
+from localcluster.cluster import Cluster, Status, down, get, status, up
+from localcluster.context import Context, Network
+from localcluster.depth import Depth
 from localcluster.errors import BinaryError, LocalClusterError, SetupError, StartError
 
-__all__ = ["BinaryError", "Context", "Depth", "LocalClusterError", "Network", "SetupError", "StartError"]
+__all__ = [
+    "BinaryError",
+    "Cluster",
+    "Context",
+    "Depth",
+    "LocalClusterError",
+    "Network",
+    "SetupError",
+    "StartError",
+    "Status",
+    "down",
+    "get",
+    "status",
+    "up",
+]

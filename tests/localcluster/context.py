@@ -6,7 +6,7 @@ What is there when `localcluster.node.start(ctx)` is called, at depth `node`:
 
 - etcd, kube-apiserver, kube-controller-manager and kube-scheduler run and are ready (the scheduler is *not* a part of
   the node's own code); `ctx.server` answers on 127.0.0.1;
-- the API server listens on all addresses and advertises `ctx.bridge_address`, which needs not exist before;
+- the API server listens on all addresses and advertises `ctx.bridge_address`, which need not exist before;
 - its certificate is valid for `ctx.bridge_address`, for the `kubernetes` Service and for 127.0.0.1;
 - RBAC, node authorization and NodeRestriction are on: the kubelet needs `ctx.kubeconfig("kubelet",
   user="system:node:NAME", groups=["system:nodes"])`, kube-proxy `user="system:kube-proxy"`.
@@ -18,7 +18,6 @@ not be removed. Processes that the node started through `ctx.processes` need no 
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 from dataclasses import dataclass
@@ -30,17 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from localcluster.depth import Depth
     from localcluster.pki import Pki
     from localcluster.process import Processes
     from localcluster.progress import Progress
-
-
-class Depth(enum.StrEnum):
-    """How much of Kubernetes is real: each depth has all of the one before it."""
-
-    CONTROL_PLANE = "control-plane"
-    KWOK = "kwok"
-    NODE = "node"
 
 
 @dataclass(frozen=True)
@@ -54,13 +46,8 @@ class Network:
     octet: int
 
     @property
-    def pod_subnet(self) -> str:
-        """The Pods of the real node, with the bridge: 10.x.0.0/24."""
-        return f"10.{self.octet}.0.0/24"
-
-    @property
     def bridge_address(self) -> str:
-        """The bridge's, which is also the node's InternalIP and the API server's advertised address: 10.x.0.1."""
+        """This machine's, as the real node and its Pods see it; the API server advertises it: 10.x.0.1."""
         return f"10.{self.octet}.0.1"
 
     @property
@@ -98,6 +85,7 @@ class Context:
         processes: The supervisor of its processes.
         progress: Who is told what takes long.
         nodes: The number of simulated nodes (depth kwok).
+        controller_qps: The requests per second that kube-controller-manager may send; upstream's default is 20.
         admin_token: The bearer token of a member of `system:masters`.
     """
 
@@ -110,6 +98,7 @@ class Context:
     processes: Processes
     progress: Progress
     nodes: int
+    controller_qps: int
     admin_token: str
 
     @property
