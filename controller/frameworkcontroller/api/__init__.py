@@ -1,0 +1,1 @@
+"""The vocabulary: names, states, completion codes and the shapes of the objects, as clients know them."""

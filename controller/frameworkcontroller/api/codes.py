@@ -1,0 +1,83 @@
+"""Completion codes: what an attempt ended with, and what kind of end that is (source: the Framework API, section 6)."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from .types import CompletionType
+
+
+class TypeName(StrEnum):
+    """Whether an attempt did what it was for."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Attribute(StrEnum):
+    """What is known about a failure."""
+
+    TRANSIENT = "Transient"
+    CONFLICT = "Conflict"
+    PERMANENT = "Permanent"
+
+
+class Code(IntEnum):
+    """The predefined codes. Others come from ``podFailureSpec`` or are a container's own exit code."""
+
+    SUCCEEDED = 0
+    CONTAINER_TRANSIENT_FAILED = 200
+    CONTAINER_TRANSIENT_CONFLICT_FAILED = 201
+    CONTAINER_PERMANENT_FAILED = 210
+    CONFIG_MAP_EXTERNAL_DELETED = -100
+    POD_EXTERNAL_DELETED = -101
+    CONFIG_MAP_LOCAL_CACHE_CREATION_TIMEOUT = -110
+    POD_LOCAL_CACHE_CREATION_TIMEOUT = -111
+    POD_CREATION_TRANSIENT_ERROR = -120
+    POD_CREATION_PERMANENT_ERROR = -200
+    STOP_FRAMEWORK_REQUESTED = -210
+    FRAMEWORK_ATTEMPT_COMPLETION = -220
+    DELETE_TASK_REQUESTED = -230
+    POD_FAILED_WITHOUT_FAILED_CONTAINER = -300
+    POD_CREATION_UNKNOWN_ERROR = -310
+
+
+SUCCEEDED: Final = CompletionType(name=TypeName.SUCCEEDED, attributes=())
+FAILED: Final = CompletionType(name=TypeName.FAILED, attributes=())
+TRANSIENT: Final = CompletionType(name=TypeName.FAILED, attributes=(Attribute.TRANSIENT,))
+TRANSIENT_CONFLICT: Final = CompletionType(name=TypeName.FAILED, attributes=(Attribute.TRANSIENT, Attribute.CONFLICT))
+PERMANENT: Final = CompletionType(name=TypeName.FAILED, attributes=(Attribute.PERMANENT,))
+
+PREDEFINED: Final[dict[Code, tuple[str, CompletionType]]] = {
+    Code.SUCCEEDED: ("Succeeded", SUCCEEDED),
+    Code.CONTAINER_TRANSIENT_FAILED: ("ContainerTransientFailed", TRANSIENT),
+    Code.CONTAINER_TRANSIENT_CONFLICT_FAILED: ("ContainerTransientConflictFailed", TRANSIENT_CONFLICT),
+    Code.CONTAINER_PERMANENT_FAILED: ("ContainerPermanentFailed", PERMANENT),
+    Code.CONFIG_MAP_EXTERNAL_DELETED: ("ConfigMapExternalDeleted", TRANSIENT),
+    Code.POD_EXTERNAL_DELETED: ("PodExternalDeleted", TRANSIENT),
+    Code.CONFIG_MAP_LOCAL_CACHE_CREATION_TIMEOUT: ("ConfigMapLocalCacheCreationTimeout", TRANSIENT),
+    Code.POD_LOCAL_CACHE_CREATION_TIMEOUT: ("PodLocalCacheCreationTimeout", TRANSIENT),
+    Code.POD_CREATION_TRANSIENT_ERROR: ("PodCreationTransientError", TRANSIENT),
+    Code.POD_CREATION_PERMANENT_ERROR: ("PodCreationPermanentError", PERMANENT),
+    Code.STOP_FRAMEWORK_REQUESTED: ("StopFrameworkRequested", PERMANENT),
+    Code.FRAMEWORK_ATTEMPT_COMPLETION: ("FrameworkAttemptCompletion", PERMANENT),
+    Code.DELETE_TASK_REQUESTED: ("DeleteTaskRequested", PERMANENT),
+    Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: ("PodFailedWithoutFailedContainer", FAILED),
+    Code.POD_CREATION_UNKNOWN_ERROR: ("PodCreationUnknownError", FAILED),
+}
+UNRECOGNIZED_PHRASE: Final = "ContainerUnrecognizedFailed"
+
+# No retry policy may undo what somebody asked for.
+NEVER_RETRIED: Final = frozenset(
+    {
+        Code.STOP_FRAMEWORK_REQUESTED,
+        Code.FRAMEWORK_ATTEMPT_COMPLETION,
+        Code.DELETE_TASK_REQUESTED,
+    }
+)
+
+
+def is_reserved(code: int) -> bool:
+    """Whether a configured ``podFailureSpec`` may not use this code."""
+    return 200 <= code <= 219 or -999 <= code <= 0

@@ -1,0 +1,50 @@
+"""The state machine that a Framework attempt (about its ConfigMap) and a Task attempt (about its Pod) share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """FrameworkState and TaskState, by their wire names."""
+
+    CREATION_PENDING = "AttemptCreationPending"
+    CREATION_REQUESTED = "AttemptCreationRequested"
+    PREPARING = "AttemptPreparing"
+    RUNNING = "AttemptRunning"
+    DELETION_PENDING = "AttemptDeletionPending"
+    DELETION_REQUESTED = "AttemptDeletionRequested"
+    DELETING = "AttemptDeleting"
+    ATTEMPT_COMPLETED = "AttemptCompleted"
+    COMPLETED = "Completed"
+
+
+# The object is asked for, there, or on its way out: its UID is recorded.
+ASSOCIATED: Final = frozenset(
+    {
+        State.CREATION_REQUESTED,
+        State.PREPARING,
+        State.RUNNING,
+        State.DELETION_PENDING,
+        State.DELETION_REQUESTED,
+        State.DELETING,
+    }
+)
+# The end of the attempt is decided, its object is not gone yet.
+COMPLETING: Final = frozenset({State.DELETION_PENDING, State.DELETION_REQUESTED, State.DELETING})
+# The object is gone for good.
+ENDED: Final = frozenset({State.ATTEMPT_COMPLETED, State.COMPLETED})
+
+NEXT: Final[dict[State, frozenset[State]]] = {
+    State.CREATION_PENDING: frozenset({State.CREATION_REQUESTED, State.ATTEMPT_COMPLETED}),
+    State.CREATION_REQUESTED: frozenset({State.PREPARING, State.DELETING, State.ATTEMPT_COMPLETED}),
+    State.PREPARING: frozenset({State.RUNNING, State.DELETION_PENDING, State.DELETING, State.ATTEMPT_COMPLETED}),
+    State.RUNNING: frozenset({State.DELETION_PENDING, State.DELETING, State.ATTEMPT_COMPLETED}),
+    State.DELETION_PENDING: frozenset({State.DELETION_REQUESTED, State.DELETING, State.ATTEMPT_COMPLETED}),
+    State.DELETION_REQUESTED: frozenset({State.DELETING, State.ATTEMPT_COMPLETED}),
+    State.DELETING: frozenset({State.ATTEMPT_COMPLETED}),
+    State.ATTEMPT_COMPLETED: frozenset({State.CREATION_PENDING, State.COMPLETED}),
+    State.COMPLETED: frozenset(),
+}
+"""Every legal change of state. Anything else is an error of this program."""

@@ -1,0 +1,216 @@
+"""What a failed Pod's end means: match it against patterns, in order (source: the Framework API, section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import re2
+
+from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
+from frameworkcontroller.api.types import CompletionType, ContainerEnd, Pod, PodEnd, TaskCompletion, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+EPOCH: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Regex:
+    """A user's regular expression in RE2 syntax, found anywhere: linear time, since Pod messages are anybody's."""
+
+    source: str
+    compiled: Any
+
+    @classmethod
+    def parse(cls, source: str) -> Regex:
+        """Compile. Raises ValueError with RE2's reason."""
+        try:
+            return cls(source, re2.compile(source))
+        except re2.error as error:
+            reason = f"{source!r} is not a regular expression in RE2 syntax: {error}"
+            raise ValueError(reason) from error
+
+    def find(self, text: str) -> str | None:
+        """The text that matched, or None."""
+        match = self.compiled.search(text)
+        return None if match is None else str(match.group(0))
+
+
+@dataclass(frozen=True)
+class Range:
+    """An inclusive range of integers, either side open."""
+
+    min: int | None = None
+    max: int | None = None
+
+    def __contains__(self, value: int) -> bool:
+        return (self.min is None or self.min <= value) and (self.max is None or value <= self.max)
+
+
+@dataclass(frozen=True)
+class ContainerPattern:
+    """Matches a terminated container if all given fields do; with only a name, also one that never ran."""
+
+    name: Regex | None = None
+    reason: Regex | None = None
+    message: Regex | None = None
+    signal: Range | None = None
+    code: Range | None = None
+
+
+@dataclass(frozen=True)
+class PodPattern:
+    """Matches a Pod if all given fields do; each container pattern must match some container."""
+
+    name: Regex | None = None
+    reason: Regex | None = None
+    message: Regex | None = None
+    containers: tuple[ContainerPattern, ...] = ()
+
+
+@dataclass(frozen=True)
+class CodeInfo:
+    """One entry of the list: the code to give if any of the patterns matches."""
+
+    code: int
+    phrase: str
+    type: CompletionType
+    patterns: tuple[PodPattern, ...]
+
+
+class Matched(Wire, frozen=True, omit_defaults=True):
+    """Only what matched of a Pod or container, for the diagnostics."""
+
+    name: str = ""
+    reason: str = ""
+    message: str = ""
+    signal: int | None = None
+    code: int | None = None
+    containers: tuple[Matched, ...] = ()
+
+
+def _container_exit(code: Code) -> CodeInfo:
+    phrase, kind = PREDEFINED[code]
+    return CodeInfo(code, phrase, kind, (PodPattern(containers=(ContainerPattern(code=Range(code, code)),)),))
+
+
+CONTAINER_CONTRACT: Final = tuple(
+    _container_exit(code)
+    for code in (
+        Code.CONTAINER_TRANSIENT_FAILED,
+        Code.CONTAINER_TRANSIENT_CONFLICT_FAILED,
+        Code.CONTAINER_PERMANENT_FAILED,
+    )
+)
+"""Exit codes by which a container speaks to this controller; always matched first."""
+
+
+def predefined(code: Code, diagnostics: str, pod: PodEnd | None = None) -> TaskCompletion:
+    """A Task's completion by one of this program's own codes."""
+    phrase, kind = PREDEFINED[code]
+    return TaskCompletion(code=int(code), phrase=phrase, type=kind, diagnostics=diagnostics, pod=pod)
+
+
+def describe(pod: Pod) -> PodEnd:
+    """The end of a Pod as it is stored: its reason and every terminated container, init containers first."""
+    return PodEnd(
+        reason=pod.status.reason,
+        message=pod.status.message,
+        containers=tuple(end for end, _ in _ends(pod)),
+    )
+
+
+def succeeded(pod: Pod) -> TaskCompletion:
+    """The completion of a Task whose Pod ended well."""
+    return predefined(Code.SUCCEEDED, "Pod succeeded", describe(pod))
+
+
+def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
+    """The completion of a Task whose Pod failed: the first code whose pattern matches, else the exit code."""
+    end = describe(pod)
+    for info in infos:
+        for pattern in info.patterns:
+            matched = _match_pod(pattern, pod)
+            if matched is not None:
+                diagnostics = f"Pod failed: PodPattern matched: {_json(matched)}"
+                return TaskCompletion(
+                    code=info.code, phrase=info.phrase, type=info.type, diagnostics=diagnostics, pod=end
+                )
+    diagnostics = f"Pod failed: PodPattern unmatched: {_json(end)}"
+    failures = [(finished, container) for container, finished in _ends(pod) if container.code != 0]
+    if not failures:
+        return predefined(Code.POD_FAILED_WITHOUT_FAILED_CONTAINER, diagnostics, end)
+    last = max(failures, key=lambda failure: failure[0])[1]
+    return TaskCompletion(code=last.code, phrase=UNRECOGNIZED_PHRASE, type=FAILED, diagnostics=diagnostics, pod=end)
+
+
+def _ends(pod: Pod) -> Sequence[tuple[ContainerEnd, datetime]]:
+    """Each terminated container with the time of its end."""
+    return [
+        (
+            ContainerEnd(
+                name=status.name, code=end.exit_code, reason=end.reason, message=end.message, signal=end.signal
+            ),
+            end.finished_at or EPOCH,
+        )
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        if (end := status.state.terminated) is not None
+    ]
+
+
+def _match_pod(pattern: PodPattern, pod: Pod) -> Matched | None:
+    texts = _match_texts(
+        (pattern.name, pod.metadata.name), (pattern.reason, pod.status.reason), (pattern.message, pod.status.message)
+    )
+    if texts is None:
+        return None
+    ends = {end.name: end for end, _ in _ends(pod)}
+    names = [status.name for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
+    containers = []
+    for wanted in pattern.containers:
+        found = next((m for name in names if (m := _match_container(wanted, name, ends.get(name))) is not None), None)
+        if found is None:
+            return None
+        containers.append(found)
+    name, reason, message = texts
+    return Matched(name, reason, message, containers=tuple(containers))
+
+
+def _match_container(pattern: ContainerPattern, name: str, end: ContainerEnd | None) -> Matched | None:
+    if end is None:
+        if pattern.reason or pattern.message or pattern.signal or pattern.code:
+            return None
+        end = ContainerEnd(name=name, code=0)
+    texts = _match_texts((pattern.name, name), (pattern.reason, end.reason), (pattern.message, end.message))
+    if texts is None:
+        return None
+    for numbers, value in ((pattern.signal, end.signal), (pattern.code, end.code)):
+        if numbers is not None and value not in numbers:
+            return None
+    matched_name, reason, message = texts
+    return Matched(
+        matched_name,
+        reason,
+        message,
+        signal=None if pattern.signal is None else end.signal,
+        code=None if pattern.code is None else end.code,
+    )
+
+
+def _match_texts(*pairs: tuple[Regex | None, str]) -> list[str] | None:
+    """The matched texts in order, "" where nothing was asked; None if one does not match."""
+    texts = []
+    for regex, text in pairs:
+        found = "" if regex is None else regex.find(text)
+        if found is None:
+            return None
+        texts.append(found)
+    return texts
+
+
+def _json(value: Wire) -> str:
+    return msgspec.json.encode(value).decode()

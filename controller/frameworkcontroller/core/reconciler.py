@@ -1,0 +1,479 @@
+"""One Framework from its creation to its end: observations and outcomes in, effects out.
+
+The order that makes it right: decide, show the new status at the API server, and only then act on what it announces. A
+status write carries everything decided since the last one, and one is under way at a time; what may follow only from a
+persisted state waits for its acknowledgement. The reason of a wake-up is never an input: what was seen is.
+
+The status last written outranks every cache. It is lost only with the process, and then read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.states import ENDED, State
+from frameworkcontroller.api.types import RetryPolicy
+
+from . import classify, framework, roster, task
+from .book import Book, Slot, Transition
+from .completion import decide_completion
+from .effects import (
+    CONFIG_MAP,
+    ROSTER,
+    STATUS,
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeleteFramework,
+    DeletePod,
+    Done,
+    Effect,
+    Failed,
+    GrantRosterAccess,
+    Key,
+    Missing,
+    Outcome,
+    Outpaced,
+    Refused,
+    Shown,
+    WriteRoster,
+    WriteStatus,
+)
+from .ledger import RoleLedger, is_ready
+from .outbox import Outbox
+from .settle import settle_config_map, settle_pod
+from .template import AttemptNames, PodTemplate, TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frameworkcontroller.api.types import Framework, FrameworkSpec, Partial, Pod
+
+    from .config import CoreConfig
+
+# The Tasks wait in these states; in the ended ones they only look after what a lost answer left behind.
+TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
+
+
+class View(Protocol):
+    """What the caches show of one Framework."""
+
+    @property
+    def framework(self) -> Framework:
+        """The object as last seen."""
+
+    def config_map(self) -> Partial | None:
+        """Whatever has the name of its ConfigMap."""
+
+    def pod(self, name: str) -> Pod | None:
+        """Whatever has the name of one of its Pods."""
+
+
+@dataclass
+class Decision:
+    """What to do now, what to tell, and when to look again without being told."""
+
+    effects: list[Effect] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
+    wake_at: datetime | None = None
+
+    def wake(self, at: datetime | None) -> None:
+        """Look again at this time at the latest."""
+        if at is not None and (self.wake_at is None or at < self.wake_at):
+            self.wake_at = at
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One call of :meth:`FrameworkReconciler.reconcile`: what it sees, and what it decides."""
+
+    now: datetime
+    stamp: datetime
+    """``now`` in whole seconds, as statuses hold it."""
+    view: View
+    decision: Decision
+
+    @property
+    def spec(self) -> FrameworkSpec:
+        """What is wanted."""
+        return self.view.framework.spec
+
+
+class FrameworkReconciler:
+    """The state machines of one Framework instance, and what is under way for it.
+
+    Args:
+        seen: the Framework as the API server shows it; its status is where to go on from.
+        config: the settings.
+        new_uid: gives a fresh UUID.
+        draw: gives a random number in [0, 1).
+    """
+
+    def __init__(
+        self, seen: Framework, config: CoreConfig, *, new_uid: Callable[[], str], draw: Callable[[], float]
+    ) -> None:
+        meta = seen.metadata
+        self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
+        self._config, self._new_uid, self._draw = config, new_uid, draw
+        self._resource_version = meta.resource_version
+        self._book = Book(meta.name)
+        self._outbox = Outbox(draw)
+        self._spec: FrameworkSpec | None = None
+        self._shown: Shown | None = None
+        self._templates: dict[str, PodTemplate] = {}
+        self._keeper: tuple[str, roster.RosterKeeper] | None = None
+        self._granted: tuple[str, ...] | None = None
+        self._conflict_draw = draw()
+        self.outpaced = False
+        """Somebody else wrote the status: this reconciler is of no use any more, read it anew."""
+        if seen.status is not None and bytes(seen.status) != b"null":
+            self._book.load(seen.status)
+            self._shown = self._book.show(seen.spec)
+
+    # --- what others may know ----------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State | None:
+        """The Framework's state, None before it was first decided on."""
+        return None if self._book.status is None else self._book.status.state
+
+    @property
+    def ready(self) -> tuple[int, int]:
+        """Tasks that are ready, and all that the spec asks for, as last shown."""
+        return (0, 0) if self._shown is None else (self._shown.ready, self._shown.total)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is under way and all that was decided is shown."""
+        return self._outbox.idle and self._book.revision == self._book.acknowledged and self._book.status is not None
+
+    @property
+    def troubles(self) -> dict[Key, str]:
+        """What could not be done at its last try."""
+        return self._outbox.troubles
+
+    # --- inputs ------------------------------------------------------------------------------------------------------
+
+    def touch_pod(self, name: str) -> None:
+        """Something about the Pod of this name was seen."""
+        role, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
+        slot = (role, int(number) if number.isdecimal() else -1)
+        if self._book.task(slot) is not None:
+            self._book.touch(slot)
+            # What stood in the way may be gone; a name that is still taken answers so again, cheaply.
+            self._outbox.forgive(("pod", *slot))
+
+    def touch_config_map(self) -> None:
+        """Something about the ConfigMap was seen."""
+        self._outbox.forgive(CONFIG_MAP)
+
+    def settle(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
+        """Take in what became of an effect."""
+        self._outbox.answered(effect.key)
+        if isinstance(outcome, Failed):
+            self._outbox.back_off(effect.key, outcome, now)
+        else:
+            self._outbox.forgive(effect.key)
+        match effect:
+            case WriteStatus():
+                self._settle_status(effect, outcome, now)
+            case CreatePod() | DeletePod():
+                settle_pod(self._book, self._outbox, effect, outcome, now)
+            case CreateConfigMap() | DeleteConfigMap():
+                settle_config_map(self._book, self._outbox, effect, outcome, now)
+            case WriteRoster():
+                if not isinstance(outcome, Done) and self._keeper is not None:
+                    self._keeper[1].forget()
+            case GrantRosterAccess():
+                if isinstance(outcome, Refused):
+                    self._outbox.back_off(effect.key, Failed(outcome.message), now)
+                elif not isinstance(outcome, Failed):
+                    self._granted = effect.service_accounts
+            case DeleteFramework():
+                self._outbox.ask_again_later(effect.key, now)
+
+    def _settle_status(self, effect: WriteStatus, outcome: Outcome, now: datetime) -> None:
+        match outcome:
+            case Done():
+                self._resource_version = outcome.resource_version
+                self._shown = effect.shown
+                self._book.acknowledge(effect.revision)
+            case Outpaced():
+                self.outpaced = True
+            case Refused():
+                self._outbox.back_off(effect.key, Failed(outcome.message), now)
+            case Missing():
+                self._outbox.ask_again_later(effect.key, now)
+            case Failed():
+                pass
+
+    # --- the pass ----------------------------------------------------------------------------------------------------
+
+    def reconcile(self, now: datetime, view: View) -> Decision:
+        """Decide on everything that is dirty, and say what to do next."""
+        at = Pass(now, task.utc_seconds(now), view, Decision())
+        self._read_spec(at.spec)
+        if self._book.status is None:
+            self._book.set(framework.new_status(self.name, at.stamp))
+        if not framework.is_ending(self._book.known):
+            self._book.rescale(at.spec, at.stamp, self._new_uid)
+        self._step_framework(at)
+        if self._book.known.state not in TASKS_WAIT:
+            self._step_tasks(at)
+            if self._follow_tasks(at):
+                self._step_framework(at)
+                self._step_tasks(at)
+        self._grant_access(at)
+        self._write_status(at)
+        self._write_roster(at)
+        at.decision.wake(self._book.next_alarm)
+        at.decision.transitions = self._book.take_transitions()
+        return at.decision
+
+    def _read_spec(self, spec: FrameworkSpec) -> None:
+        if spec is self._spec:
+            return
+        self._spec = spec
+        self._templates.clear()
+        for role in spec.task_roles or ():
+            self._book.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
+
+    def _step_framework(self, at: Pass) -> None:
+        book = self._book
+        while True:
+            step = framework.step(book.known, at.view.config_map(), self._attempt_context(at), persisted=book.shown)
+            if step.status != book.known:
+                book.set(step.status)
+            at.decision.wake(step.wake_at)
+            if step.action is not framework.Action.RENEW:
+                break
+            book.renew()
+            book.rescale(at.spec, at.stamp, self._new_uid)
+            self._outbox.forgive_all()
+            self._templates.clear()
+            self._keeper = None
+            self._conflict_draw = self._draw()
+        if framework.is_ending(book.known):
+            self._end_tasks(at, over=book.known.state in ENDED)
+        self._act_on_framework(step, at)
+
+    def _attempt_context(self, at: Pass) -> framework.AttemptContext:
+        low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
+        conflict = framework.may_conflict(self._book.known)
+        return framework.AttemptContext(
+            now=at.stamp,
+            name=self.name,
+            uid=self.uid,
+            spec=at.spec,
+            being_deleted=at.view.framework.metadata.deletion_timestamp is not None,
+            creation_timeout=timedelta(seconds=self._config.object_local_cache_creation_timeout_sec),
+            completed_retain=timedelta(seconds=self._config.framework_completed_retain_sec),
+            conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
+            requests_in_flight=self._outbox.any_of("pod", "configmap"),
+        )
+
+    def _end_tasks(self, at: Pass, *, over: bool) -> None:
+        """Once the attempt's end is decided, so is every Task's; once it is over, every Task is."""
+        if not self._book.tell_tasks_once(over=over):
+            return
+        ending = classify.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
+        for slot in self._book.slots():
+            current = self._book.task(slot)
+            assert current is not None
+            ended = task.conclude(current, at.stamp) if over else task.complete(current, ending)
+            if ended is not current:
+                self._book.put(slot, ended)
+                self._book.touch(slot)
+
+    def _follow_tasks(self, at: Pass) -> bool:
+        """Move on with what the Tasks have done; whether that decided the attempt's end."""
+        book = self._book
+        if book.known.state is State.PREPARING and any(ledger.ran for ledger in book.roles.values()):
+            book.set(framework.move(book.known, State.RUNNING, at.stamp))
+        if framework.is_ending(book.known):
+            return False
+        completion = decide_completion(at.spec, book.roles)
+        if completion is None:
+            return False
+        book.set(framework.complete(book.known, completion))
+        return True
+
+    def _step_tasks(self, at: Pass) -> None:
+        policies = {role.name: role.task.retry_policy for role in at.spec.task_roles or ()}
+        contexts: dict[str, task.TaskContext] = {}
+        for slot in self._book.take_dirty(at.now):
+            current = self._book.task(slot)
+            if current is None or self._outbox.is_busy(("pod", *slot)):
+                continue  # its outcome will make it dirty again
+            name = slot[0]
+            if name not in contexts:
+                contexts[name] = task.TaskContext(
+                    now=at.stamp,
+                    retry_policy=policies.get(name, RetryPolicy()),
+                    graceful_timeout_sec=self._book.roles[name].graceful_timeout_sec,
+                    creation_timeout=timedelta(seconds=self._config.object_local_cache_creation_timeout_sec),
+                    codes=self._config.codes,
+                    attempt_ending=framework.is_ending(self._book.known),
+                    config_map_name=names.config_map_name(self.name),
+                    framework_uid=self.uid,
+                )
+            pod = at.view.pod(current.attempt_status.pod_name)
+            step = task.step(current, pod, contexts[name], persisted=self._book.is_shown(slot))
+            if step.task != current:
+                self._book.put(slot, step.task)
+            if step.wake_at is not None:
+                self._book.touch_at(slot, step.wake_at)
+            if step.action is not None:
+                self._act_on_task(slot, step, at)
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def _act_on_framework(self, step: framework.Step, at: Pass) -> None:
+        match step.action:
+            case framework.Action.CREATE:
+                total = sum(role.task_number for role in at.spec.task_roles or ())
+                empty = roster.document(self._identity, 0, 0, total)
+                self._emit(CreateConfigMap(step.status.attempt_status.id, empty), at)
+            case framework.Action.DELETE_FRAMEWORK:
+                self._emit(DeleteFramework(), at)
+            case framework.Action.DELETE | framework.Action.DELETE_STRAY | framework.Action.DELETE_UNSEEN:
+                assert step.uid is not None
+                self._emit(DeleteConfigMap(step.uid, confirm=step.action is framework.Action.DELETE_UNSEEN), at)
+            case None | framework.Action.RENEW:
+                pass
+
+    def _act_on_task(self, slot: Slot, step: task.Step, at: Pass) -> None:
+        effect: Effect
+        if step.action is not task.Action.CREATE:
+            assert step.pod_uid is not None
+            effect = DeletePod(
+                *slot,
+                step.pod_uid,
+                grace_seconds=0 if step.action is task.Action.DELETE_FORCED else None,
+                confirm=step.action is task.Action.DELETE_UNSEEN,
+                recorded=step.action is not task.Action.DELETE_STRAY,
+            )
+        elif not self._book.shown:
+            # The ConfigMap that will own the Pod is not recorded yet.
+            self._book.touch_when_shown(slot)
+            return
+        else:
+            try:
+                template = self._template(self._book.roles[slot[0]], at.spec)
+            except TemplateError as error:
+                refusal = classify.predefined(Code.POD_CREATION_PERMANENT_ERROR, f"Failed to create Pod: {error}")
+                ended = task.complete(step.task, refusal)
+                self._book.put(slot, task.move(ended, State.ATTEMPT_COMPLETED, at.stamp))
+                return
+            effect = CreatePod(*slot, step.task.instance_uid, step.task.attempt_status.id, template)
+        until = self._emit(effect, at)
+        if until is not None:
+            self._book.touch_at(slot, until)
+
+    def _template(self, ledger: RoleLedger, spec: FrameworkSpec) -> PodTemplate:
+        template = self._templates.get(ledger.name)
+        if template is None:
+            attempt = self._book.known.attempt_status
+            assert attempt.config_map_uid is not None
+            raw = next(role.task.pod for role in spec.task_roles or () if role.name == ledger.name)
+            template = PodTemplate(
+                bytes(raw),
+                AttemptNames(
+                    namespace=self.namespace,
+                    framework=self.name,
+                    framework_uid=self.uid,
+                    framework_attempt_id=attempt.id,
+                    config_map_uid=attempt.config_map_uid,
+                    role=ledger.name,
+                    role_uid=ledger.instance_uid,
+                ),
+            )
+            self._templates[ledger.name] = template
+        return template
+
+    def _emit(self, effect: Effect, at: Pass) -> datetime | None:
+        """Ask for the effect, unless its last try calls for patience; until when, in that case."""
+        until = self._outbox.wait_until(effect.key, at.now)
+        if until is not None:
+            at.decision.wake(until)
+        elif self._outbox.send(effect):
+            at.decision.effects.append(effect)
+        return until
+
+    def _write_status(self, at: Pass) -> None:
+        book = self._book
+        if book.revision == book.acknowledged or self.outpaced or self._outbox.is_busy(STATUS):
+            return
+        shown = book.show(at.spec)
+        body = replace(
+            book.known,
+            attempt_status=replace(book.known.attempt_status, task_role_statuses=shown.roles),
+            ready=f"{shown.ready}/{shown.total}",
+        )
+        self._emit(WriteStatus(body, shown, book.revision, self._resource_version), at)
+
+    def _grant_access(self, at: Pass) -> None:
+        if self._config.grant_roster_access and self._book.known.state is not State.COMPLETED:
+            accounts = service_accounts(at.spec)
+            if accounts and accounts != self._granted:
+                self._emit(GrantRosterAccess(accounts), at)
+
+    def _write_roster(self, at: Pass) -> None:
+        status, seen = self._book.known, at.view.config_map()
+        uid = status.attempt_status.config_map_uid
+        if status.state not in {State.PREPARING, State.RUNNING} or self._shown is None or seen is None:
+            return
+        if seen.metadata.uid != uid or self._outbox.is_busy(ROSTER):
+            return
+        if self._keeper is None or self._keeper[0] != uid:
+            self._keeper = (uid, roster.RosterKeeper(seen.metadata))
+        until = self._outbox.wait_until(ROSTER, at.now)
+        if until is not None:
+            at.decision.wake(until)
+            return
+        effect, wake_at = self._keeper[1].decide(self._identity, uid, self._shown, self._absentees(at.view), at.now)
+        at.decision.wake(wake_at)
+        if effect is not None:
+            self._emit(effect, at)
+
+    @property
+    def _identity(self) -> roster.Identity:
+        attempt = self._book.known.attempt_status
+        return roster.Identity(self.namespace, self.name, self.uid, attempt.id, attempt.instance_uid)
+
+    def _absentees(self, view: View) -> Iterator[roster.Absentee]:
+        for name, ledger in self._book.roles.items():
+            if ledger.counts.ready == ledger.counts.active:
+                continue
+            for current in ledger.active():
+                if not is_ready(current):
+                    trouble = self._outbox.trouble(("pod", name, current.index))
+                    pod = view.pod(current.attempt_status.pod_name)
+                    yield roster.Absentee(f"{name}-{current.index}", trouble or task.why_not_ready(current, pod))
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    service_account_name: str | None = None
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec | None = None
+
+
+def service_accounts(spec: FrameworkSpec) -> tuple[str, ...]:
+    """The service accounts that the Framework's Pods run as, sorted."""
+    accounts = set()
+    for role in spec.task_roles or ():
+        try:
+            template = msgspec.json.decode(role.task.pod, type=_Template)
+        except msgspec.MsgspecError:
+            continue  # the creation of its Pods will say what is wrong
+        accounts.add((template.spec.service_account_name if template.spec else None) or "default")
+    return tuple(sorted(accounts))

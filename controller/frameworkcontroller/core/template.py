@@ -1,0 +1,152 @@
+"""From a role's Pod template to the Pods of its Tasks (source: the Framework API, section 4).
+
+A template is worked on once per Framework attempt and role: decoded, completed with owner, labels, annotations and
+environment, encoded again and cut at the places where a Task's own values go. A Task's Pod is then a join of bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from frameworkcontroller.api import names
+
+# Everything that differs between the Tasks of a role in one Framework attempt.
+PER_TASK: Final = (names.TASK_INDEX, names.POD_NAME, names.TASK_UID, names.TASK_ATTEMPT_ID)
+
+
+class TemplateError(ValueError):
+    """The template cannot become a Pod; the message names the field."""
+
+
+@dataclass(frozen=True)
+class AttemptNames:
+    """What all Pods of a role share in one Framework attempt."""
+
+    namespace: str
+    framework: str
+    framework_uid: str
+    framework_attempt_id: int
+    config_map_uid: str
+    role: str
+    role_uid: str
+
+    @property
+    def values(self) -> dict[str, str]:
+        """By the names under which Pods know them."""
+        return {
+            names.FRAMEWORK_NAMESPACE: self.namespace,
+            names.FRAMEWORK_NAME: self.framework,
+            names.TASKROLE_NAME: self.role,
+            names.CONFIGMAP_NAME: names.config_map_name(self.framework),
+            names.FRAMEWORK_UID: self.framework_uid,
+            names.FRAMEWORK_ATTEMPT_ID: str(self.framework_attempt_id),
+            names.FRAMEWORK_ATTEMPT_INSTANCE_UID: names.attempt_instance_uid(
+                self.framework_attempt_id, self.config_map_uid
+            ),
+            names.CONFIGMAP_UID: self.config_map_uid,
+            names.TASKROLE_UID: self.role_uid,
+        }
+
+
+class PodTemplate:
+    """The Pod of one role, ready to be made for any of its Tasks."""
+
+    def __init__(self, template: bytes, attempt: AttemptNames) -> None:
+        self._attempt = attempt
+        shared = attempt.values
+        text = _substitute(template.decode(), {name: shared[name] for name in names.PLACEHOLDERS if name in shared})
+        pod = _object(msgspec.json.decode(text), "template")
+        # The user's {{FC_TASK_INDEX}} and {{FC_POD_NAME}} serve as marks as they are; ours cannot be written by a user,
+        # because nobody knows the Framework's UID when writing its template.
+        marks = {name: f"{{{{{name}}}}}" for name in (names.TASK_INDEX, names.POD_NAME)}
+        marks |= {name: f"{{{{{attempt.framework_uid}:{name}}}}}" for name in (names.TASK_UID, names.TASK_ATTEMPT_ID)}
+        _complete(pod, shared | marks, attempt)
+        encoded = msgspec.json.encode(pod).decode()
+        by_mark = {mark: name for name, mark in marks.items()}
+        pieces = re.split("(" + "|".join(re.escape(mark) for mark in by_mark) + ")", encoded)
+        self._literals = [piece.encode() for piece in pieces[::2]]
+        self._names = [by_mark[piece] for piece in pieces[1::2]]
+
+    def render(self, index: int, task_uid: str, task_attempt_id: int) -> bytes:
+        """The JSON of one Task's Pod."""
+        values = {
+            names.TASK_INDEX: str(index).encode(),
+            names.POD_NAME: names.pod_name(self._attempt.framework, self._attempt.role, index).encode(),
+            names.TASK_UID: task_uid.encode(),
+            names.TASK_ATTEMPT_ID: str(task_attempt_id).encode(),
+        }
+        parts = [self._literals[0]]
+        for name, literal in zip(self._names, self._literals[1:], strict=True):
+            parts += (values[name], literal)
+        return b"".join(parts)
+
+
+def _substitute(text: str, values: dict[str, str]) -> str:
+    # Names, UIDs and numbers need no escaping in JSON, so the encoded text can be worked on as it is.
+    for name, value in values.items():
+        text = text.replace(f"{{{{{name}}}}}", value)
+    return text
+
+
+def _complete(pod: dict[str, Any], values: dict[str, str], attempt: AttemptNames) -> None:
+    """Add everything that makes the template a Pod of this Framework attempt."""
+    pod["apiVersion"], pod["kind"] = "v1", "Pod"
+    metadata = _object(_own(pod, "metadata", {}), "metadata")
+    metadata["name"] = values[names.POD_NAME]
+    metadata["namespace"] = attempt.namespace
+    metadata.pop("generateName", None)
+    owners = _array(_own(metadata, "ownerReferences", []), "metadata.ownerReferences")
+    owners.append(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": values[names.CONFIGMAP_NAME],
+            "uid": attempt.config_map_uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    )
+    annotations = _object(_own(metadata, "annotations", {}), "metadata.annotations")
+    annotations |= {name: values[name] for name in names.POD_ANNOTATIONS}
+    labels = _object(_own(metadata, "labels", {}), "metadata.labels")
+    labels |= {name: values[name] for name in names.POD_LABELS}
+    spec = _object(_own(pod, "spec", {}), "spec")
+    predefined: list[dict[str, Any]] = [{"name": name, "value": values[name]} for name in names.POD_ANNOTATIONS]
+    predefined += [
+        {"name": names.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+        {
+            "name": names.TASK_ATTEMPT_INSTANCE_UID,
+            "value": f"{values[names.TASK_ATTEMPT_ID]}_$({names.POD_UID})",
+        },
+    ]
+    for kind in ("initContainers", "containers"):
+        for number, entry in enumerate(_array(spec.get(kind) or [], f"spec.{kind}")):
+            where = f"spec.{kind}[{number}]"
+            container = _object(entry, where)
+            container["env"] = predefined + _array(container.get("env") or [], f"{where}.env")
+            container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+
+
+def _own(parent: dict[str, Any], key: str, empty: dict[str, Any] | list[Any]) -> object:
+    """The value at ``key``, made if it is absent or null."""
+    if parent.get(key) is None:
+        parent[key] = empty
+    return parent[key]
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        reason = f"pod {where} must be an object, not {type(value).__name__}"
+        raise TemplateError(reason)
+    return value
+
+
+def _array(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        reason = f"pod {where} must be a list, not {type(value).__name__}"
+        raise TemplateError(reason)
+    return value
