@@ -1,0 +1,98 @@
+"""`python -m frameworkbarrier`: wait for the gang, write the files, exit with the code that the controller reads."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from . import settings as settings_module
+from .errors import BarrierError, TerminatedError
+from .log import Log, leave_message
+from .output import OutputDirectory
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .render import Surroundings
+
+ETC_HOSTS = "/etc/hosts"
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Run the barrier; returns the exit code of the contract: 0, 1, 143, 201 or 210."""
+    environ = os.environ if environ is None else environ
+    # As PID 1 a signal without a handler is ignored, so these are set before anything else can take time.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _terminate)
+    as_json = environ.get("FB_LOG_FORMAT", "").strip() == "json"
+    log, termination_log = Log(as_json=as_json), settings_module.DEFAULT_TERMINATION_LOG
+    try:
+        termination_log = environ.get("FB_TERMINATION_LOG", "") or termination_log
+        settings = settings_module.parse(environ, sys.argv[1:] if argv is None else argv)
+        log, termination_log = Log(as_json=settings.log_format == "json"), settings.termination_log
+        last, code = run(settings, environ, log), 0
+        log.info(last)
+    except BarrierError as end:
+        last, code = f"{end} (exit code {end.exit_code})", end.exit_code
+        log.failure(last)
+    except Exception as fault:  # noqa: BLE001  # the last line must be written, whatever happened
+        import traceback
+
+        traceback.print_exc()
+        last, code = f"the barrier failed: {type(fault).__name__}: {fault} (exit code 1)", 1
+        log.failure(last)
+    leave_message(termination_log, last)
+    return code
+
+
+def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
+    """Wait and write; returns the last line.
+
+    Raises:
+        BarrierError: by meaning, each with its exit code.
+    """
+    started = time.monotonic()
+    with OutputDirectory(settings.output_dir) as folder:
+        # From here on the network: what is imported above is what every failure of the settings costs.
+        from . import access, render
+        from .kube import Api
+        from .sources import observe
+        from .wait import Inbox, wait
+
+        inbox = Inbox()
+        api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
+        inbox.start(observe(settings, api))
+        opened = wait(inbox, settings.me, settings.timeout_sec, log, while_waiting=lambda: render.warm_up(settings))
+        rendered = render.render(opened.open, settings, opened.look.roster_text, _surroundings())
+        for warning in rendered.warnings:
+            log.warning(warning)
+        for file in rendered.files:
+            folder.write(file)
+    gang = opened.open.gang
+    return (
+        f"open after {time.monotonic() - started:.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} are "
+        f"ready, generation {gang.generation}; wrote {len(rendered.files)} files to {settings.output_dir}"
+    )
+
+
+def _surroundings() -> "Surroundings":
+    import socket
+
+    from .render import Surroundings
+
+    hosts = ""
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(ETC_HOSTS, encoding="utf-8") as file:  # noqa: PTH123
+        hosts = file.read()
+    return Surroundings(hosts, socket.gethostname())
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise TerminatedError(f"ended by {signal.Signals(number).name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

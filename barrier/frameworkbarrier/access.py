@@ -1,0 +1,106 @@
+"""Where the API server is and how this Pod may speak to it.
+
+Order: `KUBE_APISERVER_ADDRESS`, the cluster's own address and service account, `KUBECONFIG`. Credentials are files that
+the kubelet renews, so nothing of them is kept: the token is read for each request, the CA for each connection.
+"""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .errors import SettingsError
+
+
+@dataclass(slots=True)
+class Token:
+    """A bearer token in a file. An unreadable or empty file keeps the last good one: files are swapped at run time."""
+
+    path: str
+    _last: str = ""
+
+    def read(self) -> str:
+        """The current token; empty if there never was one."""
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(self.path, encoding="ascii") as file:  # noqa: PTH123
+            self._last = file.read().strip() or self._last
+        return self._last
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An API server and the credentials for it."""
+
+    address: str
+    """`https://host:port`, without a slash at the end."""
+    token: Token | None = None
+    ca: str | bool = True
+    """File with the CA's certificates; True: the ones that `requests` brings; False: none are checked (kubeconfig)."""
+    client_certificate: tuple[str, str] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def find(apiserver: str, kubeconfig: str, token_dir: str, environ: Mapping[str, str]) -> Access:
+    """Choose the API server.
+
+    Raises:
+        SettingsError: there is none, or the kubeconfig cannot be used.
+    """
+    in_cluster = _in_cluster_address(environ)
+    if apiserver or in_cluster:
+        return _with_service_account(apiserver or in_cluster, token_dir)
+    if kubeconfig:
+        return _from_kubeconfig(kubeconfig)
+    raise SettingsError(
+        "no API server: KUBE_APISERVER_ADDRESS, KUBERNETES_SERVICE_HOST and KUBECONFIG are all unset "
+        "(the first is for hand-made Pods, the second is set by Kubernetes, the third for a desk)"
+    )
+
+
+def _in_cluster_address(environ: Mapping[str, str]) -> str:
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        return ""
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _with_service_account(address: str, token_dir: str) -> Access:
+    if not address.startswith("https://"):
+        # A token must not travel in the clear; FC's plain address is kubectl proxy or an insecure port.
+        return Access(address)
+    ca = os.path.join(token_dir, "ca.crt")  # noqa: PTH118
+    return Access(
+        address,
+        Token(os.path.join(token_dir, "token")),  # noqa: PTH118
+        ca if os.path.exists(ca) else True,  # noqa: PTH110
+    )
+
+
+def read_namespace(token_dir: str) -> str:
+    """The namespace that the service account's folder names, or `default`."""
+    try:
+        with open(os.path.join(token_dir, "namespace"), encoding="ascii") as file:  # noqa: PTH118, PTH123
+            return file.read().strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
+
+
+def _from_kubeconfig(path: str) -> Access:
+    try:
+        from kubernetes import client, config
+    except ImportError as absent:
+        raise SettingsError(
+            "KUBECONFIG is set, but this installation has no package kubernetes: "
+            "install frameworkcontroller[barrier,kubeconfig], or set KUBE_APISERVER_ADDRESS"
+        ) from absent
+    loaded = client.Configuration()
+    try:
+        config.load_kube_config(config_file=path, client_configuration=loaded)
+    except config.ConfigException as fault:
+        raise SettingsError(f"KUBECONFIG={path}: {fault}") from fault
+    bearer = loaded.get_api_key_with_prefix("authorization")
+    return Access(
+        loaded.host.rstrip("/"),
+        ca=(loaded.ssl_ca_cert or True) if loaded.verify_ssl else False,
+        client_certificate=(loaded.cert_file, loaded.key_file) if loaded.cert_file else None,
+        headers={"Authorization": bearer} if bearer else {},
+    )

@@ -1,0 +1,46 @@
+"""How the barrier ends when it does not open: one exception per meaning, each with the exit code of the contract.
+
+The controller reads these codes from the failed container (201 and 210 are predefined there), so they are API.
+"""
+
+
+class BarrierError(Exception):
+    """Base of everything that the barrier raises on purpose; its text is one sentence for a person."""
+
+    exit_code = 1
+
+
+class SettingsError(BarrierError):
+    """An environment variable, flag, preset or template cannot work: no retry will help."""
+
+    exit_code = 210
+
+
+class GoneError(BarrierError):
+    """The Framework attempt or the own Task does not exist any more: the gate can never open for this Pod."""
+
+    exit_code = 210
+
+
+class ForbiddenError(BarrierError):
+    """The Pod's service account may still not read what it waits on."""
+
+    exit_code = 210
+
+
+class GaveUpError(BarrierError):
+    """Not open within the timeout: a transient conflict, so the Framework backs off, retries and undoes deadlocks."""
+
+    exit_code = 201
+
+
+class OutputError(BarrierError):
+    """A file could not be written."""
+
+    exit_code = 1
+
+
+class TerminatedError(BarrierError):
+    """SIGTERM or SIGINT arrived."""
+
+    exit_code = 143

@@ -1,0 +1,105 @@
+"""Writes files into the shared folder so that no reader ever sees half of one and no planted link leads away.
+
+The folder is an emptyDir that containers of other users share. It is opened once without following links, and
+everything happens relative to that handle: a temporary file in the same folder, then a rename over whatever is there.
+"""
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from types import TracebackType
+
+from .errors import OutputError, SettingsError
+
+PLAIN = 0o644
+SCRIPT = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file to write. `in_place`: once it exists it keeps its inode, because a subPath mount pins that."""
+
+    name: str
+    data: bytes
+    mode: int = PLAIN
+    in_place: bool = False
+
+
+class OutputDirectory:
+    """A folder held by a handle. Use as a context manager."""
+
+    def __init__(self, path: str) -> None:
+        """Open the folder.
+
+        Raises:
+            SettingsError: there is no such folder, or it is a link.
+        """
+        self.path = path
+        try:
+            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as fault:
+            raise SettingsError(f"FB_OUTPUT_DIR={path}: {fault.strerror}: mount the shared volume there") from fault
+
+    def __enter__(self) -> "OutputDirectory":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
+
+    def write(self, file: File) -> None:
+        """Write one file.
+
+        Raises:
+            OutputError: it could not be written; what was there before is unharmed.
+        """
+        try:
+            if not (file.in_place and self._rewrite(file)):
+                self._replace(file)
+        except OSError as fault:
+            raise OutputError(f"cannot write {self.path}/{file.name}: {fault.strerror}") from fault
+
+    def _replace(self, file: File) -> None:
+        temporary = f".{file.name[:100]}.{os.urandom(6).hex()}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(temporary, flags, 0o600, dir_fd=self._handle)
+        try:
+            try:
+                _write_all(handle, file.data)
+                os.fchmod(handle, file.mode)  # after open: the umask would take bits from its mode
+            finally:
+                os.close(handle)
+            with contextlib.suppress(OSError):
+                os.rmdir(file.name, dir_fd=self._handle)  # an empty folder in the way; rename replaces all else
+            os.rename(temporary, file.name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=self._handle)
+            raise
+
+    def _rewrite(self, file: File) -> bool:
+        """Overwrite an existing regular file; False if there is none that may be written so."""
+        try:
+            # Non-blocking, so that a planted FIFO cannot hold us.
+            handle = os.open(file.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._handle)
+        except OSError:
+            return False
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                return False
+            _write_all(handle, file.data)
+            os.ftruncate(handle, len(file.data))
+            with contextlib.suppress(PermissionError):
+                os.fchmod(handle, file.mode)
+        finally:
+            os.close(handle)
+        return True
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]

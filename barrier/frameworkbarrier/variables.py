@@ -1,0 +1,148 @@
+"""The variables that an application reads: FC's `FB_...` lists and what the presets make of the gang. Pure.
+
+A value is text; how it is quoted for a shell or an env file is the business of `render`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import SettingsError
+from .gang import Gang, Open, Role, Task
+from .presets import Preset
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable. `short` is a shorter form for where `value` does not fit."""
+
+    name: str
+    value: str
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """`FB_{ROLE}_ADDRESSES`, whose port the sourcing script may set in `port_variable`; None: nobody else set one."""
+
+    name: str
+    port_variable: str
+    hosts: tuple[str, ...]
+    """Addresses as they stand before a colon: IPv6 ones in brackets."""
+    port: int | None
+
+    @property
+    def value(self) -> str | None:
+        """The list with the known port."""
+        return None if self.port is None else ",".join(f"{host}:{self.port}" for host in self.hosts)
+
+
+def role_prefix(role: str) -> str:
+    """`FB_{ROLE}` in the alphabet of variable names: `ps-a` becomes `FB_PS_A`."""
+    return "FB_" + re.sub(r"[^A-Z0-9_]", "_", role.upper())
+
+
+def bracketed(ip: str) -> str:
+    """An address as it stands before `:port`."""
+    return f"[{ip}]" if ":" in ip else ip
+
+
+def ports_of(gang: Gang, chosen: Mapping[str, int], presets: Iterable[Preset]) -> dict[str, int]:
+    """The known port of each role: `FB_PORTS`, else the first preset's default; a role without either is left out.
+
+    Raises:
+        SettingsError: `FB_PORTS` names a role that the gang does not have, or two roles share a prefix.
+    """
+    names = [role.name for role in gang.roles]
+    for name in chosen:
+        if name not in names:
+            raise SettingsError(f"FB_PORTS: there is no role {name!r}; there are {', '.join(names)}")
+    prefixes = {role_prefix(name): name for name in names}
+    if len(prefixes) < len(names):
+        raise SettingsError(
+            f"roles {', '.join(sorted(set(names) - set(prefixes.values())))}: two give the same FB_ name"
+        )
+    default = next((preset.port for preset in presets if preset.port is not None), None)
+    known = {name: chosen.get(name, default) for name in names}
+    return {name: port for name, port in known.items() if port is not None}
+
+
+def list_ips(role: Role) -> Variable:
+    """`FB_{ROLE}_IPS=ip0,ip1,...`."""
+    return Variable(f"{role_prefix(role.name)}_IPS", ",".join(task.ip for task in role.tasks))
+
+
+def list_addresses(role: Role, port: int | None) -> Addresses:
+    """`FB_{ROLE}_ADDRESSES=ip0:port,ip1:port,...`."""
+    prefix = role_prefix(role.name)
+    return Addresses(f"{prefix}_ADDRESSES", f"{prefix}_PORT", tuple(bracketed(task.ip) for task in role.tasks), port)
+
+
+def context(
+    opened: Open, preset: Preset, *, ports: Mapping[str, int], slots: Mapping[str, int], nproc: str, folder: str
+) -> dict[str, Any]:
+    """What a preset's or user's template may use.
+
+    Returns:
+        `framework`, `namespace`, `attempt`, `generation`; `roles`: list of {name, port, slots, tasks, ips, addresses};
+        `tasks`: all Tasks in order, each {role, index, ip, host, address, port, slots, pod, node, host_ip, rank};
+        `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `nproc`; `folder`.
+        `host` is the address as it stands before a colon, `address` is `host:port`. `port` is None if nobody set one.
+    """
+    ranked = [role for name in preset.rank_roles for role in opened.gang.roles if role.name == name]
+    order = [(role.name, task.index) for role in ranked or opened.gang.roles for task in role.tasks]
+    rank = {key: number for number, key in enumerate(order)}
+
+    def describe(role: Role, task: Task) -> dict[str, Any]:
+        host, port = bracketed(task.ip), ports.get(role.name, preset.port)
+        return {
+            "role": role.name,
+            "index": task.index,
+            "ip": task.ip,
+            "host": host,
+            "port": port,
+            "address": host if port is None else f"{host}:{port}",
+            "slots": slots.get(role.name, slots.get("", 1)),
+            "pod": task.pod,
+            "node": task.node,
+            "host_ip": task.host_ip,
+            "rank": rank.get((role.name, task.index)),
+        }
+
+    roles: list[dict[str, Any]] = []
+    for role in opened.gang.roles:
+        tasks = [describe(role, task) for task in role.tasks]
+        roles.append(
+            {
+                "name": role.name,
+                "port": ports.get(role.name, preset.port),
+                "slots": slots.get(role.name, slots.get("", 1)),
+                "tasks": tasks,
+                "ips": [task["ip"] for task in tasks],
+                "addresses": [task["address"] for task in tasks],
+            }
+        )
+    everybody = [task for role in roles for task in role["tasks"]]
+    mine = None
+    if opened.role and opened.task:
+        key = (opened.role.name, opened.task.index)
+        mine = next(task for task in everybody if (task["role"], task["index"]) == key)
+    return {
+        "namespace": opened.gang.namespace,
+        "framework": opened.gang.framework,
+        "attempt": opened.gang.attempt_id,
+        "generation": opened.gang.generation,
+        "roles": roles,
+        "tasks": everybody,
+        "ranks": sorted((task for task in everybody if task["rank"] is not None), key=lambda task: task["rank"]),
+        "me": mine,
+        "nproc": nproc,
+        "folder": folder,
+    }
+
+
+def compact_json(value: object) -> str:
+    """The filter `json` of templates. No quote characters that a single-quoted value could not hold."""
+    return json.dumps(value).replace("'", "\\u0027")

@@ -1,0 +1,136 @@
+"""The wait itself: a deadline, a line for a person when something changes, and the gate.
+
+The network is read by a thread, so that neither a silent server nor a slow resolver can hold the deadline or SIGTERM,
+which only the main thread receives.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .errors import BarrierError, GaveUpError
+from .follow import Trouble
+from .gang import Me, Open, Waiting, decide
+from .log import Log
+from .sources import Look
+
+PROGRESS_SEC = 10.0
+"""Least time between two progress lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The gate is open: the decision and the look that it was made from."""
+
+    open: Open
+    look: Look
+
+
+class Inbox:
+    """What the reading thread tells: looks, troubles, and at last why it ended."""
+
+    def __init__(self) -> None:
+        self._items: queue.SimpleQueue[Look | Trouble | BaseException] = queue.SimpleQueue()
+
+    def start(self, source: Iterable[Look | Trouble]) -> None:
+        """Begin to read."""
+        threading.Thread(target=self._pump, args=(source,), name="source", daemon=True).start()
+
+    def _pump(self, source: Iterable[Look | Trouble]) -> None:
+        try:
+            for item in source:
+                self._items.put(item)
+        except BaseException as end:  # noqa: BLE001  # it is raised again where it can be answered
+            self._items.put(end)
+
+    def get(self, timeout_sec: float) -> Look | Trouble | None:
+        """The next item, None after `timeout_sec`; raises what ended the source."""
+        try:
+            item = self._items.get(timeout=max(timeout_sec, 0.0))
+        except queue.Empty:
+            return None
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+
+class Progress:
+    """What to tell a person while waiting, and when: a line when the count changes, at most every 10 s."""
+
+    def __init__(self, log: Log, clock: Callable[[], float]) -> None:
+        self._log = log
+        self._clock = clock
+        self._told: tuple[object, ...] = ()
+        self._quiet_until = clock()
+        self.waiting: Waiting | None = None
+        self.trouble = ""
+
+    def due_in(self) -> float | None:
+        """Seconds until the next line may be written, None if there is nothing to say."""
+        if self._state() == self._told:
+            return None
+        return max(self._quiet_until - self._clock(), 0.0)
+
+    def tell(self) -> None:
+        """Write the line if it is due."""
+        if self.due_in() == 0.0:
+            self._told = self._state()
+            self._quiet_until = self._clock() + PROGRESS_SEC
+            self._log.info(f"waiting {self.describe()}")
+
+    def describe(self) -> str:
+        """Who is missing and why, and what is wrong with the way to know it."""
+        parts = [str(self.waiting)] if self.waiting else []
+        return "; ".join([*parts, self.trouble] if self.trouble else parts) or "for the first answer of the API server"
+
+    def _state(self) -> tuple[object, ...]:
+        waiting = self.waiting
+        return (waiting and (waiting.ready, waiting.total), self.trouble)
+
+
+def wait(
+    inbox: Inbox,
+    me: Me,
+    timeout_sec: float,
+    log: Log,
+    *,
+    while_waiting: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Opened:
+    """Wait until the gate opens.
+
+    Args:
+        inbox: a started source.
+        me: who this Pod is.
+        timeout_sec: seconds after which to give up.
+        log: where the progress lines go.
+        while_waiting: called once, after the first look that found the gate closed.
+        clock: seconds, monotonic.
+
+    Raises:
+        GaveUpError: not open within the timeout.
+        BarrierError: whatever ended the source.
+    """
+    started = clock()
+    progress = Progress(log, clock)
+    prepared = False
+    while (left := started + timeout_sec - clock()) > 0:
+        due = progress.due_in()
+        try:
+            item = inbox.get(left if due is None else min(left, due))
+        except BarrierError as end:
+            raise type(end)(f"{end} (waited {clock() - started:.1f} s)") from end
+        if isinstance(item, Look):
+            verdict = decide(item.gang, me)
+            if isinstance(verdict, Open):
+                return Opened(verdict, item)
+            progress.waiting, progress.trouble = verdict, ""
+        elif isinstance(item, Trouble):
+            progress.trouble = item.text
+        progress.tell()
+        if item is not None and not prepared:
+            prepared = True
+            while_waiting()
+    raise GaveUpError(f"gave up after {timeout_sec:g} s at {progress.describe()}")
