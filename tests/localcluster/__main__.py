@@ -140,7 +140,9 @@ def _kubectl(arguments: argparse.Namespace) -> int:
 def _build(arguments: argparse.Namespace) -> int:
     from localcluster import images
 
-    return int(images.main(arguments.images))
+    for name, archive in images.build_all(arguments.images or images.CATALOGUE, progress=Lines()).items():
+        print(f"{name:<12} {archive}")
+    return 0
 
 
 if __name__ == "__main__":

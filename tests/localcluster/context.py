@@ -52,8 +52,8 @@ class Network:
 
     @property
     def simulated_pods(self) -> str:
-        """The Pods of kwok's nodes: 10.x.0.0/17."""
-        return f"10.{self.octet}.0.0/17"
+        """The Pods of kwok's nodes: 10.x.64.0/18."""
+        return f"10.{self.octet}.64.0/18"
 
     @property
     def service_subnet(self) -> str:
