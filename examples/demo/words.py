@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from demo.facts import PodFact
     from demo.model import Demo, Task
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|\x9b[0-9;?]*[ -/]*[@-~]")
 
 
 def clean(text: str) -> str:
     """Return one line of foreign text without what could steer a terminal."""
-    return _CONTROL.sub("", text.replace("\t", "    ").replace("\n", " "))
+    spaced = _SEQUENCE.sub("", text).replace("\t", "    ").replace("\n", " ")
+    # Not printable are also the characters that turn the direction of writing, and halves of surrogates.
+    return "".join(character for character in spaced if character.isprintable())
 
 
 def duration(seconds: float) -> str:
     """Return `8.3 s`, `2 min 05 s`."""
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     return f"{whole // 60} min {whole % 60:02d} s"
