@@ -100,8 +100,11 @@ def from_kubeconfig(path: str | os.PathLike[str], context: str | None = None) ->
     settings = client.Configuration()
     try:
         config.load_kube_config(name, context=context, client_configuration=settings, persist_config=False)
-    except (config.ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except config.ConfigException as error:
         raise CredentialsError(f"kubeconfig {name}: {error}") from error
+    except Exception as error:
+        # YAML errors, and whatever the loader trips over in a document of another shape.
+        raise CredentialsError(f"kubeconfig {name}: {type(error).__name__}: {error}") from error
     authorization = settings.api_key.get("BearerToken")
     if not authorization and not settings.cert_file:
         _log.warning("kubeconfig gives no credentials, requests are anonymous", kubeconfig=name, context=context)

@@ -194,6 +194,7 @@ class Informer(Generic[T]):
         await self._replace(items)
         self.resource_version = page.resource_version
         self._must_list, self._in_pages = False, True
+        self._malformed_at = None
         self.lists += 1
         self.synced.set()
 

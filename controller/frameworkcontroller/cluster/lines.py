@@ -38,4 +38,4 @@ class LineSplitter:
     @property
     def unfinished(self) -> bool:
         """Whether something stands after the last newline."""
-        return bool(self._pending)
+        return self._pending_bytes > 0

@@ -1,0 +1,221 @@
+"""The server asks for a pause: nothing is sent meanwhile, then one request asks, then all go on."""
+
+import asyncio
+import time as real_time
+from email.utils import formatdate
+
+import pytest
+
+from frameworkcontroller.cluster.credentials import Endpoint
+from frameworkcontroller.cluster.rest import (
+    KubeClient,
+    KubeError,
+    ServerError,
+    TimedOut,
+    TooManyRequests,
+    TransportError,
+)
+from frameworkcontroller.cluster.retry import retrying
+
+from .faketime import FakeTime
+from .scripted import Connection, ScriptedServer, Step, answer, refusal, reset_connection, silence
+
+TEXT_429 = answer(429, b"Too many requests, please try again later.\n", content_type="text/plain", Retry_After="1")
+JSON_429 = refusal(429, "TooManyRequests", retryAfterSeconds=1)
+HTML_503 = answer(503, b"<html></html>", content_type="text/html", Retry_After="1")
+PATH = "/api/v1/pods"
+
+
+@pytest.mark.parametrize("refused", [TEXT_429, JSON_429, HTML_503], ids=["429 text", "429 json", "503 html"])
+async def test_nothing_is_sent_during_the_pause(
+    client: KubeClient, server: ScriptedServer, time: FakeTime, refused: Step
+) -> None:
+    server.on("POST", refused, then=answer(201))
+    with pytest.raises((TooManyRequests, ServerError)) as first:
+        await client.create(PATH, b"{}")
+    assert first.value.retry_after_seconds == 1
+    for _ in range(1000):
+        with pytest.raises(TooManyRequests) as held:
+            await client.create(PATH, b"{}")
+        assert held.value.reason == "ClientPaused"
+        assert held.value.retry_after_seconds == 1
+    assert len(server.requests) == 1
+    time.now += 0.6
+    with pytest.raises(TooManyRequests) as held:
+        await client.create(PATH, b"{}")
+    assert held.value.retry_after_seconds == pytest.approx(0.4)
+    time.now += 0.4
+    await client.create(PATH, b"{}")
+    assert len(server.requests) == 2
+
+
+async def test_a_sick_minute_costs_one_request_per_second_however_many_ask(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("POST", then=TEXT_429)
+    server.on("GET", then=TEXT_429)
+
+    async def insist(method: str) -> None:
+        with pytest.raises((TooManyRequests, TimedOut)):
+            await client.request(method, PATH)
+
+    for _ in range(600):
+        await asyncio.gather(*(insist(method) for method in ["GET", "POST"] * 16))
+        time.now += 0.1
+    # The first burst is out before the first refusal is in.
+    burst = sum(request.at == server.requests[0].at for request in server.requests)
+    assert burst <= 32
+    assert len(server.requests) - burst <= 60
+
+
+async def test_waiters_follow_a_probe_that_succeeds_at_once(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    in_flight: list[int] = []
+
+    async def slow(connection: Connection) -> None:
+        in_flight.append(len(server.requests))
+        await asyncio.sleep(0.05)
+        await answer(201)(connection)
+
+    server.on("POST", TEXT_429, slow, then=answer(201))
+    with pytest.raises(TooManyRequests):
+        await client.create(PATH, b"{}")
+    time.now += 1
+    await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(50)))
+    assert in_flight == [2]
+    assert len(server.requests) == 51
+
+
+async def test_a_lost_probe_lets_the_next_one_probe_alone(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("POST", TEXT_429, reset_connection(), TEXT_429, then=answer(201))
+    with pytest.raises(TooManyRequests):
+        await client.create(PATH, b"{}")
+    time.now += 1
+    results = await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(20)), return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["TooManyRequests"] * 19 + ["TransportError"]
+    assert len(server.requests) == 3
+
+
+async def test_a_cancelled_probe_does_not_close_the_gate_for_ever(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("POST", TEXT_429, silence(), then=answer(201))
+    with pytest.raises(TooManyRequests):
+        await client.create(PATH, b"{}")
+    time.now += 1
+    with pytest.raises(TimedOut):
+        await client.create(PATH, b"{}", timeout_seconds=0.1)
+    await client.create(PATH, b"{}")
+    await client.create(PATH, b"{}")
+
+
+async def test_a_lease_may_pass_the_pause(client: KubeClient, server: ScriptedServer) -> None:
+    server.on("POST", TEXT_429)
+    server.on("PUT", answer())
+    with pytest.raises(TooManyRequests):
+        await client.create(PATH, b"{}")
+    await client.request("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", body=b"{}", gated=False)
+    with pytest.raises(TooManyRequests, match="the server asked for a pause"):
+        await client.create(PATH, b"{}")
+
+
+async def test_a_refusal_without_a_pause_leaves_the_decision_to_the_caller(
+    client: KubeClient, server: ScriptedServer
+) -> None:
+    server.on("POST", refusal(429, "TooManyRequests"), answer(429, b"", Retry_After="0"), answer(201))
+    with pytest.raises(TooManyRequests) as caught:
+        await client.create(PATH, b"{}")
+    assert caught.value.retry_after_seconds is None
+    with pytest.raises(TooManyRequests) as caught:
+        await client.create(PATH, b"{}")
+    assert caught.value.retry_after_seconds == 0
+    await client.create(PATH, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7),
+        (" 7 ", 7),
+        (formatdate(2_000_000_030, usegmt=True), 30),
+        (formatdate(1_999_999_000, usegmt=True), 0),
+        ("86400", 300),
+        ("-1", None),
+        ("soon", None),
+        ("", None),
+        ("1e999", None),
+    ],
+)
+async def test_retry_after_is_seconds_or_a_date_and_has_a_ceiling(
+    server: ScriptedServer, header: str, seconds: float | None
+) -> None:
+    client = KubeClient(Endpoint(server.url), wall_clock=lambda: 2_000_000_000.0)
+    server.on("GET", answer(429, b"", Retry_After=header))
+    with pytest.raises(TooManyRequests) as caught:
+        await client.get(PATH)
+    await client.close()
+    assert caught.value.retry_after_seconds == seconds
+
+
+async def test_in_real_time_two_seconds_of_429_cost_at_most_three_requests(server: ScriptedServer) -> None:
+    client = KubeClient(Endpoint(server.url))
+    server.on("GET", then=TEXT_429)
+    ends = real_time.monotonic() + 2.2
+    calls = 0
+    while real_time.monotonic() < ends:
+        calls += 1
+        with pytest.raises(TooManyRequests):
+            await client.get(PATH)
+        await asyncio.sleep(0)
+    await client.close()
+    assert calls > 100
+    assert len(server.requests) <= 3
+
+
+async def test_retrying_waits_as_long_as_the_server_asks(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("GET", TEXT_429, TEXT_429, answer(200, {"a": 1}))
+    policy = retrying(sleep=time.sleep, draw=lambda: 0.5)
+    assert await policy(client.get, PATH) == b'{"a": 1}'
+    assert len(server.requests) == 3
+    assert all(pause >= 1 for pause in time.slept)
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [(refusal(404, "NotFound"), KubeError), (refusal(422, "Invalid"), KubeError), (answer(501), ServerError)],
+    ids=["not found", "invalid", "not implemented"],
+)
+async def test_retrying_raises_at_once_what_time_does_not_heal(
+    client: KubeClient, server: ScriptedServer, time: FakeTime, step: Step, error: type[KubeError]
+) -> None:
+    server.on("GET", step)
+    with pytest.raises(error):
+        await retrying(sleep=time.sleep)(client.get, PATH)
+    assert len(server.requests) == 1
+
+
+async def test_retrying_ends_with_the_last_error_and_its_waits_grow_up_to_a_ceiling(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("GET", *[refusal(500, "InternalError")] * 8, then=reset_connection())
+
+    def exhausted(state: object) -> bool:
+        return len(time.slept) >= 9
+
+    policy = retrying(sleep=time.sleep, draw=lambda: 1.0).copy(stop=exhausted)
+    with pytest.raises(TransportError):
+        await policy(client.get, PATH)
+    assert time.slept == [0.25, 0.5, 1, 2, 4, 5, 5, 5, 5]
+
+
+async def test_retrying_gives_up_in_time(client: KubeClient, server: ScriptedServer) -> None:
+    server.on("GET", then=refusal(500, "InternalError"))
+    started = real_time.monotonic()
+    with pytest.raises(ServerError):
+        await retrying(max_elapsed_seconds=0.3, first_seconds=0.1)(client.get, PATH)
+    assert real_time.monotonic() - started < 1
