@@ -227,7 +227,7 @@ class FrameworkAttemptStatus(Wire, frozen=True):
 
 
 class FrameworkStatus(Wire, frozen=True):
-    """Everything the controller knows of a Framework; ``ready`` is ours beside the compatible fields."""
+    """Everything the controller knows of a Framework; ``ready`` and ``attempts`` are ours."""
 
     start_time: datetime
     state: State
@@ -237,6 +237,7 @@ class FrameworkStatus(Wire, frozen=True):
     completion_time: datetime | None = None
     retry_policy_status: RetryPolicyStatus = RetryPolicyStatus()
     ready: str | msgspec.UnsetType = msgspec.UNSET
+    attempts: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def completion(self) -> FrameworkCompletion | None:
@@ -249,7 +250,11 @@ class Framework(Wire, frozen=True):
 
     metadata: Meta
     spec: FrameworkSpec
-    status: Raw | None = None
+    status: Raw = Raw()
+
+    def stored_status(self) -> FrameworkStatus | None:
+        """The status decoded, None if nobody has written one. Raises msgspec.ValidationError if it is not readable."""
+        return STATUS_DECODER.decode(self.status) if bytes(self.status) not in {b"", b"null"} else None
 
 
 # --- Pod -------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from frameworkcontroller.api.types import ROLES_DECODER, STATUS_DECODER, FrameworkStatus, TaskRoleStatus, TaskStatus
+from frameworkcontroller.api.types import ROLES_DECODER, FrameworkStatus, TaskRoleStatus, TaskStatus
 
 from .effects import Shown
 from .ledger import RoleLedger
@@ -69,9 +69,8 @@ class Book:
         self._transitions: list[Transition] = []
         self._told: tuple[int, bool] | None = None
 
-    def load(self, stored: bytes) -> None:
+    def load(self, status: FrameworkStatus) -> None:
         """Go on from a stored status: all of it is shown, and all of it is to be looked at."""
-        status = STATUS_DECODER.decode(stored)
         self.roles = {role.name: RoleLedger.load(role) for role in roles_of(status)}
         self.status = replace(
             status,

@@ -48,6 +48,8 @@ class WriteStatus:
     shown: Shown
     revision: int
     resource_version: str
+    previous: FrameworkStatus | None
+    """What the API server showed before: by it, a conflict that is nobody's is told from another writer's."""
 
     @property
     def key(self) -> Key:

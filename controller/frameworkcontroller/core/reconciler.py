@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import ENDED, State
-from frameworkcontroller.api.types import RetryPolicy
+from frameworkcontroller.api.types import FrameworkStatus, RetryPolicy
 
 from . import classify, framework, roster, task
 from .book import Book, Slot, Transition
@@ -127,14 +127,15 @@ class FrameworkReconciler:
         self._outbox = Outbox(draw)
         self._spec: FrameworkSpec | None = None
         self._shown: Shown | None = None
+        self._stored: FrameworkStatus | None = seen.stored_status()
         self._templates: dict[str, PodTemplate] = {}
         self._keeper: tuple[str, roster.RosterKeeper] | None = None
         self._granted: tuple[str, ...] | None = None
         self._conflict_draw = draw()
         self.outpaced = False
         """Somebody else wrote the status: this reconciler is of no use any more, read it anew."""
-        if seen.status is not None and bytes(seen.status) != b"null":
-            self._book.load(seen.status)
+        if self._stored is not None:
+            self._book.load(self._stored)
             self._shown = self._book.show(seen.spec)
 
     # --- what others may know ----------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ class FrameworkReconciler:
         match outcome:
             case Done():
                 self._resource_version = outcome.resource_version
-                self._shown = effect.shown
+                self._shown, self._stored = effect.shown, effect.status
                 self._book.acknowledge(effect.revision)
             case Outpaced():
                 self.outpaced = True
@@ -416,8 +417,9 @@ class FrameworkReconciler:
             book.known,
             attempt_status=replace(book.known.attempt_status, task_role_statuses=shown.roles),
             ready=f"{shown.ready}/{shown.total}",
+            attempts=book.known.attempt_status.id + 1,
         )
-        self._emit(WriteStatus(body, shown, book.revision, self._resource_version), at)
+        self._emit(WriteStatus(body, shown, book.revision, self._resource_version, self._stored), at)
 
     def _grant_access(self, at: Pass) -> None:
         if self._config.grant_roster_access and self._book.known.state is not State.COMPLETED:

@@ -77,7 +77,7 @@ def framework_of(text: str) -> dict[str, Any]:
 
 @dataclass
 class Plan:
-    """What becomes of Pods: by ``role-index``, one entry for each retry of Framework and Task (the last one stays): an exit code, or "stay"."""
+    """What becomes of Pods: by ``role-index``, an exit code or "stay" for each retry of Framework and Task."""
 
     ends: dict[str, list[int | str]] = field(default_factory=dict)
     refuse: dict[str, int] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class World:
     def framework(self) -> Framework:
         document = self.manifest | {"metadata": self.manifest["metadata"] | {"resourceVersion": str(self._version)}}
         seen = FRAMEWORK_DECODER.decode(msgspec.json.encode(document))
-        return replace(seen, status=None if self.stored is None else msgspec.Raw(self.stored))
+        return replace(seen, status=msgspec.Raw(self.stored or b""))
 
     def seen_config_map(self) -> Partial | None:
         return self.config_map
@@ -132,7 +132,7 @@ class World:
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    def perform(self, effect: Effect) -> Outcome:
+    def perform(self, effect: Effect) -> Outcome:  # noqa: PLR0911 - one for each effect
         self.history.append(type(effect).__name__)
         match effect:
             case WriteStatus():
@@ -257,7 +257,7 @@ class World:
         self.config_map = Partial(replace(self.config_map.metadata, deletion_timestamp=self.now))
 
     def tick(self) -> list[str]:
-        """A second passes: Pods move on, deletions end, garbage is collected. Returns the names of Pods that changed."""
+        """A second passes: Pods move on, deletions end, garbage is collected. Returns which Pods changed."""
         self.now += timedelta(seconds=1)
         changed = []
         for name, pod in list(self.pods.items()):

@@ -1,0 +1,39 @@
+"""``/healthz`` and ``/readyz`` on a plain port of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NoReturn
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+async def serve_health(port: int, *, is_ready: Callable[[], bool]) -> NoReturn:
+    """Answer until cancelled. That it answers at all shows that the event loop turns.
+
+    Args:
+        port: to listen on, on all addresses.
+        is_ready: whether the caches are full.
+    """
+
+    async def healthz(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_request: web.Request) -> web.Response:
+        if is_ready():
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="the caches are not full yet\n")
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        await asyncio.Event().wait()
+        raise AssertionError
+    finally:
+        await runner.cleanup()
