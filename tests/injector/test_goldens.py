@@ -1,6 +1,6 @@
 """Golden Pods: each folder under golden/ holds a Pod and what becomes of it.
 
-``pod.yaml`` goes in. Exactly one of these says what comes out: ``injected.yaml`` (the whole Pod, and ``warnings.txt`` if
+``pod.yaml`` goes in. One of these says what comes out: ``injected.yaml`` (the whole Pod, and ``warnings.txt`` if
 there are any), ``refused.txt`` or ``left-alone.txt`` (the sentence). ``case.yaml`` may say ``envFiles``.
 ``FRAMEWORKINJECTOR_WRITE_GOLDENS=1`` writes the outcomes anew; read the difference before committing it.
 """

@@ -1,0 +1,395 @@
+"""The injector as the API server calls it: its own process, its own service account, its manifests as they are shipped.
+
+Only ``clientConfig`` differs: on a control plane without nodes there is no Service to call, so a URL on loopback is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support import eventually
+from support.raw import Raw, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from localcluster import Cluster
+
+pytestmark = pytest.mark.apiserver
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "injector" / "manifests"
+GOLDEN = ROOT / "tests" / "injector" / "golden"
+SYSTEM = "frameworkcontroller-system"
+LABEL = "frameworkcontroller.microsoft.com/barrier"
+PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/frameworkinjector"
+SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/frameworkinjector-tls"
+
+JSON = dict[str, Any]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def manifests() -> list[JSON]:
+    files = [MANIFESTS / name for name in ("namespace.yaml", "rbac.yaml", "deployment.yaml", "webhook.yaml")]
+    assert set(files) == set(MANIFESTS.glob("*.yaml"))
+    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+
+
+PLURALS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Secret": "/api/v1/namespaces/{}/secrets",
+    "Service": "/api/v1/namespaces/{}/services",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+}
+
+
+def path_of(document: JSON) -> str:
+    return f"{PLURALS[document['kind']].format(SYSTEM)}/{document['metadata']['name']}"
+
+
+@dataclass
+class Replica:
+    """One injector process."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    health_port: int
+    log: Path
+
+    def health(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def wait_until_ready(self) -> None:
+        def ready() -> None:
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            try:
+                assert self.health("/readyz") == (200, "ok\n")
+            except OSError as error:
+                raise AssertionError(str(error)) from error
+
+        eventually(ready, timeout=30)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(15)
+
+
+@pytest.fixture(scope="module")
+def installed(raw: Raw) -> Iterator[None]:
+    """All manifests, without what needs nodes; the webhook configuration points to nobody yet."""
+    documents = manifests()
+    for document in documents:
+        if document["kind"] == "MutatingWebhookConfiguration":
+            point_to(document, free_port())
+        raw.apply(path_of(document), document)
+    yield
+    for document in reversed(documents):
+        # The namespace stays: others of this session may use it, and its deletion would race with them.
+        if document["kind"] != "Namespace":
+            raw.delete(path_of(document))
+
+
+def point_to(configuration: JSON, port: int) -> None:
+    for webhook in configuration["webhooks"]:
+        webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
+
+
+@pytest.fixture(scope="module")
+def identity(cluster: Cluster, raw: Raw, installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig with the token of the injector's service account: it can do what its RBAC says and nothing else."""
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/frameworkinjector/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    token = raw.create(path, request)["status"]["token"]
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "c", "cluster": {"server": cluster.server, "certificate-authority": str(cluster.ca_file)}}
+        ],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    file = tmp_path_factory.mktemp("identity") / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:
+    port, health_port = port or free_port(), free_port()
+    log = folder / f"injector-{port}.log"
+    command = [sys.executable, "-m", "frameworkinjector", "serve", f"--kubeconfig={identity}", f"--namespace={SYSTEM}"]
+    command += ["--host=127.0.0.1", f"--port={port}", f"--health-port={health_port}", "--extra-name=127.0.0.1"]
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([*command, *arguments], stderr=stderr, env=environment)
+    return Replica(process, port, health_port, log)
+
+
+@pytest.fixture(scope="module")
+def injector(raw: Raw, identity: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """A replica that is ready and called by the API server."""
+    replica = start(identity, tmp_path_factory.mktemp("injector"))
+    try:
+        replica.wait_until_ready()
+        call(raw, replica.port)
+        yield replica
+    finally:
+        if replica.process.poll() is None:
+            replica.stop()
+
+
+def call(raw: Raw, port: int) -> None:
+    """Lets the API server call this port, and waits until it trusts who answers there."""
+    found = raw.get(CONFIGURATION)
+    webhooks = [
+        {"name": one["name"], "clientConfig": {"url": f"https://127.0.0.1:{port}/mutate"}} for one in found["webhooks"]
+    ]
+    raw.request("PATCH", CONFIGURATION, {"webhooks": webhooks}, "application/strategic-merge-patch+json")
+
+    def is_called() -> None:
+        try:
+            raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default"))
+        except RefusedError as error:
+            raise AssertionError(str(error)) from error
+
+    eventually(is_called, timeout=30)
+
+
+def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str) -> JSON:
+    pod: JSON = yaml.safe_load((GOLDEN / "preset-tensorflow-file" / "pod.yaml").read_text())
+    pod["metadata"].update(name=name, namespace=namespace)
+    pod["metadata"].pop("ownerReferences")
+    pod["metadata"]["annotations"].update({PREFIX + key.replace("_", "-"): value for key, value in settings.items()})
+    return pod
+
+
+def create(raw: Raw, namespace: str, pod: JSON) -> JSON:
+    return raw.create(f"/api/v1/namespaces/{namespace}/pods", pod)
+
+
+def test_a_pod_with_the_label_gets_the_barrier(raw: Raw, injector: Replica, namespace: str) -> None:
+    created = create(raw, namespace, framework_pod(namespace))
+    (barrier,) = created["spec"]["initContainers"]
+    assert barrier["name"] == "frameworkbarrier"
+    env = {one["name"]: one.get("value") for one in barrier["env"]}
+    assert (env["FC_FRAMEWORK_NAME"], env["FC_TASK_INDEX"], env["FB_PRESET"]) == ("mnist", "1", "tensorflow")
+    (app,) = created["spec"]["containers"]
+    assert app["env"][0]["valueFrom"]["fileKeyRef"]["key"] == "TF_CONFIG"
+    mounts = {one["mountPath"]: one for one in app["volumeMounts"]}
+    assert mounts["/etc/hosts"]["subPath"] == "hosts"
+    status = json.loads(created["metadata"]["annotations"][PREFIX + "status"])
+    assert (status["reason"], status["env"]) == ("injected", "file")
+
+
+def test_the_server_mounts_no_second_token_into_the_barrier(raw: Raw, injector: Replica, namespace: str) -> None:
+    created = create(raw, namespace, framework_pod(namespace))
+    at = "/var/run/secrets/kubernetes.io/serviceaccount"
+    (barrier,) = created["spec"]["initContainers"]
+    assert [one["name"] for one in barrier["volumeMounts"] if one["mountPath"] == at] == ["frameworkbarrier-token"]
+    # The application keeps what the server gives it.
+    (own,) = [one["name"] for one in created["spec"]["containers"][0]["volumeMounts"] if one["mountPath"] == at]
+    assert own.startswith("kube-api-access-")
+
+
+def test_without_automount_the_application_gets_no_token_from_us(raw: Raw, injector: Replica, namespace: str) -> None:
+    pod = framework_pod(namespace)
+    pod["spec"]["automountServiceAccountToken"] = False
+    created = create(raw, namespace, pod)
+    paths = [one["mountPath"] for one in created["spec"]["containers"][0]["volumeMounts"]]
+    assert paths == ["/mnt/frameworkbarrier", "/etc/hosts"]
+
+
+def test_a_pod_without_the_label_is_not_touched(raw: Raw, injector: Replica, namespace: str) -> None:
+    pod = framework_pod(namespace)
+    del pod["metadata"]["labels"][LABEL]
+    assert "initContainers" not in create(raw, namespace, pod)["spec"]
+
+
+def test_a_refusal_names_the_annotation_and_is_final(raw: Raw, injector: Replica, namespace: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        create(raw, namespace, framework_pod(namespace, preset="tensorfow"))
+    # 422: FrameworkController takes it as permanent and does not try again.
+    assert refused.value.status == 422
+    assert isinstance(refused.value.body, dict)
+    assert refused.value.body["message"] == (
+        'admission webhook "barrier.frameworkcontroller.microsoft.com" denied the request: Annotation '
+        "barrier.frameworkcontroller.microsoft.com/preset is 'tensorfow', but must be one or more of tensorflow, "
+        "pytorch, jax, mpi, separated by commas."
+    )
+
+
+def restricted(raw: Raw, namespace: str) -> None:
+    labels = {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest",
+    }
+    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+
+
+def made_restricted(pod: JSON) -> None:
+    """What a user must say in a namespace that enforces ``restricted``, said in the user's parts and not in ours."""
+    security = pod["spec"].setdefault("securityContext", {})
+    security.setdefault("seccompProfile", {"type": "RuntimeDefault"})
+    security["runAsNonRoot"] = True
+    for container in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])):
+        own = container.setdefault("securityContext", {})
+        own.update(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]})
+
+
+INJECTED = sorted(path.parent.name for path in GOLDEN.glob("*/injected.yaml"))
+# They need what restricted forbids, or what another server has.
+NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
+OTHER_SERVER = {case for case in INJECTED if (GOLDEN / case / "case.yaml").exists()}
+
+
+@pytest.mark.parametrize("case", [case for case in INJECTED if case not in OTHER_SERVER])
+def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
+    case: str, raw: Raw, injector: Replica, namespace: str
+) -> None:
+    pod: JSON = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
+    if case not in NOT_RESTRICTED:
+        restricted(raw, namespace)
+        made_restricted(pod)
+    pod["metadata"]["namespace"] = namespace
+    pod["metadata"].pop("ownerReferences", None)
+    if "serviceAccountName" in pod["spec"]:
+        account = {"metadata": {"name": pod["spec"]["serviceAccountName"]}}
+        raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+    created = create(raw, namespace, pod)
+    golden: JSON = yaml.safe_load((GOLDEN / case / "injected.yaml").read_text())
+    ours = {one["name"]: one for one in created["spec"]["initContainers"]}["frameworkbarrier"]
+    expected = {one["name"]: one for one in golden["spec"]["initContainers"]}["frameworkbarrier"]
+    # The namespace of the test is another than the golden one, and the server adds defaults.
+    skipped = {"env", "startupProbe"}
+    assert {key: ours[key] for key in expected if key not in skipped} == {
+        key: value for key, value in expected.items() if key not in skipped
+    }
+    assert [one["name"] for one in ours["env"]] == [one["name"] for one in expected["env"]]
+    for container, wanted in zip(created["spec"]["containers"], golden["spec"]["containers"], strict=True):
+        assert container.get("command") == (wanted.get("command") or None)
+        assert [one["name"] for one in container.get("env", [])] == [one["name"] for one in wanted.get("env") or []]
+
+
+def test_a_dry_run_is_injected_and_leaves_nothing(raw: Raw, injector: Replica, namespace: str) -> None:
+    created = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
+    assert created["spec"]["initContainers"][0]["name"] == "frameworkbarrier"
+    assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
+
+
+def test_the_service_account_may_not_do_more_than_it_needs(
+    cluster: Cluster, raw: Raw, identity: Path, installed: None
+) -> None:
+    token = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
+    limited = Raw(cluster, token)
+    try:
+        assert limited.get(SECRET)["metadata"]["name"] == "frameworkinjector-tls"
+        attempts: list[Callable[[], JSON]] = [
+            lambda: limited.get(f"/api/v1/namespaces/{SYSTEM}/secrets"),
+            lambda: limited.get("/api/v1/namespaces/kube-system/secrets"),
+            lambda: limited.create(f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", framework_pod(SYSTEM)),
+            lambda: limited.get("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+            lambda: limited.delete(CONFIGURATION),
+            lambda: limited.get("/api/v1/pods"),
+        ]
+        for attempt in attempts:
+            with pytest.raises(RefusedError) as refused:
+                attempt()
+            assert refused.value.status == 403
+    finally:
+        limited.close()
+
+
+def test_an_overwritten_ca_bundle_is_repaired(raw: Raw, injector: Replica, namespace: str) -> None:
+    before = raw.get(CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"]
+    other = base64.b64encode(ssl.get_server_certificate(("127.0.0.1", injector.port)).encode()).decode()
+    name = raw.get(CONFIGURATION)["webhooks"][0]["name"]
+    overwritten = {"webhooks": [{"name": name, "clientConfig": {"caBundle": other}}]}
+    raw.request("PATCH", CONFIGURATION, overwritten, "application/strategic-merge-patch+json")
+
+    def repaired() -> None:
+        assert raw.get(CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"] == before
+
+    eventually(repaired, timeout=20)
+    call(raw, injector.port)
+    create(raw, namespace, framework_pod(namespace))
+
+
+def test_the_log_tells_outcomes_and_nothing_of_a_pod(raw: Raw, injector: Replica, namespace: str) -> None:
+    pod = framework_pod(namespace, name="secret-bearer")
+    pod["spec"]["containers"][0]["env"] = [{"name": "PASSWORD", "value": "hunter2-very-secret"}]
+    create(raw, namespace, pod)
+
+    def logged() -> list[JSON]:
+        lines = [json.loads(line) for line in injector.log.read_text().splitlines()]
+        found = [line for line in lines if line.get("namespace") == namespace]
+        assert found
+        return found
+
+    (line,) = eventually(logged)
+    assert (line["outcome"], line["reason"], line["kind"]) == ("injected", "injected", "Pod")
+    assert "hunter2" not in injector.log.read_text()
+    assert "secret-bearer" not in injector.log.read_text()
+
+
+def test_when_nobody_answers_only_pods_that_asked_for_the_barrier_are_refused(
+    raw: Raw, identity: Path, namespace: str, tmp_path: Path
+) -> None:
+    replica = start(identity, tmp_path)
+    replica.wait_until_ready()
+    call(raw, replica.port)
+    started = time.monotonic()
+    assert replica.stop() == 0
+    assert time.monotonic() - started < 10
+    with pytest.raises(RefusedError) as refused:
+        create(raw, namespace, framework_pod(namespace))
+    assert refused.value.status == 500
+    assert "failed calling webhook" in str(refused.value)
+    plain = framework_pod(namespace)
+    del plain["metadata"]["labels"][LABEL]
+    create(raw, namespace, plain)
+    for system in ("kube-system", SYSTEM):
+        pod = framework_pod(system, name="opted-in")
+        assert (
+            "initContainers"
+            not in raw.create(f"/api/v1/namespaces/{system}/pods?dryRun=All", restricted_copy(pod))["spec"]
+        )
+
+
+def restricted_copy(pod: JSON) -> JSON:
+    made_restricted(pod)
+    return pod
