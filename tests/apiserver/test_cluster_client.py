@@ -1,0 +1,320 @@
+"""The controller's own client and informer against a real API server."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from frameworkcontroller.cluster.credentials import Endpoint, from_kubeconfig
+from frameworkcontroller.cluster.events import WireDecoder
+from frameworkcontroller.cluster.informer import Informer
+from frameworkcontroller.cluster.rest import (
+    PARTIAL_METADATA,
+    PARTIAL_METADATA_LIST,
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeClient,
+    NotFound,
+    Unauthorized,
+    resource_path,
+)
+from localcluster import Cluster
+from support import eventually
+from support.raw import Raw
+
+pytestmark = pytest.mark.apiserver
+
+JSON = dict[str, Any]
+
+
+class Meta(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    labels: dict[str, str] = {}
+
+
+class Object(msgspec.Struct, frozen=True, gc=False):
+    metadata: Meta
+    status: dict[str, Any] = {}
+
+
+@pytest.fixture
+def endpoint(cluster: Cluster) -> Endpoint:
+    return from_kubeconfig(cluster.kubeconfig)
+
+
+@pytest.fixture
+async def client(endpoint: Endpoint) -> AsyncIterator[KubeClient]:
+    made = KubeClient(endpoint)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def pods(namespace: str) -> str:
+    return resource_path("v1", "pods", namespace=namespace)
+
+
+@pytest.fixture(scope="session")
+def gadgets(raw: Raw) -> Iterator[Callable[[str], str]]:
+    """A custom resource with a status subresource; gives the path of a namespace's collection."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.tests.example"},
+        "spec": {
+            "group": "tests.example",
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+            "versions": [version],
+        },
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.tests.example"
+    raw.apply(path, definition)
+
+    def is_established() -> None:
+        conditions = raw.get(path).get("status", {}).get("conditions") or []
+        assert {"Established"} <= {each["type"] for each in conditions if each["status"] == "True"}
+
+    eventually(is_established, timeout=30)
+    yield lambda namespace: resource_path("tests.example/v1", "gadgets", namespace=namespace)
+    raw.delete(path)
+
+
+def pod(name: str, **labels: str) -> bytes:
+    container = {"name": "main", "image": "none", "command": ["true"]}
+    metadata = {"name": name, "labels": labels}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    ).encode()
+
+
+def gadget(name: str) -> bytes:
+    body = {"apiVersion": "tests.example/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": {"size": 1}}
+    return json.dumps(body).encode()
+
+
+@contextlib.asynccontextmanager
+async def following(informer: Informer[Object]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(informer.run())
+    try:
+        await asyncio.wait_for(informer.synced.wait(), 10)
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(15):
+        while not condition():  # noqa: ASYNC110 - any condition
+            await asyncio.sleep(0.01)
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_object_is_created_once_read_and_deleted_by_its_uid(client: KubeClient, pods: str) -> None:
+    made = msgspec.json.decode(await client.create(pods, pod("a")), type=Object)
+    with pytest.raises(AlreadyExists, match='pods "a" already exists'):
+        await client.create(pods, pod("a"))
+    assert msgspec.json.decode(await client.get(f"{pods}/a"), type=Object) == made
+    with pytest.raises(Conflict, match=r"[Pp]recondition"):
+        await client.delete(f"{pods}/a", uid="another")
+    with pytest.raises(Conflict, match=r"[Pp]recondition"):
+        await client.delete(f"{pods}/a", uid=made.metadata.uid, resource_version="1")
+    await client.delete(f"{pods}/a", uid=made.metadata.uid, grace_period_seconds=0, propagation="Background")
+    with pytest.raises(NotFound):
+        await client.get(f"{pods}/a")
+    with pytest.raises(NotFound):
+        await client.delete(f"{pods}/a", uid=made.metadata.uid)
+
+
+async def test_a_status_written_on_an_old_version_is_a_conflict(
+    client: KubeClient, namespace: str, gadgets: Callable[[str], str]
+) -> None:
+    path = gadgets(namespace)
+    first = msgspec.json.decode(await client.create(path, gadget("a")))
+    second = msgspec.json.decode(
+        await client.replace(f"{path}/a/status", json.dumps(first | {"status": {"n": 1}}).encode())
+    )
+    assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+    with pytest.raises(Conflict, match="the object has been modified"):
+        await client.replace(f"{path}/a/status", json.dumps(first | {"status": {"n": 2}}).encode())
+    await client.patch(f"{path}/a/status", b'{"status":{"n":3}}')
+    assert msgspec.json.decode(await client.get(f"{path}/a"))["status"] == {"n": 3}
+
+
+async def test_what_the_server_will_never_take_is_invalid(client: KubeClient, pods: str) -> None:
+    with pytest.raises(Invalid, match=r"metadata\.name: Invalid value"):
+        await client.create(pods, pod("Capital_Letters"))
+
+
+async def test_a_large_status_passes(client: KubeClient, namespace: str, gadgets: Callable[[str], str]) -> None:
+    path = gadgets(namespace)
+    made = msgspec.json.decode(await client.create(path, gadget("large")))
+    body = json.dumps(made | {"status": {"data": "x" * 1_200_000}}).encode()
+    answer = await client.replace(f"{path}/large/status", body, accept=PARTIAL_METADATA)
+    assert len(answer) < 10_000
+
+
+async def test_a_stranger_is_unauthorized_and_a_service_account_is_forbidden(
+    endpoint: Endpoint, raw: Raw, namespace: str, pods: str
+) -> None:
+    plain = replace(endpoint, client_certificate_file=None, client_key_file=None, reload=None)
+    stranger = KubeClient(replace(plain, authorization="Bearer nobody"))
+    with pytest.raises(Unauthorized):
+        await stranger.get(pods)
+    await stranger.close()
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    granted = raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token", request)
+    account = KubeClient(replace(plain, authorization=f"Bearer {granted['status']['token']}"))
+    with pytest.raises(Forbidden, match='cannot list resource "pods"'):
+        await account.get(pods)
+    await account.close()
+
+
+# --- metadata only ---------------------------------------------------------------------------------------------------
+
+
+def is_partial(answer: bytes) -> bool:
+    value = json.loads(answer)
+    assert value["kind"] in {"PartialObjectMetadata", "Pod", "Gadget"}, value
+    return value["kind"] == "PartialObjectMetadata" and set(value) == {"kind", "apiVersion", "metadata"}
+
+
+async def test_answers_to_pod_writes_carry_the_metadata_only(client: KubeClient, pods: str) -> None:
+    created = await client.create(pods, pod("a"), accept=PARTIAL_METADATA)
+    assert is_partial(created)
+    meta = msgspec.json.decode(created, type=Object).metadata
+    assert meta.name == "a"
+    assert meta.uid
+    assert is_partial(await client.get(f"{pods}/a", accept=PARTIAL_METADATA))
+    patch = b'{"metadata":{"labels":{"b":"c"}}}'
+    assert is_partial(await client.patch(f"{pods}/a", patch, accept=PARTIAL_METADATA))
+    assert is_partial(await client.delete(f"{pods}/a", uid=meta.uid, accept=PARTIAL_METADATA))
+
+
+async def test_answers_to_custom_resource_writes_carry_the_metadata_only(
+    client: KubeClient, namespace: str, gadgets: Callable[[str], str]
+) -> None:
+    path = gadgets(namespace)
+    assert is_partial(await client.create(path, gadget("a"), accept=PARTIAL_METADATA))
+    whole = json.loads(await client.get(f"{path}/a"))
+    body = json.dumps(whole | {"status": {"n": 1}}).encode()
+    answer = await client.replace(f"{path}/a/status", body, accept=PARTIAL_METADATA)
+    assert is_partial(answer)
+    stored = json.loads(await client.get(f"{path}/a"))
+    assert stored["status"] == {"n": 1}
+    assert msgspec.json.decode(answer, type=Object).metadata.resource_version == stored["metadata"]["resourceVersion"]
+    assert is_partial(await client.patch(f"{path}/a/status", b'{"status":{"n":2}}', accept=PARTIAL_METADATA))
+
+
+@pytest.mark.parametrize("kind", ["pods", "gadgets"])
+async def test_lists_and_watches_carry_the_metadata_only(
+    client: KubeClient, namespace: str, pods: str, gadgets: Callable[[str], str], kind: str
+) -> None:
+    path, make = (pods, pod) if kind == "pods" else (gadgets(namespace), gadget)
+    await client.create(path, make("a"))
+    listed = json.loads(await client.get(path, accept=PARTIAL_METADATA_LIST))
+    assert listed["kind"] == "PartialObjectMetadataList"
+    assert [sorted(set(item) - {"kind", "apiVersion"}) for item in listed["items"]] == [["metadata"]]
+    query = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"], "timeoutSeconds": "30"}
+    await client.create(path, make("b"))
+    async with aclosing(client.stream(path, query, accept=PARTIAL_METADATA)) as lines:
+        event = json.loads(await anext(lines))
+    assert event["type"] == "ADDED"
+    assert set(event["object"]) == {"kind", "apiVersion", "metadata"}
+    assert event["object"]["metadata"]["name"] == "b"
+
+
+# --- the informer ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accept", ["application/json", PARTIAL_METADATA], ids=["whole", "metadata"])
+async def test_the_cache_follows_creation_change_replacement_and_deletion(
+    client: KubeClient, pods: str, accept: str
+) -> None:
+    for number in range(7):
+        await client.create(pods, pod(f"p{number}", group="x"))
+    seen: list[tuple[str, str]] = []
+
+    def on_change(old: Object | None, new: Object | None) -> None:
+        seen.append(("-" if new is None else "+" if old is None else "~", (new or old).metadata.name))
+
+    informer = Informer(
+        client,
+        pods,
+        msgspec.json.Decoder(Object),
+        on_change=on_change,
+        label_selector="group",
+        index=lambda found: found.metadata.labels["group"],
+        accept=accept,
+        page_size=3,
+    )
+    async with following(informer):
+        assert sorted(seen) == [("+", f"p{number}") for number in range(7)]
+        seen.clear()
+        written = msgspec.json.decode(await client.create(pods, pod("new", group="y")), type=Object)
+        await until(lambda: int(informer.resource_version) >= int(written.metadata.resource_version))
+        assert informer.get(written.metadata.namespace, "new").metadata == written.metadata
+        await client.patch(f"{pods}/new", b'{"metadata":{"labels":{"group":null}}}')
+        await until(lambda: len(seen) == 2)
+        await client.patch(f"{pods}/new", b'{"metadata":{"labels":{"group":"z"}}}')
+        await until(lambda: len(seen) == 3)
+        assert seen == [("+", "new"), ("-", "new"), ("+", "new")]
+        namespace = written.metadata.namespace
+        assert sorted(informer.by_index(namespace, "z")) == ["new"]
+        assert len(informer.by_index(namespace, "x")) == 7
+        seen.clear()
+        await client.delete(f"{pods}/p0", grace_period_seconds=0)
+        again = msgspec.json.decode(await client.create(pods, pod("p0", group="x")), type=Object)
+        await until(
+            lambda: informer.get(namespace, "p0") and informer.get(namespace, "p0").metadata.uid == again.metadata.uid
+        )
+        # A deletion shows first as a change: the deletionTimestamp.
+        assert [change for change in seen if change[0] != "~"] == [("-", "p0"), ("+", "p0")]
+        assert (len(informer), informer.lists, informer.failures) == (8, 1, 0)
+
+
+async def test_custom_resources_are_followed_too(
+    client: KubeClient, namespace: str, gadgets: Callable[[str], str]
+) -> None:
+    path = gadgets(namespace)
+    informer = Informer(client, path, msgspec.json.Decoder(Object), on_change=lambda old, new: None)
+    async with following(informer):
+        made = json.loads(await client.create(path, gadget("a")))
+        await client.replace(f"{path}/a/status", json.dumps(made | {"status": {"n": 5}}).encode())
+        await until(lambda: (found := informer.get(namespace, "a")) is not None and found.status == {"n": 5})
+
+
+async def test_a_version_from_before_the_servers_memory_is_gone(
+    client: KubeClient, namespace: str, gadgets: Callable[[str], str]
+) -> None:
+    """What the informer lists again for: the server remembers this kind only since its definition."""
+    query = {"watch": "true", "resourceVersion": "1", "timeoutSeconds": "30"}
+    decoder = WireDecoder(msgspec.json.Decoder(Object))
+    async with aclosing(client.stream(gadgets(namespace), query)) as lines:
+        line = await anext(lines)
+    with pytest.raises(Gone, match="too old resource version"):
+        decoder.event(line)
