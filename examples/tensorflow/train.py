@@ -32,7 +32,7 @@ def spirals(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     """Train for a fixed number of steps; the chief prints the loss."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--steps", type=int, default=1500)
+    options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--batch", type=int, default=256, help="points per Task and step")
     arguments = options.parse_args()
 
