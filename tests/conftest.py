@@ -111,7 +111,7 @@ def frameworks_crd(raw: Raw) -> None:
         raw.apply(path, definition)
 
         def is_established(path: str = path) -> None:
-            conditions = raw.get(path).get("status", {}).get("conditions", [])
+            conditions = raw.get(path).get("status", {}).get("conditions") or []
             values = {condition["type"]: condition["status"] for condition in conditions}
             assert values.get("Established") == "True", conditions
 

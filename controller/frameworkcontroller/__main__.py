@@ -18,6 +18,7 @@ from frameworkcontroller.cluster.rest import KubeClient
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.health import serve_health
 from frameworkcontroller.engine.log import configure_logging
+from frameworkcontroller.engine.performer import Performer
 from frameworkcontroller.engine.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     client = KubeClient(endpoint, max_connections=2 * settings.concurrent_requests)
     engine = Engine(
         client,
+        Performer(client, compress=settings.large_framework_compression),
         settings.core,
         namespace=settings.namespace,
-        compress=settings.large_framework_compression,
         slots=settings.concurrent_requests,
     )
     _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")

@@ -21,13 +21,14 @@ from frameworkcontroller.core.reconciler import FrameworkReconciler
 
 from .executor import DEFAULT_SLOTS, Executor
 from .manifests import Subject
-from .performer import Performer
 from .queue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frameworkcontroller.core.config import CoreConfig
+
+    from .performer import Performer
 
 _log = structlog.get_logger(__name__)
 
@@ -67,10 +68,10 @@ class Engine:
     """The controller of all Frameworks of a cluster, or of one namespace.
 
     Args:
-        client: of the API server.
+        client: of the API server, to watch with.
+        performer: performs the effects.
         config: what decisions depend on.
         namespace: "" for all.
-        compress: whether large statuses may be written compressed.
         slots: requests about Pods and other objects at a time.
         clock: the time of day, aware.
     """
@@ -78,15 +79,15 @@ class Engine:
     def __init__(
         self,
         client: KubeClient,
+        performer: Performer,
         config: CoreConfig,
         *,
         namespace: str = "",
-        compress: bool = True,
         slots: int = DEFAULT_SLOTS,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client, self._config, self._clock = client, config, clock
-        self._performer = Performer(client, compress=compress)
+        self._performer = performer
         self._executor: Executor[Job] = Executor(self._perform, slots=slots)
         self._queue: WorkQueue[Key] = WorkQueue()
         self._reconcilers: dict[Key, FrameworkReconciler] = {}
