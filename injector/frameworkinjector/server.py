@@ -6,6 +6,7 @@ It answers 200 to every review, 4xx to what is none, and never 3xx: an answer mu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -122,6 +123,9 @@ class ReviewServer:
         self._connections = _Connections(self._handle, self._limits, metrics)
         self._listener: asyncio.Server | None = None
         self._stopping = False
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
         """Listens; returns the port, which is another than asked for if that was 0."""
@@ -146,11 +150,25 @@ class ReviewServer:
         self._stopping = True
         if self._listener is not None:
             self._listener.close()
+        # First the requests that have begun, then the connections: a connection that is being closed reads no body.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
         self._connections.pre_shutdown()
-        await self._connections.shutdown(seconds)
+        await self._connections.shutdown(0.5)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._connections.spoke(request.protocol)
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            return await self._answer(request)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == ALIVE_PATH and request.method == "GET":
             return web.Response(text="ok\n")
         seconds: float | None = None
