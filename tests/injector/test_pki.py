@@ -1,0 +1,150 @@
+"""Certificates as values: what is replaced, when, and what a client makes of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from cryptography import x509
+
+from frameworkinjector import pki
+from frameworkinjector.errors import CertificateError
+from frameworkinjector.tls import check_handshake, client_context, server_context
+
+NAMES = (
+    "frameworkinjector.frameworkcontroller-system.svc",
+    "frameworkinjector.frameworkcontroller-system.svc.cluster.local",
+)
+POLICY = pki.Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+EMPTY = pki.bundle_of({})
+
+
+def at(seconds: float) -> dt.datetime:
+    return START + dt.timedelta(seconds=seconds)
+
+
+def first(policy: pki.Policy = POLICY, now: dt.datetime = START) -> pki.Bundle:
+    found = pki.renewed(EMPTY, policy, now)
+    assert found is not None
+    return found[0]
+
+
+def why(bundle: pki.Bundle, policy: pki.Policy = POLICY, seconds: float = 0) -> str | None:
+    found = pki.renewed(bundle, policy, at(seconds))
+    return None if found is None else found[1]
+
+
+def works(bundle: pki.Bundle, trust: bytes | None = None) -> bool:
+    for name in NAMES:
+        check_handshake(
+            server_context(bundle.certificate, bundle.key), client_context(trust or bundle.authorities), name
+        )
+    return True
+
+
+def test_an_empty_secret_gets_a_bundle_that_works_and_lasts() -> None:
+    bundle = first(now=dt.datetime.now(dt.UTC))
+    assert works(bundle)
+    assert pki.renewed(bundle, POLICY, dt.datetime.now(dt.UTC)) is None
+
+
+def test_a_bundle_survives_the_secret() -> None:
+    bundle = first()
+    assert pki.bundle_of(bundle.files()) == bundle
+    assert why(pki.bundle_of(bundle.files())) is None
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0, None), (60, None), (66, "certificate at 2/3 of its life")])
+def test_a_certificate_is_replaced_at_two_thirds_of_its_life(seconds: float, expected: str | None) -> None:
+    assert why(first(), seconds=seconds) == expected
+
+
+def test_a_new_certificate_comes_from_the_same_authority() -> None:
+    bundle = first()
+    found = pki.renewed(bundle, POLICY, at(70))
+    assert found is not None
+    assert (found[0].authorities, found[0].authority_key) == (bundle.authorities, bundle.authority_key)
+    assert found[0].certificate != bundle.certificate
+    assert why(found[0], seconds=70) is None
+
+
+def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() -> None:
+    now = dt.datetime.now(dt.UTC)
+    bundle = first(now=now)
+    policy = pki.Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+    found = pki.renewed(bundle, policy, now + dt.timedelta(seconds=700))
+    assert found is not None
+    assert found[1] == "authority at 2/3 of its life"
+    assert len(x509.load_pem_x509_certificates(found[0].authorities)) == 2
+    # A replica that still serves the old certificate is accepted by who trusts the new bundle.
+    assert works(bundle, trust=found[0].authorities)
+
+
+def test_authorities_that_ended_are_not_kept() -> None:
+    bundle = first()
+    for seconds in (700, 1400, 2100, 2800):
+        found = pki.renewed(bundle, POLICY, at(seconds))
+        assert found is not None
+        bundle = found[0]
+        kept = x509.load_pem_x509_certificates(bundle.authorities)
+        assert len(kept) <= pki.KEPT_AUTHORITIES
+        assert all(one.not_valid_after_utc > at(seconds) for one in kept)
+
+
+def test_a_certificate_does_not_outlive_its_authority() -> None:
+    policy = pki.Policy(names=NAMES, authority_seconds=50, certificate_seconds=1000)
+    bundle = first(policy)
+    assert pki.expiry(bundle.certificate) <= pki.expiry(bundle.authorities)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "expected"),
+    [
+        (pki.AUTHORITY_FILE, b"", "authority missing"),
+        (pki.AUTHORITY_FILE, b"garbage", "authority unreadable"),
+        (pki.AUTHORITY_KEY_FILE, b"garbage", "authority without a readable key"),
+        (pki.AUTHORITY_KEY_FILE, None, "authority with a key that is not its own"),
+        (pki.CERTIFICATE_FILE, b"", "certificate missing"),
+        (pki.CERTIFICATE_FILE, b"garbage", "certificate unreadable"),
+        (pki.CERTIFICATE_FILE, None, "certificate with a key that is not its own"),
+        (
+            pki.KEY_FILE,
+            b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n",
+            "certificate without a readable key",
+        ),
+        (pki.KEY_FILE, None, "certificate with a key that is not its own"),
+    ],
+)
+def test_a_damaged_secret_is_repaired(part: str, value: bytes | None, expected: str) -> None:
+    other = first().files()[part]
+    damaged = pki.bundle_of({**first(now=dt.datetime.now(dt.UTC)).files(), part: other if value is None else value})
+    found = pki.renewed(damaged, POLICY, dt.datetime.now(dt.UTC))
+    assert found is not None
+    assert found[1] == expected
+    assert works(found[0])
+
+
+def test_a_certificate_of_another_authority_is_replaced() -> None:
+    bundle, other = first(), first()
+    mixed = pki.Bundle(other.authorities, other.authority_key, bundle.certificate, bundle.key)
+    assert why(mixed) == "certificate signed by another authority"
+
+
+def test_a_certificate_for_other_names_is_replaced() -> None:
+    policy = pki.Policy(names=("elsewhere.svc", "192.0.2.7"))
+    assert why(first(), policy) == "certificate for other names"
+    assert why(first(policy), policy) is None
+
+
+def test_a_clock_that_is_a_minute_behind_accepts_a_new_certificate() -> None:
+    bundle = first(pki.Policy(names=NAMES))
+    certificate = x509.load_pem_x509_certificate(bundle.certificate)
+    assert certificate.not_valid_before_utc <= at(-60)
+
+
+def test_no_certificate_has_no_end() -> None:
+    with pytest.raises(CertificateError):
+        pki.expiry(b"")
+    with pytest.raises(CertificateError):
+        pki.renewal(b"nothing")

@@ -1,0 +1,130 @@
+"""Annotations and their validators."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.presets import Preset
+from frameworkinjector.reasons import Outcome, Reason
+from frameworkinjector.settings import KNOWN, Delivery, Hosts, Mode, Settings, parse
+
+PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+
+
+def parsed(**values: str) -> Settings:
+    return parse({PREFIX + key.replace("_", "-"): value for key, value in values.items()})
+
+
+def test_the_settings_are_those_of_the_specification() -> None:
+    assert set(KNOWN) == set(
+        "preset mode wait-for timeout env hosts ports containers selector roles role-label slots nproc-per-node template "
+        "image log-format".split()
+    )
+
+
+def test_nothing_said_is_the_default() -> None:
+    assert parse({"other.example.org/preset": "x"}) == Settings()
+    assert (Settings().env, Settings().mode, Settings().hosts) == (Delivery.AUTO, Mode.INIT, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("preset", " tensorflow ,jax ", (Preset.TENSORFLOW, Preset.JAX)),
+        ("timeout", " 600 ", 600),
+        ("ports", "ps=2222, worker=2223", (("ps", 2222), ("worker", 2223))),
+        ("roles", "a-b=1", (("a-b", 1),)),
+        ("containers", "a,b", ("a", "b")),
+        ("selector", "  a=b ,\n c in ( x , y ),!d, e", "a=b , c in ( x , y ),!d, e"),
+        ("selector", "example.org/a==b,c!=d,e notin (f)", "example.org/a==b,c!=d,e notin (f)"),
+        ("role_label", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/replicatedjob-name"),
+        ("image", "registry:5000/a/b:c", "registry:5000/a/b:c"),
+        ("image", "barrier", "barrier"),
+        ("image", "docker.io/x/y@sha256:" + "a" * 64, "docker.io/x/y@sha256:" + "a" * 64),
+        ("hosts", "none", Hosts.NONE),
+        ("nproc_per_node", "8", 8),
+        ("template", "my.templates", "my.templates"),
+    ],
+)
+def test_a_good_value_is_read(name: str, value: str, expected: object) -> None:
+    assert getattr(parsed(**{name: value}), name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("timeout", "-1"),
+        ("timeout", "1e3"),
+        ("timeout", "٣"),
+        ("timeout", "9" * 5000),
+        ("ports", "ps"),
+        ("ports", "ps=0"),
+        ("ports", "ps=1,,worker=2"),
+        ("ports", "PS=1"),
+        ("ports", "ps=1;rm"),
+        ("roles", "a=1\nb=2"),
+        ("selector", ""),
+        ("selector", "a= b"),
+        ("selector", "a=b c=d"),
+        ("selector", "$(X)=a"),
+        ("selector", "a in (b,c"),
+        ("selector", "a=b\x00"),
+        ("containers", "a,a"),
+        ("containers", "a," + "b" * 64),
+        ("image", "$(IMAGE)"),
+        ("image", "a b"),
+        ("image", "a:b:c"),
+        ("image", "-a"),
+        ("template", "../x"),
+        ("role_label", "a/b/c"),
+        ("preset", "TENSORFLOW"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_annotation(name: str, value: str) -> None:
+    with pytest.raises(RefusalError) as refused:
+        parsed(**{name: value})
+    assert refused.value.verdict.reason is Reason.BAD_VALUE
+    assert f"Annotation {PREFIX}{name.replace('_', '-')} is " in str(refused.value)
+    assert len(str(refused.value)) < 600
+    assert str(refused.value).isprintable()
+
+
+ANY = st.text() | st.text(alphabet="abz019-_./=,:@ ()!in\t$", max_size=200)
+
+
+@given(values=st.dictionaries(st.sampled_from(KNOWN) | st.text(max_size=20), ANY, max_size=4))
+@settings(max_examples=500, deadline=None)
+def test_any_annotations_are_read_or_refused_with_a_sentence(values: dict[str, str]) -> None:
+    try:
+        parse({PREFIX + name: value for name, value in values.items()})
+    except RefusalError as refused:
+        assert refused.verdict.reason.outcome is Outcome.REFUSED
+        assert refused.verdict.sentence.endswith(".")
+        assert "\n" not in refused.verdict.sentence
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "a.", "a,", "a=", " ", "=", "a in (", "a-", "a=b,", "a/", "(", "a.a/", "0@", "a:"]
+)
+@pytest.mark.parametrize("name", KNOWN)
+def test_no_value_takes_long_to_judge(name: str, piece: str) -> None:
+    value: Any = piece * (200_000 // len(piece)) + "\x01"
+    started = time.perf_counter()
+    with pytest.raises(RefusalError):
+        parse({PREFIX + name: value})
+    # The largest annotations allowed; a pattern with quadratic time would take minutes.
+    assert time.perf_counter() - started < 0.5
+
+
+def test_every_reason_is_one_sentence() -> None:
+    for reason in Reason:
+        assert reason.template.endswith("."), reason
+        assert reason.template[0].isupper() or reason.template.startswith("{"), reason
+        assert reason.slug.isascii()
+    assert len({reason.template for reason in Reason}) == len(Reason)
