@@ -1,30 +1,66 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.ONESHELL:
 .SHELLFLAGS := -euo pipefail -c
 
 PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-# A second sign means: this target is one line that a person could have typed.
+BIN    := .venv/bin
+# `make demo CONTEXT=name` uses a cluster that you have.
+CONTEXT ?=
+DEMO_FLAGS ?= $(if $(CONTEXT),--context $(CONTEXT))
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-$(VENV)/.done: requirements/dev.txt pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+.PHONY: demo demo-down
+demo: venv ## Train with TensorFlow on a gang of Pods, from nothing to Succeeded (CONTEXT=name: on your cluster)
+	$(BIN)/python -m demo up $(DEMO_FLAGS)
+
+demo-down: venv ## Remove what the demo brought
+	$(BIN)/python -m demo down $(DEMO_FLAGS)
+
+.PHONY: test test-unit test-apiserver test-e2e
+test: lint ## All checks and all tests: what CI runs
+	$(BIN)/pytest
+
+test-unit: venv ## The tests that need no cluster
+	$(BIN)/pytest -m "not apiserver and not node"
+
+test-apiserver: venv ## The tests against a real kube-apiserver
+	$(BIN)/pytest -m apiserver
+
+test-e2e: venv ## The tests with real Pods on a real node (root)
+	$(BIN)/pytest -m node
+
+.PHONY: lint format
+lint: venv ## ruff, mypy --strict, import contracts, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: venv ## Format the code, fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: manifests images lock
+manifests: venv ## Write the manifests that are made from code
+	$(BIN)/python -m frameworkcontroller.api.crd > controller/manifests/crd.yaml
+
+images: venv ## Build the images of the three programs and of the example (root)
+	$(BIN)/python -m localcluster build
+
+lock: venv ## Resolve the dependencies again into requirements/
+	requirements/lock $(BIN)
+
+.PHONY: venv clean
+venv: .venv/.done ## Install the locked development environment into .venv
+
+.venv/.done: requirements/dev.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-.PHONY: venv
-venv: $(VENV)/.done ## Install the locked development environment into .venv
-
-.PHONY: lint
-lint: venv ## ruff, mypy --strict, import contracts
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-
-.PHONY: lock
-lock: venv ## Resolve the dependencies again into requirements/*.txt
-	requirements/lock $(BIN)
+clean: ## Remove what was built here (the cluster's cache stays)
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
