@@ -44,9 +44,7 @@ class Endpoint:
     reload: Callable[[], "Endpoint"] | None = None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.server)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise CredentialsError(f"API server address: expected http[s]://host:port, got {self.server!r}")
+        _check_address(self.server)
         if (self.client_certificate_file is None) != (self.client_key_file is None):
             raise CredentialsError(
                 "client certificate: certificate and key are needed together, one of them is missing"
@@ -60,7 +58,7 @@ class Endpoint:
     @property
     def host(self) -> str:
         """``host:port`` as metrics label it."""
-        return urlsplit(self.server).netloc.rpartition("@")[2]
+        return urlsplit(self.server).netloc
 
 
 def in_cluster(root: Path = SERVICE_ACCOUNT_ROOT, environ: Mapping[str, str] = os.environ) -> Endpoint:
@@ -94,6 +92,7 @@ def from_kubeconfig(path: str | os.PathLike[str], context: str | None = None) ->
     """
     try:
         from kubernetes import client, config
+        from kubernetes.client.rest import should_bypass_proxies
     except ImportError as error:
         raise CredentialsError("a kubeconfig needs the package kubernetes: install the extra 'kubeconfig'") from error
     name = os.fspath(path)
@@ -116,7 +115,7 @@ def from_kubeconfig(path: str | os.PathLike[str], context: str | None = None) ->
         authorization=authorization or None,
         tls_server_name=settings.tls_server_name or None,
         verify=bool(settings.verify_ssl),
-        proxy=settings.proxy or None,
+        proxy=None if should_bypass_proxies(settings.host, settings.no_proxy or "") else settings.proxy or None,
         reload=lambda: from_kubeconfig(path, context),
     )
 
@@ -156,6 +155,19 @@ def discover(
     raise CredentialsError(
         "no API server: set kubeApiServerAddress or kubeConfigFilePath (or env KUBECONFIG), or run inside a Pod"
     )
+
+
+def _check_address(server: str) -> None:
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError as error:  # half a bracket, a port that is no port
+        raise CredentialsError(f"API server address: expected http[s]://host:port, got {server!r} ({error})") from error
+    if parts.username is not None or parts.password is not None:
+        # Not shown: it is a password. The HTTP library refuses it next to a token.
+        raise CredentialsError("API server address: must not contain a user or a password")
+    if not usable or parts.query or parts.fragment:
+        raise CredentialsError(f"API server address: expected http[s]://host:port, got {server!r}")
 
 
 def _at(address: str | None, found: Endpoint) -> Endpoint:

@@ -141,6 +141,13 @@ def error_of_status(status: dict[str, Any]) -> ApiStatusError:
     return error_of(code if isinstance(code, int) else 500, None, None, msgspec.json.encode(status), now=0.0)
 
 
+def is_from_the_future(error: KubeError) -> bool:
+    """Whether the server knows only older versions than the one it was asked for: it was restored from a backup."""
+    details = error.status.get("details") if isinstance(error, ApiStatusError) else None
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ())
+
+
 def _class_of(code: int, reason: str) -> type[ApiStatusError]:
     if reason == "AlreadyExists":
         return AlreadyExists

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from frameworkcontroller.cluster.errors import ApiStatusError, error_of_status
+from frameworkcontroller.cluster.errors import ApiStatusError, KubeError, error_of_status
 from frameworkcontroller.cluster.store import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
@@ -25,7 +25,7 @@ class EventType(StrEnum):
 _CHANGES = frozenset({EventType.ADDED, EventType.MODIFIED, EventType.DELETED})
 
 
-class MalformedError(ValueError):
+class MalformedError(KubeError):
     """A line or a page that is not what the protocol says: no JSON, or no event or list."""
 
 

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from frameworkcontroller.cluster.backoff import FLOOR_SECONDS, Backoff
-from frameworkcontroller.cluster.errors import ApiStatusError, Gone, KubeError, Silent
+from frameworkcontroller.cluster.errors import ApiStatusError, Gone, KubeError, Silent, is_from_the_future
 from frameworkcontroller.cluster.events import Event, EventType, MalformedError, Odd, Page, WireDecoder
 from frameworkcontroller.cluster.rest import (
     INACTIVITY_TIMEOUT_SECONDS,
@@ -86,7 +86,8 @@ class Informer(Generic[T]):
         self._path = path
         self._wire = WireDecoder(decoder)
         self._on_change = on_change
-        self._store: Store[T] = Store(self._notify, index)
+        self._store: Store[T] = Store(self._notify, index and self._indexed)
+        self._index = index
         self._selectors = {
             name: value
             for name, value in (("labelSelector", label_selector), ("fieldSelector", field_selector))
@@ -144,7 +145,7 @@ class Informer(Generic[T]):
                 # itself keeps the rate low.
                 _log.info("watch was silent, opening it again", path=self._path, error=str(error))
                 delivered = True
-            except (KubeError, MalformedError) as error:
+            except KubeError as error:
                 await self._sleep(self._pause_after(error))
                 continue
             if delivered:
@@ -152,9 +153,9 @@ class Informer(Generic[T]):
             else:
                 await self._sleep(self._backoff.next())
 
-    def _pause_after(self, error: KubeError | MalformedError) -> float:
+    def _pause_after(self, error: KubeError) -> float:
         """Decides what a failure means for the next attempt and how long to wait before it."""
-        if isinstance(error, Gone) or _from_the_future(error):
+        if isinstance(error, Gone) or is_from_the_future(error):
             # A continue token that is too old tells that paging is slower than the server's compaction.
             self._in_pages = not self._must_list or not self._in_pages
             self._must_list = True
@@ -185,7 +186,7 @@ class Informer(Generic[T]):
             body = await self._client.request(
                 "GET", self._path, query=query, accept=accept, timeout_seconds=LIST_TIMEOUT_SECONDS
             )
-            self.last_activity = self._clock()
+            self._heard()
             page: Page[T] = self._wire.page(body)
             items += page.items
             if not page.token:
@@ -228,11 +229,15 @@ class Informer(Generic[T]):
         }
         delivered = False
         lines = self._client.stream(
-            self._path, query, accept=self._accept, inactivity_timeout_seconds=self._inactivity_seconds
+            self._path,
+            query,
+            accept=self._accept,
+            inactivity_timeout_seconds=self._inactivity_seconds,
+            on_open=self._heard,
         )
         async with aclosing(lines):
             async for line in lines:
-                self.last_activity = self._clock()
+                self._heard()
                 event = self._wire.event(line)
                 if event is not None:
                     delivered = True
@@ -273,12 +278,24 @@ class Informer(Generic[T]):
         meta = item.identity if isinstance(item, Odd) else item.metadata
         return meta.namespace, meta.name
 
+    def _heard(self) -> None:
+        self.last_activity = self._clock()
+
     def _notify(self, old: T | None, new: T | None) -> None:
         try:
             self._on_change(old, new)
         except Exception:  # noqa: BLE001 - the cache is right; one lost call must not end the watch for everybody
             self.failures += 1
             _log.exception("handler failed", path=self._path)
+
+    def _indexed(self, found: T) -> str | None:
+        assert self._index is not None
+        try:
+            return self._index(found)
+        except Exception as error:  # noqa: BLE001 - as with handlers
+            self.failures += 1
+            self._report(f"index {error!r}", "index function failed", name=found.metadata.name, error=repr(error))
+            return None
 
     def _report(self, what: str, message: str, **details: str) -> None:
         """Logs the same thing once, not with each event."""
@@ -287,12 +304,3 @@ class Informer(Generic[T]):
                 self._reported.clear()
             self._reported.add(what)
             _log.warning(message, path=self._path, **details)
-
-
-def _from_the_future(error: Exception) -> bool:
-    """The server knows only older versions than ours: it was restored from a backup."""
-    if not isinstance(error, ApiStatusError):
-        return False
-    details = error.status.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ())

@@ -219,6 +219,7 @@ class KubeClient:
         accept: str = JSON,
         connect_timeout_seconds: float = WRITE_TIMEOUT_SECONDS,
         inactivity_timeout_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """Opens a watch (or another endless answer) and yields its lines.
 
@@ -230,6 +231,7 @@ class KubeClient:
             accept: see `PARTIAL_METADATA`.
             connect_timeout_seconds: until the status line.
             inactivity_timeout_seconds: of silence before it counts as dead.
+            on_open: called when the status line is there.
 
         Raises:
             TransportError: it broke off, or ended within a line.
@@ -243,6 +245,8 @@ class KubeClient:
         try:
             async with asyncio.timeout(connect_timeout_seconds):
                 response = await self._transport.open(STREAMS, "GET", url, {"Accept": accept}, None)
+            if on_open is not None:
+                on_open()
             while True:
                 async with asyncio.timeout(inactivity_timeout_seconds):
                     chunk = await response.content.readany()

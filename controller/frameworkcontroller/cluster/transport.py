@@ -8,7 +8,7 @@ import aiohttp
 from yarl import URL
 
 from frameworkcontroller.cluster.credentials import Endpoint
-from frameworkcontroller.cluster.errors import ApiStatusError, error_of
+from frameworkcontroller.cluster.errors import ApiStatusError, Unauthorized, error_of
 from frameworkcontroller.cluster.gate import Gate
 from frameworkcontroller.cluster.rotation import Credentials
 from frameworkcontroller.cluster.session import new_session
@@ -82,21 +82,28 @@ class Transport:
         probing = await self._gate.enter() if gated else False
         answered = False
         try:
-            response = await self._send(kind, method, url, headers, body)
-            if response.status == 401 and await self._credentials.refused(headers.get("Authorization")):
-                response.close()
-                response = await self._send(kind, method, url, headers, body)
+            answer = await self._try(kind, method, url, headers, body)
+            if isinstance(answer, Unauthorized) and await self._credentials.refused(headers.get("Authorization")):
+                answer = await self._try(kind, method, url, headers, body)
             answered = True
-            if response.status < 300:
-                return response
-            async with response:
-                error = await self._error_of(response)
-            if error.code in {429, 503} and error.retry_after_seconds:
-                self._gate.hold(error.retry_after_seconds)
-            raise error
+            if not isinstance(answer, ApiStatusError):
+                return answer
+            if answer.code in {429, 503} and answer.retry_after_seconds:
+                self._gate.hold(answer.retry_after_seconds)
+            raise answer
         finally:
             if gated:
                 self._gate.leave(probing=probing, answered=answered)
+
+    async def _try(
+        self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse | ApiStatusError:
+        """One attempt: the open 2xx answer, or what the server said instead."""
+        response = await self._send(kind, method, url, headers, body)
+        if response.status < 300:
+            return response
+        async with response:
+            return await self._error_of(response)
 
     async def _send(
         self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None

@@ -54,10 +54,19 @@ def test_outside_a_pod_the_variable_is_named(root: Path) -> None:
         in_cluster(root, {})
 
 
-@pytest.mark.parametrize("server", ["", "10.0.0.1:6443", "ftp://a", "https://", "https://a?b=c", "https://a#b"])
+@pytest.mark.parametrize(
+    "server",
+    ["", "10.0.0.1:6443", "ftp://a", "https://", "https://a?b=c", "https://a#b", "https://a:99999", "https://[::1"],
+)
 def test_an_address_must_be_a_url(server: str) -> None:
     with pytest.raises(CredentialsError, match="API server address: expected"):
         Endpoint(server)
+
+
+def test_a_password_in_an_address_is_refused_without_showing_it() -> None:
+    with pytest.raises(CredentialsError, match="must not contain a user or a password") as caught:
+        Endpoint("https://user:secret@a:1")
+    assert "secret" not in str(caught.value)
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
@@ -81,6 +90,15 @@ def test_a_kubeconfig_gives_client_certificates(tmp_path: Path) -> None:
     endpoint = from_kubeconfig(kubeconfig(tmp_path / "config", user=files))
     assert endpoint.client_certificate_file == tmp_path / "c.pem"
     assert endpoint.client_key_file == tmp_path / "k.pem"
+
+
+def test_proxies_of_the_environment_are_used_unless_it_excludes_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,.internal")
+    for server, proxy in (("https://1.2.3.4", "http://proxy:3128"), ("https://api.internal:6443", None)):
+        assert from_kubeconfig(kubeconfig(tmp_path / "config", server=server)).proxy == proxy
 
 
 def test_an_exec_plugin_is_run_again_on_reload(tmp_path: Path) -> None:

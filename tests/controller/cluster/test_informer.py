@@ -205,6 +205,19 @@ async def test_a_handler_that_raises_is_counted_and_stops_nothing(
     assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["handler failed"]
 
 
+async def test_an_index_that_raises_leaves_the_object_out_of_the_index_alone(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
+) -> None:
+    server.on("GET", answer(200, listing(5, pod("a", 1), pod("b", 2))))
+    server.on("watch", watch(deleted("a", 6), end="silence"))
+    made = informer(index=lambda pod: {"b": "x"}[pod.metadata.name])
+    run(made.run())
+    await eventually(lambda: len(changes.seen) == 3)
+    assert list(made.by_index("default", "x")) == ["b"]
+    assert made.failures == 2
+    assert len(made) == 1
+
+
 async def test_metadata_only_is_asked_of_lists_and_watches_in_their_own_words(
     server: ScriptedServer, informer: Make, run: Run, eventually: Eventually
 ) -> None:
@@ -235,10 +248,11 @@ async def test_last_activity_tells_when_the_server_was_heard(
     def later() -> None:
         time.now += 40
 
-    server.on("watch", after(later, watch(bookmark(6), end="silence")))
+    # A watch that opens and has nothing to tell was heard too.
+    server.on("watch", after(later, watch(end="silence")))
     made = informer()
     run(made.run())
-    await eventually(lambda: made.resource_version == "6")
+    await eventually(lambda: made.last_activity > 1000)
     assert made.last_activity == time.now == 1040
 
 

@@ -198,6 +198,15 @@ async def test_each_exchange_is_counted_with_its_code(server: ScriptedServer) ->
     assert seen == [("GET", host, "200"), ("GET", host, "404"), ("GET", host, "<error>")]
 
 
+async def test_a_proxy_is_asked_for_the_whole_address(server: ScriptedServer) -> None:
+    client = KubeClient(Endpoint("http://api.internal:8080", proxy=server.url))
+    server.on("GET", answer())
+    await client.get(POD)
+    await client.close()
+    assert server.requests[0].headers["host"] == "api.internal:8080"
+    assert server.requests[0].path == POD
+
+
 def test_paths_follow_the_api() -> None:
     assert resource_path("v1", "pods") == "/api/v1/pods"
     assert resource_path("v1", "pods", namespace="a", name="b", subresource="log") == "/api/v1/namespaces/a/pods/b/log"
