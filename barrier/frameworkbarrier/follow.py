@@ -85,9 +85,8 @@ class Backoff:
     def pause(self, retry_after: float | None = None) -> float:
         """Count a failure; returns the seconds to wait."""
         self.failures += 1
-        if retry_after is not None:
-            # Spread, because the server tells the same number to everybody, and 0 must not mean a hot loop.
-            return retry_after + self._uniform(0.2, 1.0)
+        if retry_after:  # 0 is no wish: it must not mean a hot loop
+            return retry_after + self._uniform(0.0, 1.0)  # the server tells the same number to everybody
         from tenacity import RetryCallState, Retrying, wait_random_exponential  # 9 ms that only a sick server costs
 
         state = RetryCallState(Retrying(), None, (), {})
@@ -197,7 +196,7 @@ class Follower(Generic[T]):
             case SickError():
                 yield Trouble(str(fault))
                 self._sleep(self._backoff.pause(fault.retry_after))
-                if self._backoff.failures >= RESUMES:
+                if self._backoff.failures % RESUMES == 0:
                     self._version = ""
             case _:
                 # 404 of a watch: the kind is not served (any more).

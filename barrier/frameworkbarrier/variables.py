@@ -86,7 +86,7 @@ def context(
     """What a preset's or user's template may use.
 
     Returns:
-        `framework`, `namespace`, `attempt`, `generation`; `roles`: list of {name, port, slots, tasks, ips, addresses};
+        `gang`: {name, namespace, attempt, generation}; `roles`: list of {name, port, slots, tasks, ips, addresses};
         `tasks`: all Tasks in order, each {role, index, ip, host, address, port, slots, pod, node, host_ip, rank};
         `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `nproc`; `folder`.
         `host` is the address as it stands before a colon, `address` is `host:port`. `port` is None if nobody set one.
@@ -130,10 +130,12 @@ def context(
         key = (opened.role.name, opened.task.index)
         mine = next(task for task in everybody if (task["role"], task["index"]) == key)
     return {
-        "namespace": opened.gang.namespace,
-        "framework": opened.gang.framework,
-        "attempt": opened.gang.attempt_id,
-        "generation": opened.gang.generation,
+        "gang": {
+            "name": opened.gang.framework,
+            "namespace": opened.gang.namespace,
+            "attempt": opened.gang.attempt_id,
+            "generation": opened.gang.generation,
+        },
         "roles": roles,
         "tasks": everybody,
         "ranks": sorted((task for task in everybody if task["rank"] is not None), key=lambda task: task["rank"]),

@@ -33,6 +33,8 @@ class Inbox:
 
     def __init__(self) -> None:
         self._items: queue.SimpleQueue[Look | Trouble | BaseException] = queue.SimpleQueue()
+        self._wanted = threading.Event()
+        self._handed_over = False
 
     def start(self, source: Iterable[Look | Trouble]) -> None:
         """Begin to read."""
@@ -42,15 +44,22 @@ class Inbox:
         try:
             for item in source:
                 self._items.put(item)
+                # No request is made ahead of its need: a gate found open must not cost a watch.
+                self._wanted.wait()
+                self._wanted.clear()
         except BaseException as end:  # noqa: BLE001  # it is raised again where it can be answered
             self._items.put(end)
 
     def get(self, timeout_sec: float) -> Look | Trouble | None:
         """The next item, None after `timeout_sec`; raises what ended the source."""
+        if self._handed_over:
+            self._handed_over = False
+            self._wanted.set()
         try:
             item = self._items.get(timeout=max(timeout_sec, 0.0))
         except queue.Empty:
             return None
+        self._handed_over = True
         if isinstance(item, BaseException):
             raise item
         return item
@@ -62,8 +71,8 @@ class Progress:
     def __init__(self, log: Log, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
-        self._told: tuple[object, ...] = ()
-        self._quiet_until = clock()
+        self._told: tuple[object, ...] | None = None
+        self._quiet_until = self._started = clock()
         self.waiting: Waiting | None = None
         self.trouble = ""
 
@@ -71,7 +80,9 @@ class Progress:
         """Seconds until the next line may be written, None if there is nothing to say."""
         if self._state() == self._told:
             return None
-        return max(self._quiet_until - self._clock(), 0.0)
+        at_first = self._told is None and not self.waiting and not self.trouble
+        due = self._started + PROGRESS_SEC if at_first else self._quiet_until
+        return max(due - self._clock(), 0.0)
 
     def tell(self) -> None:
         """Write the line if it is due."""

@@ -1,0 +1,76 @@
+"""Gangs as the controller would write them."""
+
+import json
+from typing import Any
+
+
+def uid(role: str, index: int, instance: int = 0) -> str:
+    """A Pod's UID, its first eight characters different for each Task and instance."""
+    return f"{abs(hash_of(f'{role}-{index}-{instance}')):08x}-0000-4000-8000-000000000000"
+
+
+def hash_of(text: str) -> int:
+    value = 2166136261
+    for byte in text.encode():
+        value = (value ^ byte) * 16777619 % 2**32
+    return value
+
+
+def ip(number: int) -> str:
+    return f"10.{number // 65536}.{number // 256 % 256}.{number % 256}"
+
+
+def roster(shape: dict[str, int], *, generation: int = 1, ready: int | None = None, **changes: Any) -> dict[str, Any]:
+    """A roster of `{role: Tasks}`; complete unless `ready` says less."""
+    total = sum(shape.values())
+    complete = ready is None or ready == total
+    document: dict[str, Any] = {
+        "version": 1,
+        "generation": generation,
+        "framework": {
+            "namespace": "lab",
+            "name": "mnist",
+            "uid": "fw-uid",
+            "attemptID": 0,
+            "attemptInstanceUID": "0_cm-uid",
+        },
+        "ready": total if ready is None else ready,
+        "total": total,
+        "complete": complete,
+        "waitingFor": [],
+    }
+    if complete:
+        number = 0
+        document["taskRoles"] = []
+        for role, count in shape.items():
+            tasks = []
+            for index in range(count):
+                number += 1
+                tasks.append([index, ip(number), uid(role, index)[:8], 0, "node-1", "192.168.0.1"])
+            document["taskRoles"].append({"name": role, "tasks": tasks})
+    return document | changes
+
+
+def configmap(document: dict[str, Any] | None, version: int = 1, cm_uid: str = "cm-uid") -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": "mnist-attempt", "namespace": "lab", "uid": cm_uid, "resourceVersion": str(version)},
+    }
+    if document is not None:
+        body["data"] = {"roster": json.dumps(document)}
+    return body
+
+
+def environment(role: str = "worker", index: int = 0, **more: str) -> dict[str, str]:
+    """What the controller injects into a container, as far as the barrier reads it."""
+    return {
+        "FC_FRAMEWORK_NAMESPACE": "lab",
+        "FC_FRAMEWORK_NAME": "mnist",
+        "FC_CONFIGMAP_NAME": "mnist-attempt",
+        "FC_CONFIGMAP_UID": "cm-uid",
+        "FC_TASKROLE_NAME": role,
+        "FC_TASK_INDEX": str(index),
+        "FC_POD_UID": uid(role, index),
+        **more,
+    }

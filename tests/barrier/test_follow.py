@@ -1,0 +1,403 @@
+"""The client against servers that are sick: it notices, it waits, it recovers, and it never storms."""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from barrier.faulty_server import FaultyServer, Reply, Request, Script
+from frameworkbarrier import follow, kube
+from frameworkbarrier.access import Access, Token
+from frameworkbarrier.errors import ForbiddenError
+from frameworkbarrier.follow import Follower, Seen, Trouble
+
+Serve = Callable[[Script], FaultyServer]
+
+
+class Counter:
+    """A view of one object whose value is the field `n`; -1 when it is absent."""
+
+    read_path = "/api/v1/namespaces/lab/configmaps/x"
+    read_params: ClassVar[dict[str, str]] = {}
+    watch_path = "/api/v1/namespaces/lab/configmaps"
+    watch_params: ClassVar[dict[str, str]] = {"fieldSelector": "metadata.name=x"}
+    what = "ConfigMap lab/x"
+    rule = "{resources: [configmaps], resourceNames: [x], verbs: [get, watch]}"
+
+    def loaded(self, document: dict[str, Any]) -> int:
+        return int(document["n"])
+
+    def absent(self) -> int:
+        return -1
+
+    def changed(self, kind: str, document: dict[str, Any]) -> int:
+        return -1 if kind == "DELETED" else self.loaded(document)
+
+
+def thing(n: int) -> dict[str, Any]:
+    return {"kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": str(n)}, "n": n}
+
+
+def run(
+    server: FaultyServer,
+    *,
+    until: int | None = None,
+    seconds: float = 10.0,
+    access: Access | None = None,
+    **options: Any,
+) -> list[Seen[int] | Trouble]:
+    """What a follower tells until it has seen the value `until`, or for some seconds."""
+    items: list[Seen[int] | Trouble] = []
+    api = kube.Api(access or Access(server.url))
+    started = time.monotonic()
+    follower: Iterator[Seen[int] | Trouble] = iter(Follower(api, Counter(), **({"poll_sec": 0.2} | options)))
+    for item in follower:
+        items.append(item)
+        if item == Seen(until) or time.monotonic() - started > seconds:
+            break
+    return items
+
+
+class Hours:
+    """A clock that runs as the real one and leaps over every sleep, so that a minute of a sick server takes no time."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        if self.slept > 60:
+            raise TimeoutError
+
+    def clock(self) -> float:
+        return time.monotonic() + self.slept
+
+
+def minute(server: FaultyServer) -> list[Seen[int] | Trouble]:
+    """What a follower tells in a minute."""
+    hours = Hours()
+    items: list[Seen[int] | Trouble] = []
+    follower = Follower(kube.Api(Access(server.url)), Counter(), poll_sec=10, sleep=hours.sleep, clock=hours.clock)
+    with pytest.raises(TimeoutError):
+        items.extend(follower)
+    return items
+
+
+def seen(items: list[Seen[int] | Trouble]) -> list[int]:
+    return [item.value for item in items if isinstance(item, Seen)]
+
+
+def troubles(items: list[Seen[int] | Trouble]) -> list[str]:
+    return [item.text for item in items if isinstance(item, Trouble)]
+
+
+def scripted(*steps: Callable[[Request, Reply], None]) -> Script:
+    """Step i answers request i; the last one answers all further ones."""
+    count = iter(range(10_000))
+
+    def script(request: Request, reply: Reply) -> None:
+        steps[min(next(count), len(steps) - 1)](request, reply)
+
+    return script
+
+
+def get(n: int) -> Script:
+    def step(request: Request, reply: Reply) -> None:
+        assert not request.watches
+        reply.answer(200, thing(n))
+
+    return step
+
+
+def watch(*numbers: int, then: Callable[[Reply], None] = Reply.hang) -> Script:
+    def step(request: Request, reply: Reply) -> None:
+        assert request.watches
+        reply.stream()
+        for n in numbers:
+            reply.event("MODIFIED", thing(n))
+        then(reply)
+
+    return step
+
+
+def test_a_quiet_server_is_asked_twice(serve: Serve) -> None:
+    server = serve(scripted(get(1), watch(2, 3)))
+    assert seen(run(server, until=3)) == [1, 2, 3]
+    assert len(server.requests) == 2
+    assert server.requests[1].query["resourceVersion"] == "1"
+
+
+def test_a_watch_that_ends_is_resumed_from_the_last_version_without_reading_again(serve: Serve) -> None:
+    server = serve(scripted(get(1), watch(2, then=Reply.end), watch(3)))
+    assert seen(run(server, until=3)) == [1, 2, 3]
+    assert [request.watches for request in server.requests] == [False, True, True]
+    assert server.requests[2].query["resourceVersion"] == "2"
+
+
+def test_a_bookmark_moves_the_version_and_is_not_a_change(serve: Serve) -> None:
+    def bookmark(request: Request, reply: Reply) -> None:
+        reply.stream()
+        reply.event("BOOKMARK", {"metadata": {"resourceVersion": "40"}})
+        reply.end()
+
+    server = serve(scripted(get(1), bookmark, watch(41)))
+    assert seen(run(server, until=41)) == [1, 41]
+    assert server.requests[2].query["resourceVersion"] == "40"
+
+
+def test_a_watch_lives_shorter_than_the_silence_that_would_end_it(serve: Serve) -> None:
+    server = serve(scripted(get(1), watch(2)))
+    run(server, until=2)
+    assert int(server.requests[1].query["timeoutSeconds"]) < follow.SILENCE_SEC < 60
+
+
+def test_a_half_open_connection_is_noticed_and_the_watch_resumed(serve: Serve) -> None:
+    server = serve(scripted(get(1), watch(), watch(2)))
+    items = run(server, until=2, silence_sec=0.5)
+    assert troubles(items) == ["the watch is silent"]
+    assert seen(items)[-1] == 2
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        watch(2, then=lambda reply: None),
+        watch(2, then=lambda reply: reply.chunk(b'{"type":"MODIFIED","object":{"n":')),
+        watch(2, then=lambda reply: reply.chunk(b"\n\n")),
+    ],
+    ids=["reset", "cut off inside an event", "blank lines"],
+)
+def test_a_broken_stream_loses_nothing_that_was_whole(serve: Serve, step: Script) -> None:
+    def broken(request: Request, reply: Reply) -> None:
+        step(request, reply)
+        time.sleep(0.3)  # RST makes the receiver's kernel drop what was not read yet
+        reply.reset()
+
+    server = serve(scripted(get(1), broken, watch(3)))
+    assert seen(run(server, until=3)) == [1, 2, 3]
+    assert server.requests[-1].query["resourceVersion"] == "2"
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [b"<html>sorry</html>\n", b'"text"\n', b'{"type": 5}\n', b'{"type":"MODIFIED","object":[]}\n', b"[" * 5000 + b"\n"],
+    ids=["html", "a string", "no object", "a list", "deep nesting"],
+)
+def test_junk_in_a_stream_is_a_trouble_and_not_an_event(serve: Serve, junk: bytes) -> None:
+    server = serve(scripted(get(1), watch(then=lambda reply: reply.chunk(junk)), watch(2)))
+    items = run(server, until=2)
+    assert seen(items) == [1, 2]
+    assert troubles(items) == ["the watch sent something that is not an event"]
+
+
+def test_an_event_split_over_many_chunks_is_one_event(serve: Serve) -> None:
+    def dribble(request: Request, reply: Reply) -> None:
+        reply.stream()
+        for byte in b'{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"2"},"n":2}}\n':
+            reply.chunk(bytes([byte]))
+        reply.hang()
+
+    assert seen(run(serve(scripted(get(1), dribble)), until=2)) == [1, 2]
+
+
+@pytest.mark.parametrize("way", ["status", "event"])
+def test_410_reads_again_and_watches_from_there(serve: Serve, way: str) -> None:
+    def expired(request: Request, reply: Reply) -> None:
+        if way == "status":
+            reply.status(410, "too old resource version")
+        else:
+            reply.stream()
+            reply.event("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})
+
+    server = serve(scripted(get(1), expired, get(5), watch(6)))
+    items = run(server, until=6)
+    assert seen(items) == [1, 5, 6]
+    assert troubles(items) == []
+
+
+def sick(answer: Script) -> Script:
+    """Reads succeed, watches answer so."""
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            answer(request, reply)
+        else:
+            reply.answer(200, thing(1))
+
+    return script
+
+
+def html_503(request: Request, reply: Reply) -> None:
+    reply.answer(503, b"<html>" + b"x" * 4000, Content_Type="text/html")
+
+
+SICK: dict[str, Script] = {
+    "429 with Retry-After 1": lambda request, reply: reply.status(429, "slow down", Retry_After="1"),
+    "429 with Retry-After 0": lambda request, reply: reply.status(429, "slow down", Retry_After="0"),
+    "429 without": lambda request, reply: reply.status(429, "slow down"),
+    "500": lambda request, reply: reply.status(500, "etcdserver: leader changed"),
+    "503 in HTML": html_503,
+    "streams that end at once": lambda request, reply: (reply.stream(), reply.end()),  # type: ignore[dict-item]
+    "resets": lambda request, reply: reply.reset(),
+    "410 for ever": lambda request, reply: reply.status(410, "gone"),
+    "an error event": lambda request, reply: (  # type: ignore[dict-item]
+        reply.stream(),
+        reply.event("ERROR", {"kind": "Status", "code": 500, "message": "boom"}),
+        reply.end(),
+    ),
+    "redirects": lambda request, reply: reply.answer(302, Location="/elsewhere"),
+}
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_a_sick_watch_costs_less_than_a_request_a_second(serve: Serve, name: str) -> None:
+    server = serve(sick(SICK[name]))
+    items = minute(server)
+    assert 3 < len(server.requests) < 60
+    assert set(seen(items)) == {1}
+    assert troubles(items)
+
+
+@pytest.mark.parametrize("name", sorted(SICK.keys() - {"streams that end at once", "an error event"}))
+def test_a_server_that_is_sick_from_the_start_costs_less_than_a_request_a_second(serve: Serve, name: str) -> None:
+    server = serve(SICK[name])
+    items = minute(server)
+    assert 3 < len(server.requests) < 60
+    assert seen(items) == []
+    assert troubles(items)
+
+
+def test_retry_after_is_honoured(serve: Serve) -> None:
+    server = serve(scripted(lambda request, reply: reply.status(429, "slow down", Retry_After="2"), get(1)))
+    items = run(server, until=1)
+    assert server.pauses[0] >= 2
+    assert troubles(items) == ["the API server answers HTTP 429: slow down"]
+
+
+def test_nobody_listening_is_told_and_tried_again(serve: Serve) -> None:
+    server = serve(get(1))
+    server.close()
+    items = minute(server)
+    assert "refused" in troubles(items)[0]
+    assert 3 < len(items) < 60
+
+
+def test_pauses_grow_to_30_seconds_and_are_spread() -> None:
+    backoff = follow.Backoff()
+    firsts = [follow.Backoff().pause() for _ in range(200)]
+    assert max(firsts) <= 0.8
+    assert max(firsts) - min(firsts) > 0.3
+    for _ in range(20):
+        backoff.pause()
+    later = [backoff.pause() for _ in range(200)]
+    assert 25 < max(later) <= 30
+    assert min(later) < 10
+    backoff.reset()
+    assert backoff.pause() <= 0.8
+
+
+def test_403_is_waited_out_while_the_role_is_being_made(serve: Serve) -> None:
+    refuse = lambda request, reply: reply.status(403, "configmaps is forbidden")  # noqa: E731
+    server = serve(scripted(refuse, refuse, get(1), watch(2)))
+    items = run(server, until=2)
+    assert seen(items) == [1, 2]
+    assert len(troubles(items)) == 2
+
+
+def test_still_403_after_30_seconds_names_the_role_to_create(serve: Serve) -> None:
+    message = 'configmaps "x" is forbidden: User "system:serviceaccount:lab:default" cannot get resource'
+    server = serve(lambda request, reply: reply.status(403, message))
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with pytest.raises(ForbiddenError) as caught:
+        run(server, sleep=sleep, clock=lambda: now[0])
+    assert 30 <= now[0] < 36
+    assert "resourceNames: [x], verbs: [get, watch]" in str(caught.value)
+    assert "bind it to system:serviceaccount:lab:default" in str(caught.value)
+
+
+def test_where_only_the_watch_is_forbidden_it_polls(serve: Serve) -> None:
+    count = iter(range(1, 100))
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.status(403, "no watch for you")
+        else:
+            reply.answer(200, thing(next(count)))
+
+    server = serve(script)
+    items = run(server, until=4)
+    assert seen(items) == [1, 2, 3, 4]
+    assert [request.watches for request in server.requests] == [False, True, False, False, False]
+    assert all(0.19 < pause < 0.6 for pause in server.pauses[1:])
+
+
+def test_a_refused_watch_is_asked_for_again_after_a_minute(serve: Serve) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def script(request: Request, reply: Reply) -> None:
+        if not request.watches:
+            reply.answer(200, thing(1))
+        elif now[0] < 30:
+            reply.status(403, "no watch for you")
+        else:
+            watch(2)(request, reply)
+
+    server = serve(script)
+    assert seen(run(server, until=2, poll_sec=10.0, sleep=sleep, clock=lambda: now[0]))[-1] == 2
+    assert [request.watches for request in server.requests].count(True) == 2
+
+
+def test_a_rotated_token_is_read_again(serve_tls: Serve, token_dir: Path) -> None:
+    def script(request: Request, reply: Reply) -> None:
+        if request.headers["authorization"] != "Bearer second":
+            (token_dir / "token").write_text("second\n")
+            reply.status(401, "Unauthorized")
+        elif request.watches:
+            watch(2)(request, reply)
+        else:
+            get(1)(request, reply)
+
+    server = serve_tls(script)
+    access = Access(server.url, Token(str(token_dir / "token")), str(token_dir / "ca.crt"))
+    items = run(server, until=2, access=access)
+    assert seen(items) == [1, 2]
+    assert server.requests[0].headers["authorization"] == "Bearer first"
+    assert len(troubles(items)) == 1
+
+
+def test_a_token_file_that_is_empty_for_a_moment_keeps_the_last_token(token_dir: Path) -> None:
+    token = Token(str(token_dir / "token"))
+    assert token.read() == "first"
+    (token_dir / "token").write_text("")
+    assert token.read() == "first"
+    (token_dir / "token").unlink()
+    assert token.read() == "first"
+
+
+def test_a_server_with_another_ca_is_not_trusted(serve_tls: Serve, token_dir: Path, tmp_path: Path) -> None:
+    import trustme
+
+    other = tmp_path / "other.crt"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    server = serve_tls(get(1))
+    items = run(server, seconds=0.1, access=Access(server.url, None, str(other)))
+    assert "certificate verify failed" in troubles(items)[0]
+    assert server.requests == []
+
+
+def test_no_failure_lets_pauses_shrink_below_the_floor_between_watches(serve: Serve) -> None:
+    """A server that tells something and then hangs up at once, for ever."""
+    server = serve(sick(watch(2, then=Reply.end)))
+    run(server, seconds=3)
+    opened = [request.at for request in server.requests if request.watches]
+    assert all(later - earlier > 0.9 for earlier, later in pairwise(opened))

@@ -1,0 +1,264 @@
+"""The barrier as a process: exit codes, last line, files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from barrier.faulty_server import FaultyServer, Reply, Request, Script
+from barrier.gangs import configmap, environment, ip, roster
+
+Serve = Callable[[Script], FaultyServer]
+
+
+class Barrier:
+    """One run of the program against one server."""
+
+    def __init__(self, folder: Path, address: str, environ: dict[str, str], *flags: str) -> None:
+        self.termination_log = folder.parent / "termination-log"
+        self.termination_log.touch()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "frameworkbarrier", *flags],
+            env={
+                "PATH": os.environ["PATH"],
+                "FB_OUTPUT_DIR": str(folder),
+                "FB_TERMINATION_LOG": str(self.termination_log),
+                "KUBE_APISERVER_ADDRESS": address,
+                **environ,
+            },
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ends(self, within: float = 20.0) -> tuple[int, str]:
+        """Exit code and the last line."""
+        out, err = self.process.communicate(timeout=within)
+        assert out == ""
+        self.lines = err.splitlines()
+        return self.process.returncode, self.lines[-1]
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Barrier]]:
+    started: list[Barrier] = []
+
+    def run(address: str, environ: dict[str, str], *flags: str) -> Barrier:
+        started.append(Barrier(folder, address, environ, *flags))
+        return started[-1]
+
+    yield run
+    for barrier in started:
+        if barrier.process.poll() is None:
+            barrier.process.kill()
+            barrier.process.communicate()
+
+
+def always(document: dict[str, object] | None) -> Script:
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.stream()
+            reply.hang()
+        else:
+            reply.answer(200, configmap(document))
+
+    return script
+
+
+def test_an_open_gang_exits_0_with_all_files_and_one_request(
+    start: Callable[..., Barrier], serve: Serve, folder: Path
+) -> None:
+    server = serve(always(roster({"chief": 1, "worker": 2})))
+    barrier = start(server.url, environment("worker", 1, FB_PRESET="tensorflow", FB_FRAMEWORK_JSON="never"))
+    code, last = barrier.ends()
+    assert code == 0, barrier.lines
+    assert "3/3 Tasks of lab/mnist" in last
+    assert barrier.termination_log.read_text() in last
+    assert {"injector.sh", "env", "run", "hosts", "roster.json", "generation"} <= {p.name for p in folder.iterdir()}
+    assert [request.path for request in server.requests] == ["/api/v1/namespaces/lab/configmaps/mnist-attempt"]
+    output = subprocess.run(
+        [folder / "run", "sh", "-c", 'printf "%s\n%s" "$TF_CONFIG" "$FB_WORKER_IPS"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    config, ips = output.split("\n")
+    assert json.loads(config) == {
+        "cluster": {"chief": [f"{ip(1)}:2222"], "worker": [f"{ip(2)}:2222", f"{ip(3)}:2222"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert ips == f"{ip(2)},{ip(3)}"
+
+
+def test_a_gang_that_completes_later_opens_by_the_watch_alone(start: Callable[..., Barrier], serve: Serve) -> None:
+    def script(request: Request, reply: Reply) -> None:
+        if not request.watches:
+            missing = [{"task": "worker-1", "why": "Pending: Unschedulable: 0/3 nodes are available"}]
+            reply.answer(200, configmap(roster({"worker": 2}, ready=1, waitingFor=missing), 7))
+            return
+        assert request.query["resourceVersion"] == "7"
+        assert request.query["fieldSelector"] == "metadata.name=mnist-attempt"
+        assert request.query["allowWatchBookmarks"] == "true"
+        reply.stream()
+        time.sleep(0.3)
+        reply.event("MODIFIED", configmap(roster({"worker": 2}, generation=2), 8))
+        reply.hang()
+
+    server = serve(script)
+    barrier = start(server.url, environment(FB_FRAMEWORK_JSON="never"))
+    code, _ = barrier.ends()
+    assert code == 0, barrier.lines
+    assert barrier.lines[0].endswith("waiting 1/2: worker-1 Pending: Unschedulable: 0/3 nodes are available")
+    assert len(server.requests) == 2
+
+
+def test_a_roster_of_an_earlier_instance_of_this_pod_does_not_open(start: Callable[..., Barrier], serve: Serve) -> None:
+    server = serve(always(roster({"worker": 2})))
+    environ = environment(FC_POD_UID="ffffffff-0000-4000-8000-000000000000", BARRIER_CHECK_TIMEOUT_SEC="1.5")
+    code, last = start(server.url, environ).ends()
+    assert code == 201
+    assert "worker-0 (this Pod) is not recorded yet" in last
+
+
+def test_the_timeout_exits_201_and_says_who_is_missing_and_why(start: Callable[..., Barrier], serve: Serve) -> None:
+    missing = [{"task": "worker-3", "why": "Pending: Unschedulable"}, {"task": "worker-4", "why": ""}]
+    server = serve(always(roster({"worker": 10}, ready=7, waitingFor=missing)))
+    barrier = start(server.url, environment(), "--check-timeout-sec", "1")
+    code, last = barrier.ends()
+    assert code == 201
+    assert last.endswith("gave up after 1 s at 7/10: worker-3 Pending: Unschedulable, worker-4, 1 more (exit code 201)")
+    assert barrier.termination_log.read_text() in last
+
+
+def test_the_timeout_holds_against_a_server_that_says_nothing(start: Callable[..., Barrier], serve: Serve) -> None:
+    server = serve(lambda request, reply: reply.hang())
+    begun = time.monotonic()
+    code, last = start(server.url, environment(BARRIER_CHECK_TIMEOUT_SEC="1")).ends()
+    assert code == 201
+    assert time.monotonic() - begun < 4
+    assert "the first answer of the API server" in last
+
+
+@pytest.mark.parametrize("phase", ["first answer", "watch"])
+def test_sigterm_exits_143_at_once(start: Callable[..., Barrier], serve: Serve, phase: str) -> None:
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.stream()
+        elif phase == "watch":
+            reply.answer(200, configmap(roster({"worker": 2}, ready=1)))
+            return
+        reply.hang()
+
+    server = serve(script)
+    barrier = start(server.url, environment())
+    wanted = 2 if phase == "watch" else 1
+    for _ in range(200):
+        if len(server.requests) >= wanted:
+            break
+        time.sleep(0.05)
+    time.sleep(0.2)
+    begun = time.monotonic()
+    barrier.process.send_signal(signal.SIGTERM)
+    code, last = barrier.ends()
+    assert code == 143
+    assert "ended by SIGTERM" in last
+    assert time.monotonic() - begun < 1
+    assert barrier.termination_log.read_text() in last
+
+
+@pytest.mark.parametrize(
+    ("environ", "names"),
+    [
+        ({"FC_TASK_INDEX": "minus one"}, "FC_TASK_INDEX"),
+        ({"FB_PRESET": "caffe"}, "FB_PRESET"),
+        ({"FC_FRAMEWORK_NAME": ""}, "FC_FRAMEWORK_NAME"),
+        ({"FB_OUTPUT_DIR": "/nowhere"}, "FB_OUTPUT_DIR"),
+        ({"FB_PORTS": "driver=2222"}, "FB_PORTS"),
+        ({"KUBE_APISERVER_ADDRESS": ""}, "KUBE_APISERVER_ADDRESS"),
+    ],
+    ids=["index", "preset", "framework", "folder", "port of no role", "no API server"],
+)
+def test_bad_settings_exit_210_and_name_the_variable(
+    start: Callable[..., Barrier], serve: Serve, environ: dict[str, str], names: str
+) -> None:
+    server = serve(always(roster({"worker": 1})))
+    code, last = start(server.url, environment() | environ).ends()
+    assert code == 210
+    assert names in last
+
+
+def test_an_unknown_flag_exits_210(start: Callable[..., Barrier]) -> None:
+    code, last = start("http://127.0.0.1:9", environment(), "--nonsense").ends()
+    assert code == 210
+    assert "--nonsense" in last
+
+
+@pytest.mark.parametrize("way", ["absent", "deleted while waiting", "of another attempt"])
+def test_a_framework_attempt_that_is_over_exits_210(start: Callable[..., Barrier], serve: Serve, way: str) -> None:
+    def script(request: Request, reply: Reply) -> None:
+        if way == "absent":
+            reply.status(404, 'configmaps "mnist-attempt" not found')
+        elif request.watches:
+            reply.stream()
+            reply.event("DELETED", configmap(roster({"worker": 2}, ready=1), 2))
+            reply.hang()
+        else:
+            uid = "other" if way == "of another attempt" else "cm-uid"
+            reply.answer(200, configmap(roster({"worker": 2}, ready=1), 1, uid))
+
+    code, last = start(serve(script).url, environment()).ends()
+    assert code == 210
+    assert "ConfigMap lab/mnist-attempt" in last
+    assert "Framework attempt is over" in last
+
+
+def test_a_file_that_cannot_be_written_exits_1(start: Callable[..., Barrier], serve: Serve, folder: Path) -> None:
+    (folder / "hosts" / "full").mkdir(parents=True)
+    code, last = start(serve(always(roster({"worker": 1}))).url, environment()).ends()
+    assert code == 1
+    assert "hosts" in last
+
+
+def test_a_log_in_json_is_json(start: Callable[..., Barrier], serve: Serve) -> None:
+    server = serve(always(roster({"worker": 2}, ready=1)))
+    barrier = start(server.url, environment(FB_LOG_FORMAT="json", BARRIER_CHECK_TIMEOUT_SEC="1"))
+    assert barrier.ends()[0] == 201
+    lines = [json.loads(line) for line in barrier.lines]
+    assert [line["level"] for line in lines] == ["info", "error"]
+    assert all(line["time"].endswith("Z") for line in lines)
+
+
+WATCHED = """
+import os, sys
+written = []
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        written.append(str(arguments[0]))
+sys.addaudithook(hook)
+from frameworkbarrier.__main__ import main
+code = main([])
+print("\\n".join(written))
+sys.exit(code)
+"""
+
+
+def test_nothing_is_written_outside_of_the_folder_so_a_read_only_root_will_do(serve: Serve, folder: Path) -> None:
+    environ = environment(FB_PRESET="tensorflow", FB_OUTPUT_DIR=str(folder), FB_TERMINATION_LOG="/nowhere/log")
+    run = subprocess.run(
+        [sys.executable, "-B", "-c", WATCHED],
+        env=environ | {"KUBE_APISERVER_ADDRESS": serve(always(roster({"worker": 1}))).url, "TMPDIR": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    written = run.stdout.split()
+    assert written.count("/nowhere/log") == 1
+    others = [name for name in written if name != "/nowhere/log"]
+    assert others
+    assert all("/" not in name for name in others)  # relative to the folder's handle

@@ -1,0 +1,125 @@
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from frameworkbarrier.errors import OutputError, SettingsError
+from frameworkbarrier.output import SCRIPT, File, OutputDirectory
+
+
+def write(folder: Path, *files: File) -> None:
+    with OutputDirectory(str(folder)) as directory:
+        for file in files:
+            directory.write(file)
+
+
+def test_files_have_their_modes_whatever_the_umask(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(folder, File("env", b"x"), File("run", b"y", SCRIPT))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder / "env").stat().st_mode) == 0o644
+    assert stat.S_IMODE((folder / "run").stat().st_mode) == 0o755
+
+
+def test_nothing_but_the_files_remains(folder: Path) -> None:
+    write(folder, File("a", b"1"), File("b", b"2"), File("a", b"3"))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "b": b"2"}
+
+
+def test_a_file_is_replaced_and_one_written_in_place_keeps_its_inode(folder: Path) -> None:
+    write(folder, File("a", b"1"), File("hosts", b"a long first text", in_place=True))
+    inodes = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    held = (folder / "hosts").open("rb")
+    write(folder, File("a", b"2"), File("hosts", b"short", in_place=True))
+    assert (folder / "a").stat().st_ino != inodes["a"]
+    assert (folder / "hosts").stat().st_ino == inodes["hosts"]
+    with held:
+        assert held.read() == b"short"
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_planted_link_is_replaced_and_its_target_unharmed(folder: Path, in_place: bool) -> None:
+    victim = folder.parent / "victim"
+    victim.write_text("precious")
+    (folder / "hosts").symlink_to(victim)
+    write(folder, File("hosts", b"new", in_place=in_place))
+    assert victim.read_text() == "precious"
+    assert not (folder / "hosts").is_symlink()
+    assert (folder / "hosts").read_bytes() == b"new"
+
+
+def test_a_planted_second_name_of_a_file_elsewhere_is_not_written_through(folder: Path) -> None:
+    victim = folder.parent / "victim"
+    victim.write_text("precious")
+    os.link(victim, folder / "hosts")
+    write(folder, File("hosts", b"new", in_place=True))
+    assert victim.read_text() == "precious"
+    assert (folder / "hosts").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_planted_fifo_does_not_hold_us(folder: Path, in_place: bool) -> None:
+    os.mkfifo(folder / "hosts")
+    write(folder, File("hosts", b"new", in_place=in_place))
+    assert (folder / "hosts").read_bytes() == b"new"
+
+
+def test_an_empty_folder_in_the_way_is_removed(folder: Path) -> None:
+    (folder / "env").mkdir()
+    write(folder, File("env", b"new"))
+    assert (folder / "env").read_bytes() == b"new"
+
+
+def test_a_full_folder_in_the_way_is_an_error_that_names_it_and_leaves_no_rubbish(folder: Path) -> None:
+    (folder / "env" / "x").mkdir(parents=True)
+    with pytest.raises(OutputError, match="/env: "):
+        write(folder, File("env", b"new"))
+    assert [path.name for path in folder.iterdir()] == ["env"]
+
+
+def test_a_full_disk_is_an_error_and_the_old_file_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, File("env", b"old"))
+
+    def full(handle: int, data: memoryview) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OutputError, match="No space left on device"):
+            write(folder, File("env", b"new"))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"env": b"old"}
+
+
+@pytest.mark.parametrize("kind", ["absent", "a file", "a link"])
+def test_an_output_folder_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "out"
+    if kind == "a file":
+        path.touch()
+    if kind == "a link":
+        path.symlink_to(tmp_path)
+    with pytest.raises(SettingsError, match="FB_OUTPUT_DIR"):
+        OutputDirectory(str(path))
+
+
+def test_a_reader_never_sees_half_a_file(folder: Path) -> None:
+    contents = [bytes([letter]) * 200_000 for letter in b"ab"]
+    write(folder, File("env", contents[0]))
+    stop, halves = threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            data = (folder / "env").read_bytes()
+            if data not in contents:
+                halves.append(data[:1])
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(200):
+        write(folder, File("env", contents[number % 2]))
+    stop.set()
+    reader.join()
+    assert halves == []

@@ -1,0 +1,104 @@
+import pytest
+
+from barrier.gangs import environment, uid
+from frameworkbarrier import presets, settings
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.gang import Me
+
+
+def test_what_the_controller_injects_is_enough() -> None:
+    read = settings.parse(environment("worker", 3))
+    assert (read.namespace, read.framework, read.configmap) == ("lab", "mnist", "mnist-attempt")
+    assert read.me == Me("worker", 3, uid("worker", 3))
+    assert (read.interval_sec, read.timeout_sec, read.output_dir) == (10, 600, "/mnt/frameworkbarrier")
+    assert (read.mode, read.wait_for, read.presets) == ("init", "ip", ())
+
+
+def test_what_an_older_pod_of_microsofts_barrier_has_is_enough() -> None:
+    environ = {"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist", "BARRIER_CHECK_TIMEOUT_SEC": "1200"}
+    read = settings.parse(environ)
+    assert (read.configmap, read.timeout_sec, read.me) == ("mnist-attempt", 1200, Me(None, None, None))
+
+
+def test_a_flag_wins_over_its_variable() -> None:
+    environ = environment(FB_WAIT_FOR="arrived", FB_PORTS="ps=1")
+    read = settings.parse(environ, ["--wait-for", "ip", "--ports=ps=2222,worker=2223"])
+    assert (read.wait_for, read.ports) == ("ip", {"ps": 2222, "worker": 2223})
+
+
+def test_every_variable_has_the_flag_of_its_name() -> None:
+    flags = {setting.env: setting.flag for setting in settings.SETTINGS.values()}
+    assert flags["FB_WAIT_FOR"] == "--wait-for"
+    assert flags["FC_TASK_INDEX"] == "--task-index"
+    assert flags["BARRIER_CHECK_TIMEOUT_SEC"] == "--check-timeout-sec"
+    assert flags["KUBECONFIG"] == "--kubeconfig"
+    assert len(set(flags.values())) == len(flags)
+
+
+@pytest.mark.parametrize(
+    ("env", "value"),
+    [
+        ("FC_TASK_INDEX", "-1"),
+        ("FC_TASK_INDEX", "1e3"),
+        ("FC_TASKROLE_NAME", "a/b"),
+        ("BARRIER_CHECK_TIMEOUT_SEC", "0"),
+        ("BARRIER_CHECK_TIMEOUT_SEC", "nan"),
+        ("BARRIER_CHECK_TIMEOUT_SEC", "inf"),
+        ("BARRIER_CHECK_INTERVAL_SEC", "soon"),
+        ("KUBE_APISERVER_ADDRESS", "localhost:8080"),
+        ("KUBE_APISERVER_ADDRESS", "https://user:pw@host"),
+        ("FB_MODE", "daemon"),
+        ("FB_WAIT_FOR", "luck"),
+        ("FB_PRESET", "tensorflow,caffe"),
+        ("FB_PORTS", "2222"),
+        ("FB_PORTS", "ps=0"),
+        ("FB_PORTS", "ps=70000"),
+        ("FB_PORTS", "ps=1,ps=2"),
+        ("FB_SLOTS", "many"),
+        ("FB_NPROC_PER_NODE", "0"),
+        ("FB_FRAMEWORK_JSON", "maybe"),
+        ("FB_LOG_FORMAT", "xml"),
+        ("FB_ENV_SYNTAX", "dotenv"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_name_and_text(env: str, value: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.parse(environment() | {env: value})
+    assert f"{env}='{value}': " in str(caught.value)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.parse(environment(FB_MODE="x", FB_SLOTS="y"))
+    assert "FB_MODE" in str(caught.value)
+    assert "FB_SLOTS" in str(caught.value)
+
+
+@pytest.mark.parametrize("absent", ["FC_FRAMEWORK_NAME", "FC_FRAMEWORK_NAMESPACE", "FC_POD_UID", "FC_TASK_INDEX"])
+def test_what_is_needed_is_named(absent: str) -> None:
+    with pytest.raises(SettingsError, match=f"{absent}.*: .*need"):
+        settings.parse(environment() | {absent: " "})
+
+
+def test_a_preset_needs_to_know_which_task_this_is() -> None:
+    with pytest.raises(SettingsError, match="FB_PRESET"):
+        settings.parse({"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist", "FB_PRESET": "tensorflow"})
+
+
+def test_slots_are_one_number_or_one_per_role() -> None:
+    assert settings.parse(environment(FB_SLOTS="8")).slots == {"": 8}
+    assert settings.parse(environment(FB_SLOTS="launcher=0,worker=4")).slots == {"launcher": 0, "worker": 4}
+
+
+def test_each_preset_names_its_variables() -> None:
+    assert presets.variables("tensorflow") == ("TF_CONFIG",)
+    for name in presets.names():
+        assert presets.variables(name)
+
+
+def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        settings.parse({}, ["--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert all(setting.env in out for setting in settings.SETTINGS.values())
