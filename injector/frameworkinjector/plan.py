@@ -110,6 +110,8 @@ def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
         raise RefusalError(verdict(Reason.SELECTOR_MISSING, annotation=f"{names.PREFIX}selector"))
     if settings.selector and not settings.roles:
         raise RefusalError(verdict(Reason.ROLES_MISSING, annotation=f"{names.PREFIX}roles"))
+    if settings.selector and len(settings.roles) > 1 and not settings.role_label:
+        raise RefusalError(verdict(Reason.ROLE_LABEL_MISSING, annotation=f"{names.PREFIX}role-label"))
     taken = {volume.name for volume in spec.volumes or ()}
     for volume in barrier.volumes(settings):
         if volume["name"] in taken:

@@ -24,7 +24,11 @@ class Preset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable that the barrier writes; an optional one may be absent from its file, the others are always there."""
+    """A variable that the barrier writes.
+
+    An optional one may be absent from its file, and the container starts without it; the others are always there, and a
+    container that should get one and cannot does not start.
+    """
 
     name: str
     optional: bool = False
@@ -32,8 +36,10 @@ class Variable:
 
 # TF_CONFIG grows with the gang; where it would not fit into a variable, TF_CONFIG_FILE names a file that holds it.
 _TENSORFLOW: Final = (Variable("TF_CONFIG", optional=True), Variable("TF_CONFIG_FILE", optional=True))
+# A Task of a role that has no rank (a dashboard beside the workers) gets everything but the rank.
+_RANKS: Final = frozenset({"RANK", "PET_NODE_RANK", "JAX_PROCESS_ID"})
 _PYTORCH: Final = tuple(
-    Variable(name)
+    Variable(name, optional=name in _RANKS)
     for name in (
         "MASTER_ADDR",
         "MASTER_PORT",
@@ -48,7 +54,7 @@ _PYTORCH: Final = tuple(
     )
 )
 _JAX: Final = tuple(
-    Variable(name)
+    Variable(name, optional=name in _RANKS)
     for name in ("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 )
 _MPI: Final = tuple(

@@ -62,6 +62,11 @@ class Reason(Enum):
         422,
         "Annotation {annotation} is missing: with a selector, it says how many Pods of each role to wait for.",
     )
+    ROLE_LABEL_MISSING = (
+        Outcome.REFUSED,
+        422,
+        "Annotation {annotation} is missing: with more than one role, it says which label holds the role of a Pod.",
+    )
     CONTAINER_NOT_FOUND = (
         Outcome.REFUSED,
         422,

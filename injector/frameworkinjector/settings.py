@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MAX_TIMEOUT_SECONDS: Final = 30 * 24 * 3600
 MAX_PORT: Final = 65535
 MAX_COUNT: Final = 10_000
-MAX_SLOTS: Final = 1_000_000
+MAX_SLOTS: Final = 999_999
+# What torchrun itself takes instead of a number.
+_NPROC_WORDS: Final = ("auto", "cpu", "gpu")
 
 _DNS_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _DNS_SUBDOMAIN: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
@@ -99,8 +101,8 @@ class Settings:
     selector: str = ""
     roles: tuple[tuple[str, int], ...] = ()
     role_label: str = ""
-    slots: int | None = None
-    nproc_per_node: int | None = None
+    slots: str = ""
+    nproc_per_node: str = ""
     template: str = ""
     image: str = ""
     log_format: LogFormat | None = None
@@ -174,7 +176,7 @@ def _role_numbers(example: str, low: int, high: int) -> Callable[[str], tuple[tu
     def read(text: str) -> tuple[tuple[str, int], ...]:
         pairs: dict[str, int] = {}
         for item in _items(text, expected):
-            match = re.fullmatch(rf"({_DNS_LABEL})=([0-9]{{1,6}})", item, re.ASCII)
+            match = re.fullmatch(rf"({_LABEL_NAME})=([0-9]{{1,6}})", item, re.ASCII)
             if match is None or not low <= int(match[2]) <= high:
                 raise _BadValueError(expected)
             if match[1] in pairs:
@@ -183,6 +185,29 @@ def _role_numbers(example: str, low: int, high: int) -> Callable[[str], tuple[tu
         return tuple(pairs.items())
 
     return read
+
+
+def _slots(text: str) -> str:
+    """One number for all roles, or one for each; handed on as it is written."""
+    normal = "".join(text.split())
+    try:
+        _whole(1, MAX_SLOTS)(normal)
+    except _BadValueError:
+        try:
+            _role_numbers("launcher=0,worker=8", 0, MAX_SLOTS)(normal)
+        except _BadValueError as error:
+            raise _BadValueError(f"a whole number from 1 to {MAX_SLOTS}, or {error}") from None
+    return normal
+
+
+def _nproc(text: str) -> str:
+    stripped = text.strip()
+    if stripped in _NPROC_WORDS:
+        return stripped
+    try:
+        return str(_whole(1, MAX_SLOTS)(stripped))
+    except _BadValueError as error:
+        raise _BadValueError(f"{error}, or one of {', '.join(_NPROC_WORDS)}") from None
 
 
 def _selector(text: str) -> str:
@@ -202,10 +227,10 @@ _VALIDATORS: Final[Mapping[str, Callable[[str], Any]]] = {
     "ports": _role_numbers("ps=2222,worker=2223", 1, MAX_PORT),
     "containers": _containers,
     "selector": _selector,
-    "roles": _role_numbers("ps=2,worker=4", 1, MAX_COUNT),
+    "roles": _role_numbers("ps=2,worker=4", 0, MAX_COUNT),
     "role-label": _matching(re.compile(_LABEL_KEY), "the key of a label", 317),
-    "slots": _whole(1, MAX_SLOTS),
-    "nproc-per-node": _whole(1, MAX_SLOTS),
+    "slots": _slots,
+    "nproc-per-node": _nproc,
     "template": _matching(re.compile(_DNS_SUBDOMAIN), "the name of a ConfigMap", 253),
     "image": _matching(_IMAGE, "the name of an image", 1024),
     "log-format": _one_of(LogFormat),
