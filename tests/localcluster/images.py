@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 REPOSITORY = Path(__file__).parents[2]
-_KEPT_ARCHIVES = 3
+_KEPT_ARCHIVES = 2
 _UNSEEN = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 
 
@@ -247,7 +247,11 @@ class _Builder:
 
     def _command(self, *arguments: str) -> list[str]:
         # The storage driver mounts; in a namespace of their own no mount outlives buildah, whatever ends it.
-        own = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        own = (
+            []
+            if os.geteuid()
+            else ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        )
         place = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run")]
         return [*own, "buildah", *place, *arguments]
 

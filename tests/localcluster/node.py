@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ _COMMANDS = (
 )  # fmt: skip
 _MANIFESTS = Path(__file__).parent / "manifests"
 _SECONDS = 60.0
+_NEVER = "1970-01-01T00:00:00Z"
 
 
 def start(context: Context) -> None:
@@ -139,9 +141,11 @@ def _start_proxy(context: Context, ends: Link, init_pid: int) -> None:
         f"--bind-address={ends.node}",
         f"--healthz-bind-address={ends.node}:10256",
         "--metrics-bind-address=127.0.0.1:10249",
-        # They would need a writable /proc/sys of the machine.
+        # The limits of connection tracking are the whole machine's.
         "--conntrack-max-per-core=0",
     ]
+    if _minor(context.version) < 31:
+        command.append("--feature-gates=NFTablesProxyMode=true")
     if not Path("/proc/sys/net/bridge").exists():
         # Without br_netfilter an answer from the same bridge would come back past the rules: let all go by the node.
         command.append("--masquerade-all")
@@ -170,6 +174,8 @@ def _start(context: Context, init_pid: int, name: str, command: list[str], ready
 def _wait_until_ready(context: Context) -> None:
     deadline = time.monotonic() + _SECONDS
     why = "it has not registered itself"
+    # A node that was Ready before its processes were killed is so in the API server's eyes for a while yet.
+    started = context.processes.pid_file("kubelet").stat().st_mtime - 1
     while time.monotonic() < deadline:
         try:
             seen = controlplane.api(context).get(f"/api/v1/nodes/{NAME}")
@@ -178,8 +184,9 @@ def _wait_until_ready(context: Context) -> None:
                 raise
         else:
             conditions = {condition["type"]: condition for condition in seen["status"].get("conditions", [])}
-            ready = conditions.get("Ready", {"status": "Unknown", "message": "no condition Ready"})
-            if ready["status"] == "True" and not seen["spec"].get("taints"):
+            ready = conditions.get("Ready", {"status": "Unknown", "message": "it says nothing yet"})
+            current = datetime.fromisoformat(ready.get("lastHeartbeatTime", _NEVER)).timestamp() >= started
+            if ready["status"] == "True" and current and not seen["spec"].get("taints"):
                 return
             why = f"{ready['message']}; taints: {seen['spec'].get('taints', [])}"
         time.sleep(0.1)
