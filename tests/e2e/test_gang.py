@@ -1,0 +1,135 @@
+"""Gangs of real Pods: what the application sees when it starts, and what happens when it may not start."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster import LocalClusterError, images
+from support import eventually
+from support.frameworks import role
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from support.frameworks import Frameworks
+    from support.raw import Json
+
+pytestmark = pytest.mark.node
+
+# Says what it sees in its termination message, which the controller keeps when it deletes the finished Pod.
+REPORT = """
+import json, os, socket
+names = ("fw-worker-0", "fw-worker-1", "chief-0", "fw-chief-0." + os.environ["FC_FRAMEWORK_NAMESPACE"])
+seen = {
+    "TF_CONFIG": json.loads(os.environ["TF_CONFIG"]),
+    "hosts": {name: socket.gethostbyname(name) for name in names},
+    "own": socket.gethostbyname(socket.gethostname()),
+    "files": sorted(os.listdir("/mnt/frameworkbarrier")),
+    "token": os.path.exists("/var/run/secrets/kubernetes.io/serviceaccount/token"),
+}
+with open("/dev/termination-log", "w") as log:
+    json.dump(seen, log)
+"""
+
+
+def pod(*, cpu: str = "10m", **annotations: str) -> Json:
+    prefix = "barrier.frameworkcontroller.microsoft.com/"
+    return {
+        "metadata": {
+            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
+            "annotations": {prefix + "preset": "tensorflow"}
+            | {prefix + name.replace("_", "-"): value for name, value in annotations.items()},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "containers": [
+                {
+                    "name": "main",
+                    # Any image with Python does; this one is there.
+                    "image": images.reference("barrier"),
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["python3", "-c", REPORT],
+                    "resources": {"requests": {"cpu": cpu}},
+                }
+            ],
+        },
+    }
+
+
+def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(frameworks: Frameworks) -> None:
+    frameworks.create("fw", role("chief", 1, pod=pod()), role("worker", 2, pod=pod()))
+    status = frameworks.wait("fw", "Completed", 90)
+    assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]
+    tasks = frameworks.tasks("fw")
+    ips = {slot: task["attemptStatus"]["podIP"] for slot, task in tasks.items()}
+    assert len(set(ips.values())) == 3
+    for slot, task in tasks.items():
+        ends = {end["name"]: end for end in task["attemptStatus"]["completionStatus"]["pod"]["containers"]}
+        assert set(ends) == {"frameworkbarrier", "main"}
+        seen = json.loads(ends["main"]["message"])
+        kind, index = slot.split("-")
+        assert seen["TF_CONFIG"] == {
+            "cluster": {
+                "chief": [f"{ips['chief-0']}:2222"],
+                "worker": [f"{ips['worker-0']}:2222", f"{ips['worker-1']}:2222"],
+            },
+            "task": {"type": kind, "index": int(index)},
+        }
+        assert seen["hosts"] == {
+            "fw-worker-0": ips["worker-0"],
+            "fw-worker-1": ips["worker-1"],
+            "chief-0": ips["chief-0"],
+            f"fw-chief-0.{frameworks.namespace}": ips["chief-0"],
+        }
+        assert seen["own"] == ips[slot]
+        assert {"env", "hosts", "injector.sh", "run", "roster.json"} <= set(seen["files"])
+        assert seen["token"] is False
+
+
+def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is_retried(
+    cluster: Cluster, frameworks: Frameworks
+) -> None:
+    frameworks.create(
+        "fw",
+        role("chief", 1, pod=pod(timeout="20")),
+        role("worker", 1, pod=pod(timeout="20")),
+        role("huge", 1, pod=pod(timeout="20", cpu="1000")),
+        retryPolicy={"fancyRetryPolicy": True, "maxRetryCount": 0},
+    )
+
+    def log() -> str:
+        try:
+            return cluster.kubectl("logs", "fw-worker-0", "-c", "frameworkbarrier", "-n", frameworks.namespace)
+        except LocalClusterError as error:
+            return str(error)
+
+    def says_who_is_missing_and_why() -> None:
+        assert "2/3" in log(), log()
+        assert "huge-0" in log(), log()
+        assert "Unschedulable" in log(), log()
+
+    eventually(says_who_is_missing_and_why, 18, 0.5)
+    for name in ("fw-chief-0", "fw-worker-0"):
+        waiting = frameworks.pods()[name]
+        assert waiting["status"]["phase"] == "Pending"
+        assert "running" in waiting["status"]["initContainerStatuses"][0]["state"]
+
+    def backs_off() -> Json:
+        status = frameworks.status("fw")
+        assert status["state"] == "AttemptCompleted", status["state"]
+        assert status["retryPolicyStatus"]["retryDelaySec"] is not None
+        return status
+
+    status = eventually(backs_off, 60, 0.5)
+    completion = status["attemptStatus"]["completionStatus"]
+    assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed")
+    assert completion["type"]["attributes"] == ["Transient", "Conflict"]
+    assert 60 <= status["retryPolicyStatus"]["retryDelaySec"] <= 900
+    assert status["retryPolicyStatus"]["totalRetriedCount"] == 0
+    assert frameworks.pods() == {}
+    slot = f"{completion['trigger']['taskRoleName']}-{completion['trigger']['taskIndex']}"
+    ends = frameworks.tasks("fw")[slot]["attemptStatus"]["completionStatus"]["pod"]["containers"]
+    assert "huge-0" in next(end["message"] for end in ends if end["name"] == "frameworkbarrier")
