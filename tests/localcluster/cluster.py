@@ -144,6 +144,7 @@ def up(
             and the next `up`; `down` removes it.
     """
     shown = progress or Silent()
+    settings.state_folder(name)
     if depth is Depth.NODE:
         require_root()
     with settings.locked(f"cluster-{name}"):

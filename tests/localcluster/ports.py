@@ -1,10 +1,11 @@
-"""Free TCP ports, chosen by the kernel and kept in a file, and free networks for several clusters side by side."""
+"""Free TCP ports, chosen once and kept in a file, and free networks for several clusters side by side."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import secrets
 import socket
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FIRST_OCTET, _LAST_OCTET = 64, 254
+# Linux takes 32768 to 60999 for outgoing connections, Kubernetes 30000 to 32767 for node ports.
+_FIRST_PORT, _LAST_PORT = 20000, 29999
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens on now, on any address."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return int(listener.getsockname()[1])
+    """A TCP port that nobody listens on now, on any address.
+
+    It is drawn from below the range that the kernel takes for outgoing connections: a port of that range may be taken
+    by any of them while a component restarts, even by a client that calls the component and so connects to itself.
+    """
+    for _ in range(1000):
+        port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
+        if is_free(port):
+            return port
+    raise SetupError(f"no TCP port from {_FIRST_PORT} to {_LAST_PORT} is free")
 
 
 def is_free(port: int) -> bool:
@@ -44,7 +53,7 @@ def recorded(file: Path, name: str) -> int:
         text = content.read()
         ports: dict[str, int] = json.loads(text) if text else {}
         if name not in ports:
-            # The kernel hands out a closed port again, so one that is recorded but not in use yet is refused.
+            # One that is recorded but not in use yet looks free.
             while (port := free_port()) in ports.values():
                 pass
             ports[name] = port

@@ -117,11 +117,13 @@ class Processes:
         """
         record = self._record(name)
         if record and is_alive(record.identity):
-            if record.argv == tuple(argv):
+            same = record.argv == tuple(argv)
+            if same:
                 with contextlib.suppress(StartError):
                     self._wait(name, record.identity, ready, timeout_seconds)
                     return record.identity.pid
-            self.stop(name)
+            # One that does not answer will not answer SIGTERM either.
+            self.stop(name, grace_seconds=1.0 if same else 10.0)
         offset = self._log_size(name)
         identity = self._spawn(name, argv, env, cwd)
         try:
@@ -240,9 +242,11 @@ def identify(pid: int) -> Identity | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The command may hold spaces and parentheses, so the fields are counted from its last one: state is field 3,
-    # starttime field 22 (proc(5)).
+    # num_threads field 20, starttime field 22 (proc(5)).
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in {"Z", "X"} else Identity(pid, int(fields[19]), boot_id())
+    # A first thread that ended is a zombie while others still hold the files and the ports.
+    is_gone = fields[0] == "X" or (fields[0] == "Z" and int(fields[17]) <= 1)
+    return None if is_gone else Identity(pid, int(fields[19]), boot_id())
 
 
 def is_alive(identity: Identity) -> bool:
