@@ -154,7 +154,10 @@ def copied_files(dockerfile: Path, context: Path) -> list[Path]:
         if any(word.startswith("--from") for word in words):
             continue
         sources = [word for word in words[1:] if not word.startswith("--")][:-1]
-        found = {file for source in sources for path in context.glob(source.strip("/")) for file in _files_under(path)}
+        # Also `.`, `./program` and patterns.
+        patterns = [os.path.normpath(source.strip("/")) for source in sources]
+        paths = [path for pattern in patterns for path in ([context] if pattern == "." else context.glob(pattern))]
+        found = {file for path in paths for file in _files_under(path)}
         if not found:
             raise SetupError(f"{dockerfile} copies {' '.join(sources)}, which is not in {context}")
         files |= found

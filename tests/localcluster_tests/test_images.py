@@ -55,6 +55,15 @@ def test_the_files_that_matter_are_those_that_the_dockerfile_copies(context: Pat
     assert copied == [context / "lock.txt", context / "program" / "main.py"]
 
 
+@pytest.mark.parametrize("source", [".", "./", "./*", "/"])
+def test_a_dockerfile_may_copy_its_whole_context(context: Path, source: str) -> None:
+    (context / "Dockerfile").write_text(f"FROM scratch\nCOPY {source} /\n")
+    copied = images.copied_files(context / "Dockerfile", context)
+    assert [str(file.relative_to(context)) for file in copied] == [
+        "Dockerfile", "lock.txt", "other.txt", "program/main.py",
+    ]  # fmt: skip
+
+
 def test_a_dockerfile_that_copies_what_is_not_there_is_refused(context: Path) -> None:
     (context / "Dockerfile").write_text("FROM scratch\nCOPY absent.py /\n")
     with pytest.raises(SetupError, match=r"copies absent\.py, which is not in"):
