@@ -15,7 +15,7 @@ from demo.errors import DemoError
 from demo.parts import step
 from demo.run import NAMESPACE, Options, diagnosis, run
 from demo.summary import as_json, summarize
-from demo.target import Existing, Local
+from demo.target import CLUSTER, Existing, Local
 from demo.words import clean
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0 if the training succeeded, 1 if not, 2 for wrong usage, 130 if interrupted."""
     arguments = _parser().parse_args(argv)
     naming = manifests.Naming(arguments.image_prefix.rstrip("/"), arguments.image_tag)
-    target: Target = Existing(arguments.context, naming, arguments.kubeconfig) if arguments.context else Local()
-    options = Options(namespace=arguments.namespace, gang_seconds=arguments.timeout)
+    target: Target = (
+        Existing(arguments.context, naming, arguments.kubeconfig) if arguments.context else Local(arguments.cluster)
+    )
+    options = Options(namespace=arguments.namespace, gang_seconds=arguments.timeout, framework=arguments.framework)
     display = choose(sys.stdout, os.environ)
     board = Board(display)
     again = f" CONTEXT={arguments.context}" if arguments.context else ""
@@ -42,6 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\nLeft as it is: `make demo{again}` goes on from here, `make demo-down{again}` removes it.")
         return 130
+
+
+def _target(arguments: argparse.Namespace) -> Target:
+    if not arguments.context:
+        return Local(arguments.cluster)
+    naming = manifests.Naming(arguments.image_prefix.rstrip("/"), arguments.image_tag)
+    return Existing(arguments.context, naming, arguments.kubeconfig)
 
 
 def _up(display: Display, board: Board, target: Target, options: Options, file: Path | None) -> int:
@@ -83,6 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kubeconfig", help="the file with that context; default: $KUBECONFIG or the home folder's")
     parser.add_argument("--image-prefix", default=manifests.PREFIX, help="with --context; default: %(default)s")
     parser.add_argument("--image-tag", default=manifests.TAG, help="with --context; default: %(default)s")
+    parser.add_argument("--cluster", default=CLUSTER, help="the local cluster's name; default: %(default)s")
+    parser.add_argument(
+        "--framework", type=Path, default=manifests.FRAMEWORK, metavar="FILE", help="default: the example's"
+    )
     parser.add_argument("--namespace", default=NAMESPACE, help="of the Framework; default: %(default)s")
     parser.add_argument(
         "--timeout", type=float, default=300.0, metavar="SECONDS", help="from apply to Completed; default: %(default)s"

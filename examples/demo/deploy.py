@@ -25,13 +25,14 @@ PAUSE_SECONDS = 0.3
 _HOPELESS = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})
 
 
-def deploy(cluster: Cluster, objects: list[Manifest], tell: Tell) -> None:
+def deploy(cluster: Cluster, objects: list[Manifest], tell: Tell, seconds: float = READY_SECONDS) -> None:
     """Apply the programs and wait until all of them are ready.
 
     Args:
         cluster: Where to.
         objects: Their manifests, in order.
         tell: Called with what is being waited for, when that changes.
+        seconds: How long to wait, for the definitions and for all together.
 
     Raises:
         DemoError: An object was refused, an image cannot be had, or something is not ready in time.
@@ -39,9 +40,9 @@ def deploy(cluster: Cluster, objects: list[Manifest], tell: Tell) -> None:
     definitions = [o for o in objects if o["kind"] == "CustomResourceDefinition"]
     cluster.apply([o for o in objects if o["kind"] == "Namespace"])
     cluster.apply(definitions)
-    _await(lambda: next(_unready(cluster, definitions), ""), READY_SECONDS, tell)
+    _await(lambda: next(_unready(cluster, definitions), ""), seconds, tell)
     cluster.apply([o for o in objects if o["kind"] not in ("Namespace", "CustomResourceDefinition")])
-    _await(lambda: next(_unready(cluster, objects), ""), READY_SECONDS, tell)
+    _await(lambda: next(_unready(cluster, objects), ""), seconds, tell)
 
 
 def remove_framework(cluster: Cluster, framework: Manifest, namespace: str, tell: Tell) -> None:
@@ -58,19 +59,26 @@ def remove_framework(cluster: Cluster, framework: Manifest, namespace: str, tell
     _await(gone, GONE_SECONDS, tell)
 
 
-def remove_all(cluster: Cluster, namespace: str, naming: manifests.Naming, tell: Tell) -> None:
-    """Take everything of the demo out of a cluster: Frameworks first, while the controller still lives.
+def remove_all(cluster: Cluster, framework: Manifest, namespace: str, objects: list[Manifest], tell: Tell) -> None:
+    """Take everything of the demo out of a cluster: the Framework first, while the controller still lives.
+
+    Args:
+        cluster: Where from.
+        framework: The Framework.
+        namespace: Its namespace, which goes too.
+        objects: The programs.
+        tell: Called with what is being waited for, when that changes.
 
     Raises:
         DemoError: Something cannot be deleted, or is not gone in time.
     """
-    remove_framework(cluster, manifests.framework(naming), namespace, tell)
-    objects = [manifests.namespace(namespace), *reversed(manifests.programs(naming))]
-    cluster.delete(objects)
-    namespaces = [o for o in objects if o["kind"] in ("Namespace", "CustomResourceDefinition")]
+    remove_framework(cluster, framework, namespace, tell)
+    gone = [manifests.namespace(namespace), *reversed(objects)]
+    cluster.delete(gone)
+    slow = [o for o in gone if o["kind"] in ("Namespace", "CustomResourceDefinition")]
 
     def left() -> str:
-        return next((f"the end of {o['metadata']['name']}" for o in namespaces if cluster.get(o) is not None), "")
+        return next((f"the end of {o['metadata']['name']}" for o in slow if cluster.get(o) is not None), "")
 
     _await(left, GONE_SECONDS, tell)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("controller/manifests", "injector/manifests")
-FRAMEWORK = "examples/tensorflow/framework.yaml"
+FRAMEWORK = REPOSITORY / "examples" / "tensorflow" / "framework.yaml"
 IMAGES = ("controller", "injector", "barrier", "tensorflow-example")
 PREFIX, TAG = "docker.io/frameworkcontroller", "dev"
 """How the manifests of the repository name images."""
@@ -59,14 +59,20 @@ def programs(naming: Naming, revision: str = "") -> list[Manifest]:
     return in_order(objects)
 
 
-def framework(naming: Naming) -> Manifest:
-    """Return the example's Framework.
+def framework(naming: Naming, file: Path = FRAMEWORK) -> Manifest:
+    """Return a Framework, the example's by default.
 
     Args:
         naming: The names of images.
+        file: Its manifest.
+
+    Raises:
+        DemoError: The file cannot be read, or does not hold exactly one Framework.
     """
-    (document,) = _documents(REPOSITORY / FRAMEWORK)
-    renamed: Manifest = _renamed(document, naming)
+    documents = _documents(file)
+    if [document.get("kind") for document in documents] != ["Framework"]:
+        raise DemoError(f"{file} does not hold exactly one Framework")
+    renamed: Manifest = _renamed(documents[0], naming)
     return renamed
 
 
@@ -87,7 +93,10 @@ def in_order(objects: Iterable[Manifest]) -> list[Manifest]:
 
 
 def _documents(file: Path) -> list[Manifest]:
-    return [document for document in yaml.safe_load_all(file.read_text()) if document]
+    try:
+        return [document for document in yaml.safe_load_all(file.read_text()) if document]
+    except (OSError, yaml.YAMLError) as error:
+        raise DemoError(f"{file} cannot be read: {error}") from error
 
 
 def _renamed(value: Any, naming: Naming) -> Any:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from demo import deploy, events, manifests
 from demo.errors import DemoError
 from demo.facts import Stage, expected_tasks
+from demo.model import Progress
 from demo.parts import part, step
 from demo.watch import Watcher
 from demo.words import outcome, task_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from demo.cluster import Cluster
     from demo.display import Board
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 NAMESPACE = "demo"
 LOGS_SETTLE_SECONDS = 1.0
 LOG_TAIL = 25
+IMAGE_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName")
+IMAGE_SECONDS = 20.0
+"""A registry may fail once; longer than this, and it is not there."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,12 @@ class Options:
     Attributes:
         namespace: Where the Framework goes.
         gang_seconds: How long the Framework may take from apply to Completed.
+        framework: Its manifest.
     """
 
     namespace: str = NAMESPACE
     gang_seconds: float = 300.0
+    framework: Path = manifests.FRAMEWORK
 
 
 def run(board: Board, target: Target, options: Options) -> None:
@@ -55,7 +62,7 @@ def run(board: Board, target: Target, options: Options) -> None:
 
 
 def _gang(board: Board, cluster: Cluster, target: Target, options: Options) -> None:
-    framework = manifests.framework(target.naming)
+    framework = manifests.framework(target.naming, options.framework)
     name = framework["metadata"]["name"]
     cluster.apply([manifests.namespace(options.namespace)])
     with part(board.post, "remove the previous run") as tell:
@@ -65,7 +72,7 @@ def _gang(board: Board, cluster: Cluster, target: Target, options: Options) -> N
     watcher.start()
     try:
         cluster.apply([framework], options.namespace)
-        board.wait(lambda demo: demo.finished or _ungated(demo), options.gang_seconds)
+        _follow(board, options.gang_seconds)
         # The last lines of a log may come after the status that ends it all.
         time.sleep(LOGS_SETTLE_SECONDS)
     finally:
@@ -81,6 +88,23 @@ def _gang(board: Board, cluster: Cluster, target: Target, options: Options) -> N
         raise DemoError(f"{name}: {outcome(demo)}: {completion.diagnostics if completion else ''}")
 
 
+def _follow(board: Board, seconds: float) -> None:
+    """Wait until there is nothing more to wait for, at most so many seconds."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        board.wait(lambda demo: demo.finished or _ungated(demo) or bool(_without_image(demo)), left)
+        if board.demo.finished or _ungated(board.demo):
+            return
+        if not board.wait(lambda demo: not _without_image(demo), min(left, IMAGE_SECONDS)):
+            raise DemoError(f"{_without_image(board.demo)}\nDoes the cluster have the project's images?")
+
+
+def _without_image(demo: Demo) -> str:
+    """Return which Pod cannot have its image, and why; empty if all can."""
+    troubles = (f"{key}: {task.pod.reason}" for key, task in demo.tasks.items() if task.pod is not None)
+    return next((trouble for trouble in troubles if any(f" {word}:" in trouble for word in IMAGE_TROUBLE)), "")
+
+
 def _ungated(demo: Demo) -> bool:
     return any(task.pod is not None and task.pod.barrier is Stage.ABSENT for task in demo.tasks.values())
 
@@ -94,6 +118,9 @@ def diagnosis(demo: Demo, target: Target, options: Options) -> Iterator[tuple[st
             yield f"{key}, log of the barrier", list(task.barrier_log[-LOG_TAIL:])
         if task.log:
             yield f"{key}, log", list(task.log[-LOG_TAIL:])
+    programs = demo.step("programs")
+    if programs is None or programs.progress is Progress.PLANNED:
+        return
     try:
         cluster = target.connect()
         if demo.applied is not None:

@@ -64,7 +64,8 @@ def summary_picture(summary: Summary) -> RenderableType:
     table.add_column(justify="right")
     table.add_column(width=40)
     longest = max([s for s in summary.milestones.values() if s is not None], default=0.0)
-    table.add_row(Text("from apply to", style="bold"), "", "")
+    if summary.milestones:
+        table.add_row(Text("from apply to", style="bold"), "", "")
     for name, seconds in summary.milestones.items():
         bar = "" if seconds is None or not longest else "━" * max(1, round(40 * seconds / longest))
         took = "-" if seconds is None else duration(seconds)

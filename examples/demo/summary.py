@@ -28,7 +28,7 @@ class Summary:
         retries: How often the gang was started again.
         phases: Each step with its seconds, in order.
         parts: The parts of the steps with their seconds, as "step: part", in order.
-        milestones: Seconds from the apply; None where it was not reached.
+        milestones: Seconds from the apply; None where it was not reached; empty if nothing was applied.
         total: From the start of the command to its end.
     """
 
@@ -44,12 +44,12 @@ class Summary:
 def summarize(demo: Demo, now: float) -> Summary:
     """Return the summary of a run as it stands at `now` (seconds since the epoch)."""
     return Summary(
-        outcome=outcome(demo),
+        outcome=outcome(demo) if demo.applied is not None else "not applied",
         succeeded=demo.succeeded,
         retries=demo.retries,
         phases={s.name: round(s.seconds(now), 3) for s in demo.steps if s.progress is not Progress.PLANNED},
         parts={f"{w.step}: {w.name}": round(w.seconds(now), 3) for w in demo.works},
-        milestones={name: _since_apply(demo, getattr(demo, name)) for name in MILESTONES},
+        milestones=_milestones(demo),
         total=round(now - demo.began, 3),
     )
 
@@ -62,7 +62,8 @@ def as_json(summary: Summary) -> str:
 def as_lines(summary: Summary) -> list[str]:
     """Return the summary as lines of a table in plain text."""
     lines = [f"Framework: {summary.outcome}" + (f", after {summary.retries} retries" if summary.retries else "")]
-    lines.append("from apply to:")
+    if summary.milestones:
+        lines.append("from apply to:")
     for name, seconds in summary.milestones.items():
         lines.append(f"  {MILESTONES[name]:<20} {'-' if seconds is None else duration(seconds):>12}")
     lines.append("steps:")
@@ -71,5 +72,8 @@ def as_lines(summary: Summary) -> list[str]:
     return lines
 
 
-def _since_apply(demo: Demo, at: float | None) -> float | None:
-    return None if at is None or demo.applied is None else round(at - demo.applied, 3)
+def _milestones(demo: Demo) -> dict[str, float | None]:
+    if demo.applied is None:
+        return {}
+    times: dict[str, float | None] = {name: getattr(demo, name) for name in MILESTONES}
+    return {name: None if at is None else round(at - demo.applied, 3) for name, at in times.items()}

@@ -62,8 +62,9 @@ class Target(Protocol):
 class Local:
     """A real Kubernetes node that the demo starts on this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = CLUSTER) -> None:
         self.naming = manifests.Naming()
+        self._name = name
         self.revision = ""
         self.steps: tuple[str, ...] = ("binaries", "cluster", "images", "load")
 
@@ -80,7 +81,7 @@ class Local:
             for name in NODE_PROGRAMS:
                 binaries.find(name, kubernetes=version, progress=Parts(post))
         with _translated(), step(post, "cluster"):
-            running = localcluster.up(CLUSTER, localcluster.Depth.NODE, progress=Parts(post))
+            running = localcluster.up(self._name, localcluster.Depth.NODE, progress=Parts(post))
         with _translated(), step(post, "images"):
             archives = images.build_all(manifests.IMAGES, progress=Parts(post))
             names = " ".join(archive.name for archive in archives.values())
@@ -94,7 +95,7 @@ class Local:
         """Return access to the cluster that runs."""
         import localcluster
 
-        running = localcluster.get(CLUSTER)
+        running = localcluster.get(self._name)
         if running is None:
             raise DemoError("the local cluster does not run")
         return cluster.connect(str(running.kubeconfig), None)
@@ -104,7 +105,7 @@ class Local:
         import localcluster
 
         with _translated():
-            localcluster.down(CLUSTER, Parts(post))
+            localcluster.down(self._name, Parts(post))
 
 
 class Existing:
@@ -130,7 +131,8 @@ class Existing:
     def remove(self, namespace: str, post: Post) -> None:
         """Delete the Framework, the namespace, the programs, the webhook configuration and the CRD."""
         with part(post, f"remove the demo from {self._context}") as tell:
-            deploy.remove_all(self.connect(), namespace, self.naming, tell)
+            framework, programs = manifests.framework(self.naming), manifests.programs(self.naming)
+            deploy.remove_all(self.connect(), framework, namespace, programs, tell)
 
 
 def how_to_load(context: str, naming: Naming) -> str:

@@ -173,7 +173,7 @@ def test_the_summary_of_a_run_that_broke_off_has_holes_not_zeros() -> None:
 def test_the_summary_can_be_drawn_even_if_nothing_happened() -> None:
     stream = io.StringIO()
     Console(file=stream, width=80).print(summary_picture(summarize(Demo(), 5)))
-    assert "not seen by the controller yet" in stream.getvalue()
+    assert "not applied" in stream.getvalue()
 
 
 def test_the_json_holds_all_of_the_summary() -> None:

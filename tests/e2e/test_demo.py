@@ -1,0 +1,132 @@
+"""The demo as a person runs it, on a real node of its own: training, an interruption, a failure, the removal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import localcluster
+from demo import manifests
+from localcluster import Depth, SetupError
+from localcluster.cluster import require_root
+from support.clusters import is_required, own_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.node
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def name() -> Iterator[str]:
+    """The demo's local cluster; skipped without root, unless a cluster is required (CI)."""
+    try:
+        require_root()
+    except SetupError as error:
+        if is_required():
+            raise
+        pytest.skip(str(error))
+    cluster = own_name(Depth.NODE) + "demo"
+    try:
+        yield cluster
+    finally:
+        localcluster.down(cluster)
+
+
+def command(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "demo", *arguments, "--cluster", name]
+
+
+def finished(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(name, *arguments), cwd=REPOSITORY, capture_output=True, text=True, timeout=1500, check=False
+    )
+    print(done.stdout, done.stderr)
+    return done
+
+
+def variant(folder: Path, **container: Any) -> Path:
+    """Write the example's Framework with something else in its containers."""
+    framework = yaml.safe_load(manifests.FRAMEWORK.read_text())
+    for role in framework["spec"]["taskRoles"]:
+        role["task"]["pod"]["spec"]["containers"][0].update(container)
+    framework["spec"]["retryPolicy"] = {"fancyRetryPolicy": False, "maxRetryCount": 0}
+    file = folder / "framework.yaml"
+    file.write_text(yaml.safe_dump(framework))
+    return file
+
+
+def test_the_training_runs_as_a_gang_and_the_summary_tells_how_long_everything_took(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    done = finished(name, "--json", str(file))
+    assert done.returncode == 0
+    assert "Framework spirals: Completed, Succeeded" in done.stdout
+    assert "chief-0 | " in done.stdout
+    assert [character for character in done.stdout if not character.isprintable() and character != "\n"] == []
+    summary = json.loads(file.read_text())
+    milestones = [summary["milestones"][key] for key in ("created", "addressed", "opened", "started", "completed")]
+    assert milestones == sorted(milestones)
+    assert milestones[0] > 0
+    assert summary["retries"] == 0
+    assert list(summary["phases"]) == ["binaries", "cluster", "images", "load", "programs", "gang"]
+
+
+def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str, tmp_path: Path) -> None:
+    interrupted = subprocess.Popen(command(name), cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert interrupted.stdout is not None
+    lines = []
+    for line in interrupted.stdout:
+        lines.append(line)
+        if "gate open" in line:
+            interrupted.send_signal(signal.SIGINT)
+            break
+    lines += interrupted.stdout.readlines()
+    assert interrupted.wait(timeout=30) == 130
+    assert "`make demo` goes on from here, `make demo-down` removes it" in lines[-1]
+    done = finished(name)
+    assert done.returncode == 0
+    assert "Completed, Succeeded" in done.stdout
+
+
+def test_a_training_that_fails_fails_the_demo_and_shows_its_log(name: str, tmp_path: Path) -> None:
+    script = "import sys; print('the data is not there'); sys.exit(7)"
+    done = finished(name, "--framework", str(variant(tmp_path, command=["python3", "-c", script])))
+    assert done.returncode == 1
+    assert "the data is not there" in done.stdout
+    assert "Completed, ContainerUnrecognizedFailed (7)" in done.stdout
+    assert "log of frameworkcontroller" in done.stdout
+
+
+def test_an_image_that_is_nowhere_ends_the_demo_with_its_name(name: str, tmp_path: Path) -> None:
+    image = "docker.io/frameworkcontroller/absent:dev"
+    done = finished(name, "--framework", str(variant(tmp_path, image=image, imagePullPolicy="Never")))
+    assert done.returncode == 1
+    assert f'Container image "{image}" is not present' in done.stdout
+
+
+def test_down_leaves_nothing_and_can_be_repeated(name: str) -> None:
+    for _ in range(2):
+        assert finished(name, "down").returncode == 0
+        assert localcluster.status(name) is None
+    assert not [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"/clusters/{name}/" in line]
+
+
+def test_a_demo_on_a_context_that_does_not_exist_fails_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text('{"apiVersion": "v1", "kind": "Config", "contexts": [], "clusters": [], "users": []}')
+    arguments = [sys.executable, "-m", "demo", "--context", "nowhere", "--kubeconfig", str(file)]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    done = subprocess.run(arguments, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1
+    assert "no access to the context nowhere" in done.stdout
+    assert done.stderr == ""
