@@ -163,8 +163,11 @@ def _role(value: object, framework: str) -> Role:
 
 def _task(value: object, framework: str, role: str) -> Task:
     match value:
-        case [int(index), str(ip), str(uid8), int(attempt), str(node), str(host_ip)] if index >= 0 and is_ip(ip):
-            return Task(index, ip, uid8, attempt, node, host_ip, pod_name(framework, role, index))
+        # The last two are null for a Pod that has an address but no node yet, as the Framework's status has them.
+        case [int(index), str(ip), str(uid8), int(attempt), str() | None as node, str() | None as host_ip] if (
+            index >= 0 and is_ip(ip)
+        ):
+            return Task(index, ip, uid8, attempt, node or "", host_ip or "", pod_name(framework, role, index))
     raise RosterError(
         f"taskRoles[{role}]: {_short(value)} is not [index, podIP, uid8, taskAttemptID, nodeName, hostIP]"
     )

@@ -1,7 +1,6 @@
 """The barrier as a process: exit codes, last line, files."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,36 +12,9 @@ import pytest
 
 from barrier.faulty_server import FaultyServer, Reply, Request, Script
 from barrier.gangs import configmap, environment, ip, roster
+from barrier.process import Barrier
 
 Serve = Callable[[Script], FaultyServer]
-
-
-class Barrier:
-    """One run of the program against one server."""
-
-    def __init__(self, folder: Path, address: str, environ: dict[str, str], *flags: str) -> None:
-        self.termination_log = folder.parent / "termination-log"
-        self.termination_log.touch()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "frameworkbarrier", *flags],
-            env={
-                "PATH": os.environ["PATH"],
-                "FB_OUTPUT_DIR": str(folder),
-                "FB_TERMINATION_LOG": str(self.termination_log),
-                "KUBE_APISERVER_ADDRESS": address,
-                **environ,
-            },
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ends(self, within: float = 20.0) -> tuple[int, str]:
-        """Exit code and the last line."""
-        out, err = self.process.communicate(timeout=within)
-        assert out == ""
-        self.lines = err.splitlines()
-        return self.process.returncode, self.lines[-1]
 
 
 @pytest.fixture
@@ -55,9 +27,7 @@ def start(folder: Path) -> Iterator[Callable[..., Barrier]]:
 
     yield run
     for barrier in started:
-        if barrier.process.poll() is None:
-            barrier.process.kill()
-            barrier.process.communicate()
+        barrier.stop()
 
 
 def always(document: dict[str, object] | None) -> Script:

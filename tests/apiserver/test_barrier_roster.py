@@ -1,0 +1,180 @@
+"""The barrier on a real API server: Pods of our controller, under the rights that the controller gives them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barrier.process import Barrier
+from support import eventually
+from support.frameworks import role
+from support.raw import Raw, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from support.frameworks import ControllerProcess, Frameworks
+    from support.kubelet import Kubelet
+    from support.raw import Json
+
+pytestmark = pytest.mark.apiserver
+
+StartBarrier = "Callable[..., Barrier]"
+
+
+@pytest.fixture
+def account(cluster: Cluster, namespace: str, tmp_path: Path) -> Path:
+    """A folder as the projected token volume of the namespace's default service account."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text(cluster.token(namespace, "default"))
+    (folder / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
+    (folder / "namespace").write_text(namespace)
+    return folder
+
+
+@pytest.fixture
+def start(cluster: Cluster, account: Path, tmp_path: Path) -> Iterator[Callable[..., Barrier]]:
+    """Start the barrier of a Pod, with the environment that its first container has."""
+    started: list[Barrier] = []
+
+    def run(pod: Json, **environ: str) -> Barrier:
+        folder = tmp_path / f"{pod['metadata']['uid']}-{len(started)}" / "frameworkbarrier"
+        folder.mkdir(parents=True)
+        entries = pod["spec"]["containers"][0].get("env", [])
+        given = {entry["name"]: entry["value"] for entry in entries if "value" in entry}
+        given |= {"FC_POD_UID": pod["metadata"]["uid"], "FB_TOKEN_DIR": str(account)}
+        started.append(Barrier(folder, cluster.server, given | environ))
+        return started[-1]
+
+    yield run
+    for barrier in started:
+        barrier.stop()
+
+
+def pods(frameworks: Frameworks, count: int) -> dict[str, Json]:
+    def created() -> dict[str, Json]:
+        found = frameworks.pods()
+        assert len(found) == count
+        return found
+
+    return eventually(created)
+
+
+def test_a_gang_opens_when_its_last_pod_has_an_address_and_is_recorded(
+    controller: ControllerProcess,
+    frameworks: Frameworks,
+    kubelet: Kubelet,
+    start: Callable[..., Barrier],
+) -> None:
+    frameworks.create("fw", role("ps", 1), role("worker", 2))
+    found = pods(frameworks, 3)
+    barriers = {name: start(pod, FB_PRESET="tensorflow") for name, pod in found.items()}
+    ips = {"fw-ps-0": "10.255.9.1", "fw-worker-0": "10.255.9.2", "fw-worker-1": "10.255.9.3"}
+    kubelet.run(found["fw-ps-0"], ips["fw-ps-0"])
+    kubelet.run(found["fw-worker-0"], ips["fw-worker-0"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        barriers["fw-ps-0"].process.wait(2)
+    kubelet.run(found["fw-worker-1"], ips["fw-worker-1"])
+    for name, barrier in barriers.items():
+        code, last = barrier.ends(10)
+        assert code == 0, barrier.lines
+        assert "3/3 Tasks" in last
+        roster = json.loads(barrier.read("roster.json"))
+        assert [entry["name"] for entry in roster["taskRoles"]] == ["ps", "worker"]
+        tasks = {f"fw-{entry['name']}-{task[0]}": task for entry in roster["taskRoles"] for task in entry["tasks"]}
+        assert {pod: task[1] for pod, task in tasks.items()} == ips
+        assert tasks[name][2] == found[name]["metadata"]["uid"][:8]
+    shell = '. "$0/injector.sh"; echo "$FB_WORKER_ADDRESSES $TF_CONFIG"'
+    out = subprocess.run(
+        ["dash", "-euc", shell, str(barriers["fw-worker-1"].folder)], capture_output=True, text=True, check=True
+    ).stdout
+    addresses, config = out.split(" ", 1)
+    assert addresses == "10.255.9.2:2222,10.255.9.3:2222"
+    assert json.loads(config)["task"] == {"type": "worker", "index": 1}
+
+
+def test_who_is_missing_and_why_stands_in_the_log_and_in_the_last_line(
+    controller: ControllerProcess,
+    frameworks: Frameworks,
+    kubelet: Kubelet,
+    start: Callable[..., Barrier],
+) -> None:
+    frameworks.create("fw", role("worker", 2))
+    found = pods(frameworks, 2)
+    kubelet.run(found["fw-worker-0"])
+    kubelet.pending(found["fw-worker-1"], message="0/3 nodes are available: 3 Insufficient cpu")
+    code, last = start(found["fw-worker-0"], BARRIER_CHECK_TIMEOUT_SEC="12").ends(30)
+    assert code == 201
+    assert "1/2: worker-1 " in last
+    assert "0/3 nodes are available: 3 Insufficient cpu" in last
+
+
+def test_a_framework_that_is_deleted_ends_the_wait_with_210(
+    controller: ControllerProcess, frameworks: Frameworks, raw: Raw, start: Callable[..., Barrier]
+) -> None:
+    frameworks.create("fw", role("worker", 2))
+    found = pods(frameworks, 2)
+    barrier = start(found["fw-worker-0"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        barrier.process.wait(2)
+    raw.delete(f"{frameworks.path}/fw", {"propagationPolicy": "Background"})
+    for pod in found.values():
+        raw.request("DELETE", f"/api/v1/namespaces/{frameworks.namespace}/pods/{pod['metadata']['name']}")
+    code, last = barrier.ends(30)
+    assert code == 210, barrier.lines
+    assert "Framework attempt is over" in last
+
+
+def test_the_token_of_the_pod_can_read_nothing_but_its_own_roster(
+    controller: ControllerProcess, frameworks: Frameworks, cluster: Cluster, account: Path
+) -> None:
+    frameworks.create("fw", role("worker", 1))
+    pods(frameworks, 1)
+    pod_side = Raw(cluster, (account / "token").read_text())
+    base = f"/api/v1/namespaces/{frameworks.namespace}"
+    own = f"{base}/configmaps/fw-attempt"
+
+    def may_read() -> None:
+        try:
+            assert pod_side.get(own)["metadata"]["name"] == "fw-attempt"
+        except RefusedError as refusal:
+            raise AssertionError(refusal) from refusal
+
+    eventually(may_read)
+    for path in (
+        f"{base}/configmaps",
+        f"{base}/configmaps/kube-root-ca.crt",
+        f"{base}/pods",
+        f"{base}/secrets",
+        f"{frameworks.path}/fw",
+        "/api/v1/nodes",
+        "/api/v1/namespaces/default/configmaps",
+    ):
+        with pytest.raises(RefusedError, match="403"):
+            pod_side.get(path)
+    with pytest.raises(RefusedError, match="403"):
+        pod_side.merge(own, {"data": {"roster": "{}"}})
+    pod_side.close()
+
+
+def test_without_any_right_it_ends_with_210_after_30_seconds_and_names_the_role(
+    raw: Raw, namespace: str, start: Callable[..., Barrier]
+) -> None:
+    pod = {"metadata": {"uid": "11111111-0000-4000-8000-000000000000"}, "spec": {"containers": [{}]}}
+    environ = {
+        "FC_FRAMEWORK_NAMESPACE": namespace,
+        "FC_FRAMEWORK_NAME": "other",
+        "FC_TASKROLE_NAME": "worker",
+        "FC_TASK_INDEX": "0",
+    }
+    code, last = start(pod, **environ).ends(60)
+    assert code == 210
+    assert "create a Role with the rule" in last
+    assert "resourceNames: [other-attempt], verbs: [get, watch]" in last
+    assert f"system:serviceaccount:{namespace}:default" in last
