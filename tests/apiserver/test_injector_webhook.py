@@ -1,163 +1,53 @@
-"""The injector as the API server calls it: its own process, its own service account, its manifests as they are shipped.
-
-Only ``clientConfig`` differs: on a control plane without nodes there is no Service to call, so a URL on loopback is.
-"""
+"""The injector as the API server calls it: a process of its own, its service account and manifests as shipped."""
 
 from __future__ import annotations
 
 import base64
 import json
-import os
-import signal
-import socket
 import ssl
-import subprocess
-import sys
 import time
-import urllib.request
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from injector.replicas import (
+    CONFIGURATION,
+    GOLDEN,
+    JSON,
+    LABEL,
+    PREFIX,
+    SECRET,
+    SYSTEM,
+    Replica,
+    call,
+    create,
+    framework_pod,
+    identity_of,
+    installed_on,
+    start,
+)
 from support import eventually
 from support.raw import Raw, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from localcluster import Cluster
 
 pytestmark = pytest.mark.apiserver
 
-ROOT = Path(__file__).parents[2]
-MANIFESTS = ROOT / "injector" / "manifests"
-GOLDEN = ROOT / "tests" / "injector" / "golden"
-SYSTEM = "frameworkcontroller-system"
-LABEL = "frameworkcontroller.microsoft.com/barrier"
-PREFIX = "barrier.frameworkcontroller.microsoft.com/"
-CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/frameworkinjector"
-SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/frameworkinjector-tls"
-
-JSON = dict[str, Any]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-def manifests() -> list[JSON]:
-    files = [MANIFESTS / name for name in ("namespace.yaml", "rbac.yaml", "deployment.yaml", "webhook.yaml")]
-    assert set(files) == set(MANIFESTS.glob("*.yaml"))
-    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
-
-
-PLURALS = {
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "Secret": "/api/v1/namespaces/{}/secrets",
-    "Service": "/api/v1/namespaces/{}/services",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
-    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
-    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-}
-
-
-def path_of(document: JSON) -> str:
-    return f"{PLURALS[document['kind']].format(SYSTEM)}/{document['metadata']['name']}"
-
-
-@dataclass
-class Replica:
-    """One injector process."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-    health_port: int
-    log: Path
-
-    def health(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}{path}", timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    def wait_until_ready(self) -> None:
-        def ready() -> None:
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            try:
-                assert self.health("/readyz") == (200, "ok\n")
-            except OSError as error:
-                raise AssertionError(str(error)) from error
-
-        eventually(ready, timeout=30)
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(15)
-
 
 @pytest.fixture(scope="module")
 def installed(raw: Raw) -> Iterator[None]:
-    """All manifests, without what needs nodes; the webhook configuration points to nobody yet."""
-    documents = manifests()
-    for document in documents:
-        if document["kind"] == "MutatingWebhookConfiguration":
-            point_to(document, free_port())
-        raw.apply(path_of(document), document)
-    yield
-    for document in reversed(documents):
-        # The namespace stays: others of this session may use it, and its deletion would race with them.
-        if document["kind"] != "Namespace":
-            raw.delete(path_of(document))
-
-
-def point_to(configuration: JSON, port: int) -> None:
-    for webhook in configuration["webhooks"]:
-        webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
+    with installed_on(raw):
+        yield
 
 
 @pytest.fixture(scope="module")
 def identity(cluster: Cluster, raw: Raw, installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A kubeconfig with the token of the injector's service account: it can do what its RBAC says and nothing else."""
-    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/frameworkinjector/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
-    token = raw.create(path, request)["status"]["token"]
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {"name": "c", "cluster": {"server": cluster.server, "certificate-authority": str(cluster.ca_file)}}
-        ],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    file = tmp_path_factory.mktemp("identity") / "kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    return file
-
-
-def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:
-    port, health_port = port or free_port(), free_port()
-    log = folder / f"injector-{port}.log"
-    command = [sys.executable, "-m", "frameworkinjector", "serve", f"--kubeconfig={identity}", f"--namespace={SYSTEM}"]
-    command += ["--host=127.0.0.1", f"--port={port}", f"--health-port={health_port}", "--extra-name=127.0.0.1"]
-    environment = {**os.environ, "PYTHONWARNINGS": "error"}
-    with log.open("wb") as stderr:
-        process = subprocess.Popen([*command, *arguments], stderr=stderr, env=environment)
-    return Replica(process, port, health_port, log)
+    return identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
 
 
 @pytest.fixture(scope="module")
@@ -171,35 +61,6 @@ def injector(raw: Raw, identity: Path, tmp_path_factory: pytest.TempPathFactory)
     finally:
         if replica.process.poll() is None:
             replica.stop()
-
-
-def call(raw: Raw, port: int) -> None:
-    """Lets the API server call this port, and waits until it trusts who answers there."""
-    found = raw.get(CONFIGURATION)
-    webhooks = [
-        {"name": one["name"], "clientConfig": {"url": f"https://127.0.0.1:{port}/mutate"}} for one in found["webhooks"]
-    ]
-    raw.request("PATCH", CONFIGURATION, {"webhooks": webhooks}, "application/strategic-merge-patch+json")
-
-    def is_called() -> None:
-        try:
-            raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default"))
-        except RefusedError as error:
-            raise AssertionError(str(error)) from error
-
-    eventually(is_called, timeout=30)
-
-
-def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str) -> JSON:
-    pod: JSON = yaml.safe_load((GOLDEN / "preset-tensorflow-file" / "pod.yaml").read_text())
-    pod["metadata"].update(name=name, namespace=namespace)
-    pod["metadata"].pop("ownerReferences")
-    pod["metadata"]["annotations"].update({PREFIX + key.replace("_", "-"): value for key, value in settings.items()})
-    return pod
-
-
-def create(raw: Raw, namespace: str, pod: JSON) -> JSON:
-    return raw.create(f"/api/v1/namespaces/{namespace}/pods", pod)
 
 
 def test_a_pod_with_the_label_gets_the_barrier(raw: Raw, injector: Replica, namespace: str) -> None:

@@ -1,0 +1,206 @@
+"""Two replicas share one certificate in a Secret, renew it every few seconds, and no call fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from injector.replicas import (
+    CONFIGURATION,
+    JSON,
+    PREFIX,
+    SECRET,
+    SYSTEM,
+    Replica,
+    call,
+    create,
+    framework_pod,
+    identity_of,
+    installed_on,
+    start,
+)
+from support import eventually
+from support.raw import Raw, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+
+pytestmark = pytest.mark.apiserver
+
+DAY = 86400
+CERTIFICATE_SECONDS, AUTHORITY_SECONDS = 6, 20
+SHORT = (
+    f"--certificate-days={CERTIFICATE_SECONDS / DAY:.9f}",
+    f"--authority-days={AUTHORITY_SECONDS / DAY:.9f}",
+    "--check-seconds=0.5",
+    "--settle-seconds=1",
+)
+NAME = f"frameworkinjector.{SYSTEM}.svc"
+LOAD_SECONDS = 18
+
+
+@pytest.fixture(scope="module")
+def identity(cluster: Cluster, raw: Raw, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with installed_on(raw):
+        yield identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
+
+
+@pytest.fixture
+def replicas(raw: Raw, identity: Path, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
+    """Two that start at the same moment from an empty Secret."""
+    raw.merge(SECRET, {"data": None})
+    pair = (start(identity, tmp_path, *SHORT), start(identity, tmp_path, *SHORT))
+    try:
+        for replica in pair:
+            replica.wait_until_ready()
+        call(raw, pair[0].port)
+        yield pair
+    finally:
+        for replica in pair:
+            assert replica.stop() == 0
+
+
+def ca_bundle(raw: Raw) -> str:
+    (webhook,) = raw.get(CONFIGURATION)["webhooks"]
+    return base64.b64decode(webhook["clientConfig"]["caBundle"]).decode()
+
+
+def served_by(replica: Replica) -> str:
+    return ssl.get_server_certificate(("127.0.0.1", replica.port))
+
+
+def in_secret(raw: Raw) -> str:
+    return base64.b64decode(raw.get(SECRET)["data"]["tls.crt"]).decode()
+
+
+def test_replicas_that_start_together_agree_on_one_certificate(raw: Raw, replicas: tuple[Replica, Replica]) -> None:
+    def agree() -> None:
+        assert served_by(replicas[0]) == served_by(replicas[1]) == in_secret(raw)
+
+    eventually(agree, timeout=15)
+
+
+def writes(replica: Replica) -> list[str]:
+    lines = [json.loads(line) for line in replica.log.read_text().splitlines()]
+    return [line["because"] for line in lines if line["event"] == "new certificate written"]
+
+
+class Load:
+    """Calls both replicas with a new handshake each time, trusting what the configuration says, as the server does."""
+
+    def __init__(self, raw: Raw, replicas: tuple[Replica, Replica]) -> None:
+        self.calls = 0
+        self.failures: list[str] = []
+        self._raw = raw
+        self._replicas = replicas
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        asyncio.run(self._run())
+
+    def stop(self) -> None:
+        self._over.set()
+
+    async def _run(self) -> None:
+        request = {"uid": "1", "kind": {"kind": "Pod"}, "operation": "CREATE", "object": framework_pod("x")}
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+        while not self._over.is_set():
+            trust = ssl.create_default_context(cadata=await asyncio.to_thread(ca_bundle, self._raw))
+            connector = aiohttp.TCPConnector(ssl=trust, force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                for _ in range(5):
+                    for replica in self._replicas:
+                        await self._call(session, replica.port, body)
+
+    async def _call(self, session: aiohttp.ClientSession, port: int, body: str) -> None:
+        headers = {"Content-Type": "application/json"}
+        url = f"https://127.0.0.1:{port}/mutate"
+        self.calls += 1
+        try:
+            async with session.post(url, data=body, headers=headers, server_hostname=NAME) as answer:
+                if answer.status != 200 or not (await answer.json())["response"]["allowed"]:
+                    self.failures.append(f"{answer.status}")
+        except aiohttp.ClientError as error:
+            self.failures.append(repr(error))
+
+
+def test_certificates_and_authorities_are_renewed_under_load_and_no_call_fails(
+    raw: Raw, replicas: tuple[Replica, Replica], namespace: str
+) -> None:
+    load = Load(raw, replicas)
+    created, refused = 0, []
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(load.run)
+        end = time.monotonic() + LOAD_SECONDS
+        while time.monotonic() < end:
+            # The API server itself is a client too, with connections that it keeps.
+            try:
+                pod: JSON = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
+            except RefusedError as error:
+                refused.append(str(error))
+            else:
+                assert PREFIX + "status" in pod["metadata"]["annotations"]
+                created += 1
+            time.sleep(0.02)
+        load.stop()
+        running.result()
+    reasons = [*writes(replicas[0]), *writes(replicas[1])]
+    assert refused == []
+    assert load.failures == []
+    assert created > 100
+    assert load.calls > 100
+    assert reasons.count("certificate at 2/3 of its life") >= 2, reasons
+    assert reasons.count("authority at 2/3 of its life") >= 1, reasons
+    # One renewal for both of them, not one each: as many as there were due times, with one to spare.
+    assert len(reasons) <= LOAD_SECONDS / (CERTIFICATE_SECONDS * 0.6) + 3, reasons
+    for replica in replicas:
+        assert "Traceback" not in replica.log.read_text()
+
+
+def test_a_damaged_secret_is_repaired_while_the_old_certificate_is_served(
+    raw: Raw, identity: Path, tmp_path: Path, namespace: str
+) -> None:
+    replica = start(identity, tmp_path, "--check-seconds=0.5", "--settle-seconds=1")
+    try:
+        replica.wait_until_ready()
+        call(raw, replica.port)
+        before = served_by(replica)
+        garbage = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").decode()
+        raw.merge(SECRET, {"data": {"tls.crt": garbage}})
+        create(raw, namespace, framework_pod(namespace))
+
+        def replaced() -> None:
+            assert served_by(replica) == in_secret(raw) != before
+
+        eventually(replaced, timeout=15)
+        create(raw, namespace, framework_pod(namespace, name="mnist-worker-2"))
+    finally:
+        replica.stop()
+
+
+def test_a_missing_secret_is_told_and_not_made(raw: Raw, identity: Path, tmp_path: Path) -> None:
+    replica = start(identity, tmp_path, "--secret=frameworkinjector-other")
+    try:
+
+        def told() -> None:
+            assert "certificates not in order" in replica.log.read_text()
+
+        eventually(told, timeout=15)
+        # It may read one Secret by name, so another is forbidden rather than absent.
+        assert "forbidden" in replica.health("/readyz")[1]
+        assert replica.health("/readyz")[0] == 503
+        assert replica.health("/healthz")[0] == 200
+    finally:
+        replica.stop()
