@@ -108,13 +108,15 @@ async def test_old_and_repeated_events_change_nothing(
         added("a", 7, uid="second"),
         deleted("a", 6),
         bookmark(8),
+        added("b", 7),
         end="silence",
     )
     server.on("watch", stream)
     made = informer()
     run(made.run())
-    await eventually(lambda: made.resource_version == "8")
-    assert changes.seen == ["+a/uid-a", "-a/uid-a", "+a/second"]
+    await eventually(lambda: len(changes.seen) == 4)
+    assert changes.seen == ["+a/uid-a", "-a/uid-a", "+a/second", "+b/uid-b"]
+    assert made.resource_version == "8"
 
 
 async def test_a_new_instance_under_the_same_name_is_an_end_and_a_beginning(

@@ -202,6 +202,17 @@ async def test_a_server_restored_from_a_backup_is_listed_again_and_believed(
     assert made.resource_version == "101"
 
 
+async def test_a_long_pause_is_slept_through_at_once(
+    server: ScriptedServer, informer: Make, run: Run, time: FakeTime
+) -> None:
+    server.on("GET", answer(503, b"", Retry_After="20"), answer(200, listing(5)))
+    server.on("watch", then=watch(end="silence"))
+    made = informer()
+    run(made.run())
+    await asyncio.wait_for(made.synced.wait(), 5)
+    assert time.slept == [20]
+
+
 async def test_a_bad_line_that_stays_at_its_place_is_led_around_by_a_list(
     server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
 ) -> None:
@@ -219,7 +230,7 @@ async def test_a_half_open_watch_is_opened_again_from_where_it_was_without_a_bac
 ) -> None:
     server.on("GET", answer(200, listing(5)))
     server.on("watch", *[watch(added("a", 6), end="silence")] * 4, then=watch(added("b", 7), end="silence"))
-    run(informer(inactivity_seconds=0.1).run())
+    run(informer(draw=1.0, inactivity_seconds=0.1).run())
     await eventually(lambda: len(changes.seen) == 2)
     assert {request.query["resourceVersion"] for request in server.of("watch")[1:5]} == {"6"}
     assert len(server.of("GET")) == 1

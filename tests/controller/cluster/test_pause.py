@@ -112,6 +112,18 @@ async def test_a_cancelled_probe_does_not_close_the_gate_for_ever(
     await client.create(PATH, b"{}")
 
 
+async def test_a_shorter_pause_does_not_shorten_a_longer_one(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("POST", answer(429, b"", Retry_After="30"), TEXT_429)
+    await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(2)), return_exceptions=True)
+    assert len(server.requests) == 2
+    time.now += 2
+    with pytest.raises(TooManyRequests) as held:
+        await client.create(PATH, b"{}")
+    assert held.value.retry_after_seconds == 28
+
+
 async def test_a_lease_may_pass_the_pause(client: KubeClient, server: ScriptedServer) -> None:
     server.on("POST", TEXT_429)
     server.on("PUT", answer())

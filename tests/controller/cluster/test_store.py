@@ -75,6 +75,15 @@ def test_the_end_of_an_unseen_instance_ends_the_one_before_it_too() -> None:
     assert changes.seen == ["+a/u", "-a/u"]
 
 
+def test_after_a_list_events_count_from_there_even_if_versions_went_back() -> None:
+    store = store_of(Changes([]))
+    store.seen(make("a", 800, "u"))
+    store.deleted(make("a", 900, "u"))
+    store.listed(make("a", 90, "u"))
+    store.forget_tombstones()
+    assert store.seen(make("a", 101, "u"))
+
+
 def test_versions_are_compared_as_numbers() -> None:
     store = store_of(Changes([]))
     store.seen(make("a", 9, "u"))
