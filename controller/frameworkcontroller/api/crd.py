@@ -136,6 +136,23 @@ def status() -> Schema:
             "state": STRING | {"enum": [str(state) for state in State]},
             "transitionTime": TIME,
             "ready": STRING | {"description": "Tasks that are ready, of all that the spec asks for."},
+            "observedGeneration": INT64,
+            "conditions": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "type": STRING,
+                        "status": STRING | {"enum": ["True", "False", "Unknown"]},
+                        "reason": STRING,
+                        "message": STRING,
+                        "lastTransitionTime": TIME,
+                        "observedGeneration": INT64,
+                    },
+                    required=("type", "status", "reason", "message", "lastTransitionTime"),
+                ),
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
             "attempts": INT32 | {"description": "Attempts so far, the current one included."},
             "retryPolicyStatus": _object(
                 {

@@ -226,8 +226,19 @@ class FrameworkAttemptStatus(Wire, frozen=True):
     task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class Condition(Wire, frozen=True):
+    """A standard Kubernetes condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: datetime
+    observed_generation: int = 0
+
+
 class FrameworkStatus(Wire, frozen=True):
-    """Everything the controller knows of a Framework; ``ready`` and ``attempts`` are ours."""
+    """Everything the controller knows of a Framework; the last four fields are ours, beside the compatible ones."""
 
     start_time: datetime
     state: State
@@ -238,6 +249,8 @@ class FrameworkStatus(Wire, frozen=True):
     retry_policy_status: RetryPolicyStatus = RetryPolicyStatus()
     ready: str | msgspec.UnsetType = msgspec.UNSET
     attempts: int | msgspec.UnsetType = msgspec.UNSET
+    observed_generation: int | msgspec.UnsetType = msgspec.UNSET
+    conditions: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def completion(self) -> FrameworkCompletion | None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.types import ROLES_DECODER, FrameworkStatus, TaskRoleStatus, TaskStatus
 
+from . import announce
 from .effects import Shown
 from .ledger import RoleLedger
 from .rescale import rescale
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.states import State
     from frameworkcontroller.api.types import FrameworkSpec
+
+    from .announce import Announcement
 
 Slot: TypeAlias = tuple[str, int]
 """A Task: its role's name and its index."""
@@ -67,6 +70,7 @@ class Book:
         self._awaiting: dict[Slot, int] = {}
         self._alarms: list[tuple[datetime, Slot]] = []
         self._transitions: list[Transition] = []
+        self._announcements: list[tuple[int, Announcement]] = []
         self._told: tuple[int, bool] | None = None
 
     def load(self, status: FrameworkStatus) -> None:
@@ -97,12 +101,16 @@ class Book:
         """Change the Framework's own part."""
         before = self.status
         self.status = status
-        self._touch_own()
+        self.touch_own()
         if before is not None and before.state is not status.state:
             reason = status.completion.phrase if status.completion is not None else ""
             self._transitions.append(Transition("Framework", before.state, status.state, reason))
+        if before is not None:
+            for announcement in announce.of_framework(before, status):
+                self.announce(announcement)
 
-    def _touch_own(self) -> None:
+    def touch_own(self) -> None:
+        """The Framework's own part has changed."""
         self.revision += 1
         self._own_revision = self.revision
 
@@ -117,24 +125,33 @@ class Book:
     def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
         """Bring the roles in line with the spec."""
         revision = self.revision + 1
+        counted = {name: ledger.counts.active for name, ledger in self.roles.items()}
+        counted_before = bool(counted)
         changed = list(
             rescale(
                 self._name, spec, self.roles, now=now, new_uid=new_uid, revision=revision, persisted=self.acknowledged
             )
         )
         if changed:
-            self._touch_own()
+            self.touch_own()
             for name, index in changed:
                 if index >= 0:
                     self._dirty[name, index] = None
                     self._awaiting[name, index] = revision
+            for role in spec.task_roles or ():
+                before = counted.pop(role.name, 0)
+                if counted_before and before != role.task_number:
+                    self.announce(announce.of_rescale(role.name, before, role.task_number))
+            for name, before in counted.items():
+                if before:
+                    self.announce(announce.of_rescale(name, before, 0))
 
     def set_graceful_timeout(self, role: str, seconds: int | None) -> None:
         """Take over a role's setting; it is used only once it is shown."""
         ledger = self.roles.get(role)
         if ledger is None or ledger.graceful_timeout_sec == seconds:
             return
-        self._touch_own()
+        self.touch_own()
         ledger.graceful_timeout_sec, ledger.own_revision = seconds, self.revision
         for index in range(len(ledger.tasks)):
             self._awaiting[role, index] = self.revision
@@ -158,12 +175,14 @@ class Book:
         """Change a Task; it is looked at again once that is shown."""
         self.revision += 1
         ledger = self.roles[slot[0]]
-        before = ledger.tasks[slot[1]].state
+        before = ledger.tasks[slot[1]]
         ledger.put(slot[1], new, self.revision)
         self._awaiting[slot] = self.revision
-        if before is not new.state:
+        if before.state is not new.state:
             reason = new.completion.phrase if new.completion is not None else ""
-            self._transitions.append(Transition(new.attempt_status.pod_name, before, new.state, reason))
+            self._transitions.append(Transition(new.attempt_status.pod_name, before.state, new.state, reason))
+            for announcement in announce.of_task(slot[0], before, new):
+                self.announce(announcement)
 
     def is_shown(self, slot: Slot) -> bool:
         """Whether the API server shows the Task as it is here, with the settings of its role."""
@@ -223,6 +242,18 @@ class Book:
             total=sum(role.task_number for role in wanted),
             member_revision=max((ledger.member_revision for ledger in ledgers), default=0),
         )
+
+    def announce(self, announcement: Announcement) -> None:
+        """Tell people, once everything up to now is shown."""
+        self._announcements.append((self.revision, announcement))
+
+    def take_announcements(self) -> list[Announcement]:
+        """What may be told now: nobody hears of a change that the API server does not show."""
+        if not self._announcements:
+            return []
+        due = [announcement for revision, announcement in self._announcements if revision <= self.acknowledged]
+        self._announcements = [entry for entry in self._announcements if entry[0] > self.acknowledged]
+        return due
 
     def take_transitions(self) -> list[Transition]:
         """The changes of state since the last call."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -24,6 +23,7 @@ from frameworkcontroller.api.types import FrameworkStatus, RetryPolicy
 from . import classify, framework, roster, task
 from .book import Book, Slot, Transition
 from .completion import decide_completion
+from .conditions import conditions
 from .effects import (
     CONFIG_MAP,
     ROSTER,
@@ -46,17 +46,19 @@ from .effects import (
     WriteRoster,
     WriteStatus,
 )
-from .ledger import RoleLedger, is_ready
+from .gang import Gang, identity_of, is_open
 from .outbox import Outbox
 from .settle import settle_config_map, settle_pod
-from .template import AttemptNames, PodTemplate, TemplateError
+from .template import AttemptNames, PodTemplate, TemplateError, service_accounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from frameworkcontroller.api.types import Framework, FrameworkSpec, Partial, Pod
 
+    from .announce import Announcement
     from .config import CoreConfig
+    from .ledger import RoleLedger
 
 # The Tasks wait in these states; in the ended ones they only look after what a lost answer left behind.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
@@ -82,6 +84,7 @@ class Decision:
 
     effects: list[Effect] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
+    announcements: list[Announcement] = field(default_factory=list)
     wake_at: datetime | None = None
 
     def wake(self, at: datetime | None) -> None:
@@ -128,8 +131,10 @@ class FrameworkReconciler:
         self._spec: FrameworkSpec | None = None
         self._shown: Shown | None = None
         self._stored: FrameworkStatus | None = seen.stored_status()
+        known = self._stored.observed_generation if self._stored is not None else None
+        self._generation = known if isinstance(known, int) else 0
         self._templates: dict[str, PodTemplate] = {}
-        self._keeper: tuple[str, roster.RosterKeeper] | None = None
+        self._gang: Gang | None = None
         self._granted: tuple[str, ...] | None = None
         self._conflict_draw = draw()
         self.outpaced = False
@@ -190,8 +195,8 @@ class FrameworkReconciler:
             case CreateConfigMap() | DeleteConfigMap():
                 settle_config_map(self._book, self._outbox, effect, outcome, now)
             case WriteRoster():
-                if not isinstance(outcome, Done) and self._keeper is not None:
-                    self._keeper[1].forget()
+                if not isinstance(outcome, Done) and self._gang is not None:
+                    self._gang.lose_track()
             case GrantRosterAccess():
                 if isinstance(outcome, Refused):
                     self._outbox.back_off(effect.key, Failed(outcome.message), now)
@@ -220,7 +225,7 @@ class FrameworkReconciler:
     def reconcile(self, now: datetime, view: View) -> Decision:
         """Decide on everything that is dirty, and say what to do next."""
         at = Pass(now, task.utc_seconds(now), view, Decision())
-        self._read_spec(at.spec)
+        self._read_spec(at.spec, view.framework.metadata.generation)
         if self._book.status is None:
             self._book.set(framework.new_status(self.name, at.stamp))
         if not framework.is_ending(self._book.known):
@@ -236,13 +241,18 @@ class FrameworkReconciler:
         self._write_roster(at)
         at.decision.wake(self._book.next_alarm)
         at.decision.transitions = self._book.take_transitions()
+        at.decision.announcements = self._book.take_announcements()
         return at.decision
 
-    def _read_spec(self, spec: FrameworkSpec) -> None:
+    def _read_spec(self, spec: FrameworkSpec, generation: int) -> None:
         if spec is self._spec:
             return
         self._spec = spec
         self._templates.clear()
+        if generation != self._generation:
+            # Shown as observedGeneration, also if nothing else follows from it.
+            self._generation = generation
+            self._book.touch_own()
         for role in spec.task_roles or ():
             self._book.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
 
@@ -259,7 +269,7 @@ class FrameworkReconciler:
             book.rescale(at.spec, at.stamp, self._new_uid)
             self._outbox.forgive_all()
             self._templates.clear()
-            self._keeper = None
+            self._gang = None
             self._conflict_draw = self._draw()
         if framework.is_ending(book.known):
             self._end_tasks(at, over=book.known.state in ENDED)
@@ -383,20 +393,17 @@ class FrameworkReconciler:
         if template is None:
             attempt = self._book.known.attempt_status
             assert attempt.config_map_uid is not None
-            raw = next(role.task.pod for role in spec.task_roles or () if role.name == ledger.name)
-            template = PodTemplate(
-                bytes(raw),
-                AttemptNames(
-                    namespace=self.namespace,
-                    framework=self.name,
-                    framework_uid=self.uid,
-                    framework_attempt_id=attempt.id,
-                    config_map_uid=attempt.config_map_uid,
-                    role=ledger.name,
-                    role_uid=ledger.instance_uid,
-                ),
+            shared = AttemptNames(
+                namespace=self.namespace,
+                framework=self.name,
+                framework_uid=self.uid,
+                framework_attempt_id=attempt.id,
+                config_map_uid=attempt.config_map_uid,
+                role=ledger.name,
+                role_uid=ledger.instance_uid,
             )
-            self._templates[ledger.name] = template
+            raw = next(role.task.pod for role in spec.task_roles or () if role.name == ledger.name)
+            template = self._templates[ledger.name] = PodTemplate(bytes(raw), shared)
         return template
 
     def _emit(self, effect: Effect, at: Pass) -> datetime | None:
@@ -418,7 +425,10 @@ class FrameworkReconciler:
             attempt_status=replace(book.known.attempt_status, task_role_statuses=shown.roles),
             ready=f"{shown.ready}/{shown.total}",
             attempts=book.known.attempt_status.id + 1,
+            observed_generation=self._generation,
         )
+        before = self._stored.conditions if self._stored is not None else ()
+        body = replace(body, conditions=conditions(before or (), body, at.spec, self._generation, at.stamp))
         self._emit(WriteStatus(body, shown, book.revision, self._resource_version, self._stored), at)
 
     def _grant_access(self, at: Pass) -> None:
@@ -428,54 +438,21 @@ class FrameworkReconciler:
                 self._emit(GrantRosterAccess(accounts), at)
 
     def _write_roster(self, at: Pass) -> None:
-        status, seen = self._book.known, at.view.config_map()
-        uid = status.attempt_status.config_map_uid
-        if status.state not in {State.PREPARING, State.RUNNING} or self._shown is None or seen is None:
+        seen = at.view.config_map()
+        uid = self._book.known.attempt_status.config_map_uid
+        if not is_open(self._book) or self._shown is None or seen is None or seen.metadata.uid != uid:
             return
-        if seen.metadata.uid != uid or self._outbox.is_busy(ROSTER):
-            return
-        if self._keeper is None or self._keeper[0] != uid:
-            self._keeper = (uid, roster.RosterKeeper(seen.metadata))
+        if self._gang is None or self._gang.config_map_uid != uid:
+            self._gang = Gang(seen.metadata, self._identity)
         until = self._outbox.wait_until(ROSTER, at.now)
         if until is not None:
             at.decision.wake(until)
-            return
-        effect, wake_at = self._keeper[1].decide(self._identity, uid, self._shown, self._absentees(at.view), at.now)
-        at.decision.wake(wake_at)
-        if effect is not None:
-            self._emit(effect, at)
+        elif not self._outbox.is_busy(ROSTER):
+            effect, wake_at = self._gang.decide(self._book, self._outbox, at.view, self._shown, at.now)
+            at.decision.wake(wake_at)
+            if effect is not None:
+                self._emit(effect, at)
 
     @property
     def _identity(self) -> roster.Identity:
-        attempt = self._book.known.attempt_status
-        return roster.Identity(self.namespace, self.name, self.uid, attempt.id, attempt.instance_uid)
-
-    def _absentees(self, view: View) -> Iterator[roster.Absentee]:
-        for name, ledger in self._book.roles.items():
-            if ledger.counts.ready == ledger.counts.active:
-                continue
-            for current in ledger.active():
-                if not is_ready(current):
-                    trouble = self._outbox.trouble(("pod", name, current.index))
-                    pod = view.pod(current.attempt_status.pod_name)
-                    yield roster.Absentee(f"{name}-{current.index}", trouble or task.why_not_ready(current, pod))
-
-
-class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    service_account_name: str | None = None
-
-
-class _Template(msgspec.Struct, frozen=True):
-    spec: _PodSpec | None = None
-
-
-def service_accounts(spec: FrameworkSpec) -> tuple[str, ...]:
-    """The service accounts that the Framework's Pods run as, sorted."""
-    accounts = set()
-    for role in spec.task_roles or ():
-        try:
-            template = msgspec.json.decode(role.task.pod, type=_Template)
-        except msgspec.MsgspecError:
-            continue  # the creation of its Pods will say what is wrong
-        accounts.add((template.spec.service_account_name if template.spec else None) or "default")
-    return tuple(sorted(accounts))
+        return identity_of(self._book, self.namespace, self.name, self.uid)

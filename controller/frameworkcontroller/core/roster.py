@@ -81,6 +81,11 @@ class RosterKeeper:
         self._progress: tuple[object, ...] | None = None
         self._written: datetime | None = config_map.creation_timestamp
 
+    @property
+    def was_complete(self) -> bool:
+        """Whether the last roster known was one of a complete gang."""
+        return self._published.complete
+
     def decide(
         self, identity: Identity, config_map_uid: str, shown: Shown, absentees: Iterable[Absentee], now: datetime
     ) -> tuple[WriteRoster | None, datetime | None]:

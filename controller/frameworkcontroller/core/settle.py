@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import State
 
-from . import classify, framework, task
+from . import announce, classify, framework, task
 from .effects import CreateConfigMap, CreatePod, DeleteConfigMap, DeletePod, Done, Failed, Missing, Outcome, Refused
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def settle_pod(book: Book, outbox: Outbox, effect: CreatePod | DeletePod, outcom
     match effect, outcome:
         case CreatePod(), Done():
             book.put(slot, task.record_pod(current, outcome.uid, stamp))
+        case CreatePod(), Failed():
+            book.announce(announce.of_trouble(f"Pod of {effect.role}-{effect.index}", outcome.message))
         case CreatePod(), Refused():
             permanent = outcome.code in PERMANENT_REFUSALS
             code = Code.POD_CREATION_PERMANENT_ERROR if permanent else Code.POD_CREATION_UNKNOWN_ERROR
@@ -62,7 +64,10 @@ def settle_config_map(
     match effect, outcome:
         case CreateConfigMap(), Done():
             book.set(framework.record_config_map(status, outcome.uid, stamp))
+        case CreateConfigMap(), Failed():
+            book.announce(announce.of_trouble("ConfigMap", outcome.message))
         case CreateConfigMap(), Refused():
+            book.announce(announce.of_trouble("ConfigMap", outcome.message))
             # No code ends an attempt for this; the reason may pass (a quota, a namespace on its way out).
             outbox.back_off(effect.key, Failed(outcome.message), now)
         case DeleteConfigMap(confirm=True), Missing() if status.state is State.CREATION_REQUESTED:

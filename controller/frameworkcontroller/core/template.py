@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from frameworkcontroller.api import names
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.types import FrameworkSpec
 
 # Everything that differs between the Tasks of a role in one Framework attempt.
 PER_TASK: Final = (names.TASK_INDEX, names.POD_NAME, names.TASK_UID, names.TASK_ATTEMPT_ID)
@@ -150,3 +153,23 @@ def _array(value: object, where: str) -> list[Any]:
         reason = f"pod {where} must be a list, not {type(value).__name__}"
         raise TemplateError(reason)
     return value
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    service_account_name: str | None = None
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec | None = None
+
+
+def service_accounts(spec: FrameworkSpec) -> tuple[str, ...]:
+    """The service accounts that the Framework's Pods run as, sorted."""
+    accounts = set()
+    for role in spec.task_roles or ():
+        try:
+            template = msgspec.json.decode(role.task.pod, type=_Template)
+        except msgspec.MsgspecError:
+            continue  # the creation of its Pods will say what is wrong
+        accounts.add((template.spec.service_account_name if template.spec else None) or "default")
+    return tuple(sorted(accounts))

@@ -19,6 +19,7 @@ from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, KubeE
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, Failed
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 
+from .events import EventRecorder
 from .executor import DEFAULT_SLOTS, Executor
 from .manifests import Subject
 from .queue import WorkQueue
@@ -88,6 +89,7 @@ class Engine:
     ) -> None:
         self._client, self._config, self._clock = client, config, clock
         self._performer = performer
+        self._events = EventRecorder(client, clock=clock)
         self._executor: Executor[Job] = Executor(self._perform, slots=slots)
         self._queue: WorkQueue[Key] = WorkQueue()
         self._reconcilers: dict[Key, FrameworkReconciler] = {}
@@ -128,6 +130,7 @@ class Engine:
             for informer in (self._frameworks, self._config_maps, self._pods):
                 group.create_task(informer.run())
             group.create_task(self._executor.run())
+            group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
 
@@ -204,6 +207,9 @@ class Engine:
                 after=str(transition.after),
                 reason=transition.reason,
             )
+        subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
+        for announcement in decision.announcements:
+            self._events.record(subject, announcement)
         for effect in decision.effects:
             urgent = not isinstance(effect, CreatePod | DeletePod)
             self._executor.submit(key, Job(key, reconciler, effect), urgent=urgent)
