@@ -1,0 +1,132 @@
+"""Whether the server takes ``fileKeyRef``: asked of one that does, and of one whose feature gate is off."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from frameworkcontroller.cluster.credentials import Endpoint
+from frameworkcontroller.cluster.errors import Forbidden
+from frameworkcontroller.cluster.rest import KubeClient
+from frameworkinjector.config import EnvFiles
+from frameworkinjector.probe import Probe
+from injector.replicas import (
+    GOLDEN,
+    JSON,
+    PREFIX,
+    SYSTEM,
+    call,
+    create,
+    framework_pod,
+    free_port,
+    identity_of,
+    installed_on,
+    start,
+)
+from localcluster.process import Processes
+from support import eventually
+from support.raw import Raw, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture(scope="module")
+def gate_off(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A second API server of the same cluster, started as the first one was, but without EnvFiles."""
+    pid = Processes(cluster.state).running("kube-apiserver")
+    with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123 -- no ordinary file
+        command = [one for one in file.read().split("\0") if one and not one.startswith("--secure-port=")]
+    port = free_port()
+    command += [f"--secure-port={port}", "--feature-gates=EnvFiles=false"]
+    log = tmp_path_factory.mktemp("gate-off") / "kube-apiserver.log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(command, stderr=stderr, stdout=stderr)
+    other = dataclasses.replace(cluster, server=f"https://127.0.0.1:{port}")
+    try:
+
+        def answers() -> None:
+            assert process.poll() is None, log.read_text()[-2000:]
+            try:
+                Raw(other).get("/api/v1/namespaces/default")
+            except Exception as error:
+                raise AssertionError(str(error)) from error
+
+        eventually(answers, timeout=60, interval=0.5)
+        yield other
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def identity(cluster: Cluster, raw: Raw, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with installed_on(raw):
+        yield identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
+
+
+async def asked(cluster: Cluster, token: str, namespace: str = SYSTEM) -> EnvFiles:
+    client = KubeClient(Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token}"))
+    try:
+        return await Probe(client, namespace).ask()
+    finally:
+        await client.close()
+
+
+def token_in(identity: Path) -> str:
+    token: str = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
+    return token
+
+
+async def test_a_server_with_the_gate_on_says_yes_and_its_version_says_how(cluster: Cluster, identity: Path) -> None:
+    assert await asked(cluster, token_in(identity)) is EnvFiles.QUOTED
+
+
+async def test_a_server_with_the_gate_off_says_no(gate_off: Cluster, identity: Path) -> None:
+    assert await asked(gate_off, token_in(identity)) is EnvFiles.NONE
+
+
+async def test_the_question_leaves_nothing(cluster: Cluster, raw: Raw, identity: Path) -> None:
+    await asked(cluster, token_in(identity))
+    assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == []
+
+
+async def test_without_the_right_there_is_no_answer_rather_than_a_guess(cluster: Cluster, identity: Path) -> None:
+    with pytest.raises(Forbidden):
+        await asked(cluster, token_in(identity), "kube-system")
+
+
+def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
+    gate_off: Cluster, raw: Raw, identity: Path, namespace: str, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(identity.read_text())
+    config["clusters"][0]["cluster"]["server"] = gate_off.server
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    replica = start(file, tmp_path)
+    there = Raw(gate_off)
+    try:
+        replica.wait_until_ready()
+        call(raw, replica.port)
+        call(there, replica.port)
+        pod: JSON = yaml.safe_load((GOLDEN / "wrap-by-auto" / "pod.yaml").read_text())
+        pod["metadata"].pop("ownerReferences")
+        pod["metadata"]["namespace"] = namespace
+        created = create(there, namespace, pod)
+        assert created["spec"]["containers"][0]["command"] == ["/mnt/frameworkbarrier/run", "python", "train.py"]
+        bare = framework_pod(namespace, name="mnist-worker-2")
+        del bare["spec"]["containers"][0]["command"]
+        with pytest.raises(RefusedError, match=f"Annotation {PREFIX}env is auto, but this cluster does not support"):
+            create(there, namespace, bare)
+    finally:
+        there.close()
+        replica.stop()
