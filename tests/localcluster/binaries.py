@@ -4,7 +4,7 @@
    etcd is taken as it is.
 2. `PATH`, if the version is the right one.
 3. The cache, `~/.cache/frameworkcontroller/<version>/` (`FRAMEWORKCONTROLLER_CACHE` is another root).
-4. The project's official download, where the network allows it.
+4. The project's official download, where the network allows it and `FRAMEWORKCONTROLLER_DOWNLOADS` is not `never`.
 5. `go build` of the pinned modules, which needs Go and a Go module proxy. Minutes, once.
 
 What 4 and 5 bring goes into the cache, whole or not at all, by one process at a time.
@@ -127,7 +127,7 @@ def _obtain(program: Program, version: str, target: Path, progress: Progress, en
         leftover.unlink()
     temporary = target.with_name(f".{program.name}.new")
     try:
-        if not downloads.download(program, version, temporary, progress):
+        if not downloads.download(program, version, temporary, progress, environ):
             module = gobuild.tools_module(program, version, target.parent, progress, environ)
             gobuild.build(program, version, module, temporary, progress=progress, environ=environ)
         temporary.chmod(0o755)

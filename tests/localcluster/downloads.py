@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
 import platform
 import tarfile
 import urllib.error
@@ -19,6 +20,7 @@ from localcluster.errors import BinaryError
 from localcluster.progress import task
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from localcluster.programs import Program
@@ -63,8 +65,10 @@ def source(program: Program, version: str, architecture: str) -> Source | None:
             return None
 
 
-def download(program: Program, version: str, target: Path, progress: Progress) -> bool:
-    """Fetch the official build of a program.
+def download(
+    program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str] = os.environ
+) -> bool:
+    """Fetch the official build of a program; not if `FRAMEWORKCONTROLLER_DOWNLOADS` is `never`.
 
     Returns:
         False, without any trace, if there is none or it cannot be reached: it has to be built then.
@@ -72,6 +76,8 @@ def download(program: Program, version: str, target: Path, progress: Progress) -
     Raises:
         BinaryError: What came is not what its check sum says; nothing is left of it.
     """
+    if environ.get("FRAMEWORKCONTROLLER_DOWNLOADS") == "never":
+        return False
     architecture = _ARCHITECTURES.get(platform.machine())
     found = source(program, version, architecture) if architecture else None
     return found is not None and fetch(found, program.name, target, progress)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,27 +28,34 @@ if TYPE_CHECKING:
     from localcluster.programs import Program
     from localcluster.progress import Progress
 
-# The first release that fetches the toolchain which a go.mod asks for.
-_OLDEST_GO = (1, 21)
+# The first release that fetches the toolchain which a go.mod asks for, and the first that can be told to fetch one.
+_OLDEST_WITH_TOOLCHAINS = (1, 21)
+_OLDEST_WITH_MODULES = (1, 17)
+# At least the newest `go` line of tools/*/go.mod.
+_TOOLCHAIN = "1.26.0"
 _OFFICIAL_GO = Path("/usr/local/go/bin/go")
 _LAST_LINES = 25
 
 
-def go_command(environ: Mapping[str, str] = os.environ) -> str:
-    """The `go` of PATH, or of Go's official place.
+def go_command(progress: Progress, environ: Mapping[str, str] = os.environ) -> str:
+    """The `go` of PATH, or of Go's official place; an old one fetches a new one as a module.
 
     Raises:
-        BinaryError: There is none, or it is too old; the text says what to install.
+        BinaryError: There is none, or it is too old for that; the text says what to install.
     """
     found = shutil.which("go", path=environ.get("PATH", "")) or shutil.which(_OFFICIAL_GO)
-    wanted = "install Go 1.21 or newer (it fetches the release that is needed by itself)"
+    wanted = "install Go (1.21 or newer; any from 1.17 on, such as Debian's golang-go, fetches a newer one by itself)"
     if found is None:
-        raise BinaryError(f"there is no `go` in PATH to build Kubernetes with: {wanted}, or set KUBEBUILDER_ASSETS")
+        raise BinaryError(f"there is no `go` to build Kubernetes with: {wanted}, or set KUBEBUILDER_ASSETS")
     said = subprocess.run([found, "version"], capture_output=True, text=True, timeout=30, check=False).stdout
-    version = re.search(r"go(\d+)\.(\d+)", said)
-    if version is None or (int(version[1]), int(version[2])) < _OLDEST_GO:
+    number = re.search(r"go(\d+)\.(\d+)", said)
+    version = (int(number[1]), int(number[2])) if number else (0, 0)
+    if version >= _OLDEST_WITH_TOOLCHAINS:
+        return found
+    if version < _OLDEST_WITH_MODULES:
         raise BinaryError(f"{found} is {said.strip() or 'of no known version'}: {wanted}")
-    return found
+    with task(progress, f"fetch Go {_TOOLCHAIN}"):
+        return _toolchain(found, environ)
 
 
 def tools_module(
@@ -72,7 +81,7 @@ def tools_module(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
             with task(progress, f"resolve the modules of Kubernetes {version}"):
-                _make_module(version, folder, environ)
+                _make_module(version, folder, progress, environ)
             (folder / "complete").touch()
     return folder
 
@@ -101,7 +110,7 @@ def build(
     """
     detail: list[str] = []
     command = [
-        go_command(environ), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
+        go_command(progress, environ), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
         "-ldflags", linker_flags(program, version), "-o", str(target), program.package,
     ]  # fmt: skip
     with task(progress, f"build {program.name} {version}", detail):
@@ -140,8 +149,26 @@ def kubernetes_module(upstream: str, version: str) -> str:
     )
 
 
-def _make_module(version: str, folder: Path, environ: Mapping[str, str]) -> None:
-    go = go_command(environ)
+def _toolchain(old_go: str, environ: Mapping[str, str]) -> str:
+    """The `go` of a toolchain module, which an old Go downloads and checks like any other module."""
+    architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    module = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{architecture}"
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(
+            [old_go, "mod", "download", "-json", module],
+            cwd=empty, env={**environ}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise BinaryError(f"{old_go} could not fetch Go {_TOOLCHAIN}: {(done.stderr or done.stdout).strip()}")
+    root = Path(json.loads(done.stdout)["Dir"])
+    # Modules carry no permissions; a new Go sets these itself.
+    for program in [*root.glob("bin/*"), *root.glob("pkg/tool/*/*")]:
+        program.chmod(0o555)
+    return str(root / "bin" / "go")
+
+
+def _make_module(version: str, folder: Path, progress: Progress, environ: Mapping[str, str]) -> None:
+    go = go_command(progress, environ)
     for name in ("go.mod", "go.sum"):
         (folder / name).unlink(missing_ok=True)
     said = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"], folder, environ, [])
@@ -158,7 +185,7 @@ def _make_module(version: str, folder: Path, environ: Mapping[str, str]) -> None
 def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str], detail: list[str]) -> str:
     """Run Go, with its last line of standard error as the detail; its standard output."""
     environment = {**environ, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on"}
-    for foreign in ("GOOS", "GOARCH", "GOFLAGS"):
+    for foreign in ("GOOS", "GOARCH", "GOFLAGS", "GOROOT"):
         environment.pop(foreign, None)
     process = subprocess.Popen(
         command,
