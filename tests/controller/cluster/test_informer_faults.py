@@ -117,8 +117,14 @@ async def test_a_sick_list_is_asked_at_most_once_in_800_ms_and_then_goes_on(
 
 @pytest.mark.parametrize(
     "gone",
-    [refusal(410, "Expired"), refusal(410, "Gone"), watch(error(410, "Expired")), watch(error(410, "Gone"))],
-    ids=["status expired", "status gone", "event expired", "event gone"],
+    [
+        refusal(410, "Expired"),
+        refusal(410, "Gone"),
+        watch(error(410, "Expired")),
+        watch(error(410, "Gone")),
+        watch({"type": "ERROR", "object": {"kind": "Status", "reason": "Expired"}}),
+    ],
+    ids=["status expired", "status gone", "event expired", "event gone", "event without a code"],
 )
 async def test_a_410_leads_to_one_list_and_a_comparison_by_uid(
     server: ScriptedServer,
