@@ -1,24 +1,17 @@
 """`python -m frameworkbarrier`: wait for the gang, write the files, exit with the code that the controller reads."""
 
-import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from . import settings as settings_module
 from .errors import BarrierError, TerminatedError
 from .log import Log, leave_message
 from .output import OutputDirectory
 from .settings import Settings
-
-if TYPE_CHECKING:
-    from .render import Surroundings
-
-ETC_HOSTS = "/etc/hosts"
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
@@ -34,59 +27,58 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         settings = settings_module.parse(environ, sys.argv[1:] if argv is None else argv)
         log, termination_log = Log(as_json=settings.log_format == "json"), settings.termination_log
         last, code = run(settings, environ, log), 0
-        log.info(last)
     except BarrierError as end:
         last, code = f"{end} (exit code {end.exit_code})", end.exit_code
-        log.failure(last)
+        log.fail(last)
+    except TerminatedError as end:
+        last, code = f"{end} (exit code {end.exit_code})", end.exit_code
+        log.note(last)
     except Exception as fault:  # noqa: BLE001  # the last line must be written, whatever happened
         import traceback
 
         traceback.print_exc()
         last, code = f"the barrier failed: {type(fault).__name__}: {fault} (exit code 1)", 1
-        log.failure(last)
+        log.fail(last)
     leave_message(termination_log, last)
     return code
 
 
 def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
-    """Wait and write; returns the last line.
+    """Wait and write, as a sidecar follow too; returns the last line.
 
     Raises:
         BarrierError: by meaning, each with its exit code.
+        TerminatedError: SIGTERM arrived.
     """
     started = time.monotonic()
     with OutputDirectory(settings.output_dir) as folder:
         # From here on the network: what is imported above is what every failure of the settings costs.
-        from . import access, render
+        from . import access, render, surroundings
         from .kube import Api
         from .sources import observe
         from .wait import Inbox, wait
+        from .writer import Writer
 
         inbox = Inbox()
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
         inbox.start(observe(settings, api))
-        opened = wait(inbox, settings.me, settings.timeout_sec, log, while_waiting=lambda: render.warm_up(settings))
-        rendered = render.render(opened.open, settings, opened.look.roster_text, _surroundings())
-        for warning in rendered.warnings:
-            log.warning(warning)
-        for file in rendered.files:
-            folder.write(file)
-    gang = opened.open.gang
-    return (
-        f"open after {time.monotonic() - started:.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} are "
-        f"ready, generation {gang.generation}; wrote {len(rendered.files)} files to {settings.output_dir}"
-    )
+        around = surroundings.look(settings.template_dir)
+        opened = wait(
+            inbox, settings.me, settings.timeout_sec, log, while_waiting=lambda: render.warm_up(settings, around)
+        )
+        writer = Writer(folder, settings, around, api, log)
+        count = writer.write(opened.open, opened.look)
+        gang = opened.open.gang
+        last = (
+            f"open after {time.monotonic() - started:.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} "
+            f"are ready, generation {gang.generation}; wrote {count} files to {settings.output_dir}"
+        )
+        log.note(last)
+        if settings.mode == "sidecar":
+            from . import sidecar
 
-
-def _surroundings() -> "Surroundings":
-    import socket
-
-    from .render import Surroundings
-
-    hosts = ""
-    with contextlib.suppress(OSError, UnicodeDecodeError), open(ETC_HOSTS, encoding="utf-8") as file:  # noqa: PTH123
-        hosts = file.read()
-    return Surroundings(hosts, socket.gethostname())
+            sidecar.follow(inbox, settings.me, opened, writer, log)
+    return last
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

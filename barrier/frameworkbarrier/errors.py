@@ -40,7 +40,7 @@ class OutputError(BarrierError):
     exit_code = 1
 
 
-class TerminatedError(BarrierError):
-    """SIGTERM or SIGINT arrived."""
+class TerminatedError(BaseException):
+    """SIGTERM or SIGINT arrived. Not an Exception, so that no handler of errors takes it for one."""
 
     exit_code = 143

@@ -47,8 +47,8 @@ class View(Protocol[T_co]):
     rule: str
     """The RBAC rule that reading it needs, for messages."""
 
-    def loaded(self, document: dict[str, Any]) -> T_co:
-        """Take the answer of a get or list; returns the value now."""
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> T_co:
+        """Take the answer of a get or a page of a list (`more`: not the first); returns the value now."""
 
     def absent(self) -> T_co:
         """Take the answer 404; returns the value now."""
@@ -69,6 +69,8 @@ class Trouble:
     """A request failed and is tried again; the text is for a person."""
 
     text: str
+    refused: bool = False
+    """It was HTTP 403."""
 
 
 class Backoff:
@@ -148,7 +150,13 @@ class Follower(Generic[T]):
         if self._polling:
             self._backoff.reset()  # else only a watch that works counts as success
         self._version = str((document.get("metadata") or {}).get("resourceVersion") or "0")
-        return self._view.loaded(document) if document else self._view.absent()
+        if not document:
+            return self._view.absent()
+        value = self._view.loaded(document)
+        while token := (document.get("metadata") or {}).get("continue"):
+            document = self._api.get(self._view.read_path, {**self._view.read_params, "continue": str(token)})
+            value = self._view.loaded(document, more=True)
+        return value
 
     def _watch(self) -> Iterator[Seen[T]]:
         opened = self._clock()
@@ -184,7 +192,7 @@ class Follower(Generic[T]):
                     self._forbidden_since = now
                 if now - self._forbidden_since >= FORBIDDEN_SEC:
                     raise ForbiddenError(explain_forbidden(self._view, str(fault))) from fault
-                yield Trouble(f"may not read {self._view.what} yet ({fault})")
+                yield Trouble(f"may not read {self._view.what} yet ({fault})", refused=True)
                 self._sleep(min(self._backoff.pause(), FORBIDDEN_PAUSE_SEC))
             case ExpiredError():
                 self._version = ""

@@ -53,6 +53,8 @@ class Gang:
     complete: bool
     waiting_for: tuple[Missing, ...]
     roles: tuple[Role, ...]
+    readiness: str = "ip"
+    """What made a Task ready: `ip` or `arrived`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,15 @@ class Log:
         self._as_json = as_json
         self._stream = stream
 
-    def info(self, message: str) -> None:
+    def note(self, message: str) -> None:
         """Something that a person who looks at a waiting Pod wants to know."""
         self._write("info", message)
 
-    def warning(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         """Something that a person may have to act on."""
         self._write("warning", message)
 
-    def failure(self, message: str) -> None:
+    def fail(self, message: str) -> None:
         """Why it ended without opening."""
         self._write("error", message)
 

@@ -61,6 +61,11 @@ class OutputDirectory:
         except OSError as fault:
             raise OutputError(f"cannot write {self.path}/{file.name}: {fault.strerror}") from fault
 
+    def remove(self, name: str) -> None:
+        """Take a file away; it need not be there."""
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=self._handle)
+
     def _replace(self, file: File) -> None:
         temporary = f".{file.name[:100]}.{os.urandom(6).hex()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

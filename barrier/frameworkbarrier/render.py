@@ -1,18 +1,23 @@
 """From the open gang to the files that the application reads. Pure: no clock, no network, only the package's data."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-from . import presets, variables
+from . import lists, presets, variables
 from .environment import ENV_FILE_LIMIT, Spill, env_file, injector_script, size
+from .errors import SettingsError
 from .gang import Open
-from .output import SCRIPT, File
+from .output import PLAIN, SCRIPT, File
 from .presets import Preset
 from .settings import Settings
+from .surroundings import Surroundings
 from .variables import Variable
 
-LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+FRAMEWORK_JSON_TASKS = 500
+"""Up to this many Tasks the whole Framework is written too (FC's contract); above only if asked for."""
 
 RUN_SCRIPT = """\
 #!/bin/sh
@@ -25,14 +30,6 @@ _load = cache(presets.load)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the files need to know of this container: its own /etc/hosts, as the kubelet made it, and its host name."""
-
-    hosts: str = LOCALHOST
-    hostname: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Rendered:
     """All files in the order to write them (`generation` last: whoever sees it sees all of them), and warnings."""
 
@@ -40,22 +37,53 @@ class Rendered:
     warnings: tuple[str, ...]
 
 
-def warm_up(settings: Settings) -> None:
-    """Import what rendering will need; to be called while there is time."""
-    if settings.presets or settings.template_dir:
-        from . import templates  # noqa: F401
-
-
-def render(opened: Open, settings: Settings, roster_text: str, around: Surroundings) -> Rendered:
-    """Make all files of an open gang.
+def warm_up(settings: Settings, around: Surroundings) -> None:
+    """Import and compile what rendering will need; to be called while there is time.
 
     Raises:
-        SettingsError: a preset or template cannot be rendered, or FB_PORTS does not fit the gang.
+        SettingsError: a template has a wrong syntax.
+    """
+    if settings.presets or around.templates:
+        from .templates import compile_template
+
+        for name in settings.presets:
+            for variable, source in _load(name).variables.items():
+                compile_template(variable, source)
+        for name, source in around.templates.items():
+            compile_template(name, source)
+
+
+def wants_framework(opened: Open, settings: Settings) -> bool:
+    """Whether `framework.json` is to be written, if the Framework may be read."""
+    if settings.framework_json == "auto":
+        return opened.gang.total <= FRAMEWORK_JSON_TASKS
+    return settings.framework_json == "always"
+
+
+def render(
+    opened: Open,
+    settings: Settings,
+    roster_text: str,
+    around: Surroundings,
+    framework: Mapping[str, Any] | None = None,
+) -> Rendered:
+    """Make all files of an open gang.
+
+    Args:
+        opened: the decision.
+        settings: the barrier's settings.
+        roster_text: the roster as it was read.
+        around: what this container is like.
+        framework: the Framework object, decompressed; None: not wanted or not readable.
+
+    Raises:
+        SettingsError: a preset or template cannot be rendered, or FB_PORTS or FB_SLOTS does not fit the gang.
     """
     gang = opened.gang
     chosen = [_load(name) for name in settings.presets]
     ports = variables.ports_of(gang, settings.ports, chosen)
-    own = [each for preset in chosen for each in preset_variables(opened, preset, ports, settings)]
+    _check_roles("FB_SLOTS", settings.slots.keys() - {""}, opened)
+    own = [each for preset in chosen for each in _preset_variables(opened, preset, ports, settings)]
     ips = [variables.list_ips(role) for role in gang.roles]
     addresses = [variables.list_addresses(role, ports.get(role.name)) for role in gang.roles]
     spill = Spill(settings.output_dir)
@@ -63,21 +91,26 @@ def render(opened: Open, settings: Settings, roster_text: str, around: Surroundi
         File("injector.sh", injector_script(ips, addresses, own, spill).encode(), SCRIPT),
         File("env", env_file(ips, addresses, own, spill, settings.env_syntax).encode()),
         File("run", RUN_SCRIPT.encode(), SCRIPT),
-        File("hosts", hosts_file(opened, around).encode(), in_place=True),
+        File("hosts", lists.hosts_file(opened, around.hosts, around.hostname).encode(), in_place=True),
+        File("hostfile", lists.hostfile(gang, settings.slots).encode()),
+        File("hostfile.mpich", lists.hostfile_mpich(gang, settings.slots).encode()),
+        *(File(f"{role.name}.hosts", lists.role_hosts(role).encode()) for role in gang.roles),
         File("roster.json", roster_text.encode()),
     ]
+    if framework is not None:
+        files.append(File("framework.json", json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in spill.files.items()]
+    taken = {file.name for file in files} | {"generation", "framework.json"}
+    files += _user_files(opened, chosen, ports, settings, around, taken)
     files.append(File("generation", f"{gang.generation}\n".encode()))
     return Rendered(tuple(files), tuple(spill.warnings))
 
 
-def preset_variables(opened: Open, preset: Preset, ports: Mapping[str, int], settings: Settings) -> Iterable[Variable]:
+def _preset_variables(opened: Open, preset: Preset, ports: Mapping[str, int], settings: Settings) -> Iterator[Variable]:
     """Render the variables of one preset; an empty result sets nothing."""
     from .templates import render as render_template
 
-    context = variables.context(
-        opened, preset, ports=ports, slots=settings.slots, nproc=settings.nproc_per_node, folder=settings.output_dir
-    )
+    context = _context(opened, preset, ports, settings)
     for name, source in preset.variables.items():
         value = render_template(name, source, context).strip()
         if not value:
@@ -86,17 +119,36 @@ def preset_variables(opened: Open, preset: Preset, ports: Mapping[str, int], set
         yield Variable(name, value, render_template(f"{name} (short)", short, context).strip() if short else "")
 
 
-def hosts_file(opened: Open, around: Surroundings) -> str:
-    """An /etc/hosts for the application: this container's own first (localhost, hostAliases), then every Task.
+def _user_files(
+    opened: Open,
+    chosen: list[Preset],
+    ports: Mapping[str, int],
+    settings: Settings,
+    around: Surroundings,
+    taken: set[str],
+) -> Iterator[File]:
+    """Render the user's templates; what begins as a script becomes executable."""
+    if not around.templates:
+        return
+    from .templates import render as render_template
 
-    Each Task answers to its Pod's name, `{role}-{index}` and `{pod}.{namespace}`, this one to its host name too.
-    """
-    base = around.hosts if "localhost" in around.hosts else LOCALHOST + around.hosts
-    lines = [base if base.endswith("\n") else base + "\n", "# Tasks of the gang, by the barrier.\n"]
-    for role in opened.gang.roles:
-        for task in role.tasks:
-            names = [task.pod, f"{role.name}-{task.index}", f"{task.pod}.{opened.gang.namespace}"]
-            if around.hostname and task is opened.task and around.hostname not in names:
-                names.append(around.hostname)
-            lines.append(f"{task.ip}\t{' '.join(names)}\n")
-    return "".join(lines)
+    # Ranks as the first preset that has some counts them.
+    ranking = next((preset for preset in chosen if preset.rank_roles), Preset("", {}))
+    context = _context(opened, ranking, ports, settings)
+    for name, source in around.templates.items():
+        if name in taken or not name:
+            raise SettingsError(f"template {name}.j2: {name or 'nothing'!r} is the name of a file of the barrier")
+        text = render_template(name, source, context)
+        yield File(name, text.encode(), SCRIPT if text.startswith("#!") else PLAIN)
+
+
+def _context(opened: Open, preset: Preset, ports: Mapping[str, int], settings: Settings) -> dict[str, Any]:
+    return variables.context(
+        opened, preset, ports=ports, slots=settings.slots, nproc=settings.nproc_per_node, folder=settings.output_dir
+    )
+
+
+def _check_roles(setting: str, named: set[str], opened: Open) -> None:
+    names = [role.name for role in opened.gang.roles]
+    for name in sorted(named - set(names)):
+        raise SettingsError(f"{setting}: there is no role {name!r}; there are {', '.join(names)}")

@@ -6,7 +6,8 @@
      "waitingFor": [{"task": "worker-3", "why": "Pending: Unschedulable: 0/3 nodes are available"}],
      "taskRoles": [{"name": "worker", "tasks": [[index, podIP, uid8, taskAttemptID, nodeName, hostIP], ...]}]}
 
-`taskRoles` is there only when `complete`, in the order of the Framework's spec.
+`taskRoles` is there only when `complete`, in the order of the Framework's spec. `"readiness": "arrived"` says that a
+Task counted only once its barrier ran; without it an address was enough.
 """
 
 import base64
@@ -98,6 +99,7 @@ def decode(text: str) -> Gang:
         complete=complete,
         waiting_for=tuple(_missing(each) for each in document.get("waitingFor") or ()),
         roles=tuple(_role(each, name) for each in _field(document, "taskRoles", list)) if complete else (),
+        readiness=str(document.get("readiness") or "ip"),
     )
 
 
@@ -118,6 +120,8 @@ def encode(gang: Gang) -> str:
         "complete": gang.complete,
         "waitingFor": [{"task": each.task, "why": each.why} for each in gang.waiting_for],
     }
+    if gang.readiness != "ip":
+        document["readiness"] = gang.readiness
     if gang.complete:
         document["taskRoles"] = [
             {

@@ -26,6 +26,8 @@ class Settings:
     framework: str
     configmap: str
     configmap_uid: str
+    framework_uid: str
+    attempt_id: int | None
     me: Me
     apiserver: str
     kubeconfig: str
@@ -154,6 +156,8 @@ SETTINGS: dict[str, Setting] = {
     "framework": Setting("FC_FRAMEWORK_NAME", _text, "", "name of the Framework"),
     "configmap": Setting("FC_CONFIGMAP_NAME", _text, "", "ConfigMap with the roster (default: {framework}-attempt)"),
     "configmap_uid": Setting("FC_CONFIGMAP_UID", _text, "", "UID of that ConfigMap: another one is another attempt"),
+    "framework_uid": Setting("FC_FRAMEWORK_UID", _text, "", "UID of the Framework"),
+    "attempt_id": Setting("FC_FRAMEWORK_ATTEMPT_ID", _index, None, "Framework attempt that this Pod belongs to"),
     "role": Setting("FC_TASKROLE_NAME", _role, None, "role of this Pod"),
     "index": Setting("FC_TASK_INDEX", _index, None, "index of this Pod in its role"),
     "uid": Setting("FC_POD_UID", _text, None, "UID of this Pod"),

@@ -1,73 +1,82 @@
-"""Where the gang can be seen, each source translated into the same `Look`.
+"""Which source: the roster, the Framework or the Pods. A source is an endless iterator of looks and troubles.
 
-A source is an endless iterator of looks and troubles; it ends only by raising why the gate can never open.
+It ends only by raising why the gate can never open.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
-from . import roster
-from .errors import GoneError
-from .follow import Follower, Trouble
-from .gang import Gang
-from .kube import Api
+from . import access
+from .errors import SettingsError
+from .follow import Follower, Seen, Trouble
+from .gang import Me
+from .kube import Api, ApiError
 from .settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The gang as one look told, and the documents that go to the application as they were read."""
-
-    gang: Gang
-    roster_text: str
-    framework: Mapping[str, Any] | None = None
-    """The Framework object where the source read it."""
-
-
-class RosterView:
-    """The roster in the attempt's ConfigMap. None: the ConfigMap carries no roster (Microsoft's controller)."""
-
-    def __init__(self, namespace: str, name: str, uid: str) -> None:
-        collection = f"/api/v1/namespaces/{namespace}/configmaps"
-        self.read_path = f"{collection}/{name}"
-        self.read_params: Mapping[str, str] = {}
-        self.watch_path = collection
-        self.watch_params: Mapping[str, str] = {"fieldSelector": f"metadata.name={name}"}
-        self.what = f"ConfigMap {namespace}/{name}"
-        self.rule = f'{{apiGroups: [""], resources: [configmaps], resourceNames: [{name}], verbs: [get, watch]}}'
-        self._uid = uid
-
-    def loaded(self, document: dict[str, Any]) -> Look | Trouble | None:
-        """Read the roster out of the ConfigMap."""
-        uid = str((document.get("metadata") or {}).get("uid") or "")
-        if self._uid and uid and uid != self._uid:
-            raise GoneError(f"{self.what} belongs to another attempt: this Pod's Framework attempt is over")
-        try:
-            text = roster.find(document)
-            return None if text is None else Look(roster.decode(text), text)
-        except roster.RosterError as fault:
-            return Trouble(f"{self.what} has no usable roster: {fault}")
-
-    def absent(self) -> Look | Trouble | None:
-        """The controller makes the ConfigMap before any Pod, so its absence is the end."""
-        raise GoneError(f"{self.what} is gone: this Pod's Framework attempt is over")
-
-    def changed(self, kind: str, document: dict[str, Any]) -> Look | Trouble | None:
-        """Take a watch event."""
-        return self.absent() if kind == "DELETED" else self.loaded(document)
+from .views import FrameworkView, Look, PodsView, RosterView
 
 
 def observe(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
     """Choose the source and follow it.
 
     Raises:
-        GoneError: the Framework attempt is over.
+        GoneError: the Framework attempt, or the own Task, is over.
         ForbiddenError: still forbidden after 30 s.
+        SettingsError: the source that there is cannot do what is asked.
     """
+    if settings.selector:
+        namespace = settings.namespace or access.read_namespace(settings.token_dir)
+        arrived = settings.wait_for == "arrived"
+        view = PodsView(namespace, settings.selector, settings.roles, settings.role_label, arrived=arrived)
+        return _follow_pods(view, api, settings.interval_sec)
+    return _of_framework(settings, api)
+
+
+def _follow_pods(view: PodsView, api: Api, poll_sec: float) -> Iterator[Look | Trouble]:
+    for item in Follower(api, view, poll_sec=poll_sec):
+        yield item.value if isinstance(item, Seen) else item
+
+
+def _of_framework(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
+    """The roster, unless the ConfigMap has none, or may not be read while the Framework may."""
     view = RosterView(settings.namespace, settings.configmap, settings.configmap_uid)
+    whole = FrameworkView(
+        settings.namespace, settings.framework, settings.framework_uid, settings.me, settings.attempt_id
+    )
+    seen = False
     for item in Follower(api, view, poll_sec=settings.interval_sec):
         if isinstance(item, Trouble):
+            if item.refused and not seen and _may_read(api, whole.read_path):
+                break
             yield item
+        elif item.value is None:
+            break
         else:
-            yield item.value or Trouble(f"{view.what} carries no roster")
+            seen = True
+            if isinstance(item.value, Look):
+                _check_readiness(settings, item.value.gang.readiness, view.what)
+            yield item.value
+    _check_readiness(settings, "ip", whole.what)
+    for thing in Follower(api, whole, poll_sec=settings.interval_sec):
+        yield thing.value if isinstance(thing, Seen) else thing
+
+
+def _check_readiness(settings: Settings, level: str, what: str) -> None:
+    if settings.wait_for == "arrived" and level != "arrived":
+        raise SettingsError(f"FB_WAIT_FOR=arrived: {what} tells only who has an address, not who has arrived")
+
+
+def _may_read(api: Api, path: str) -> bool:
+    try:
+        api.get(path)
+    except ApiError:
+        return False
+    return True
+
+
+def framework_of(settings: Settings, api: Api) -> Look | None:
+    """The whole Framework, decompressed, for `framework.json`; None if it may not, or cannot, be read just now."""
+    view = FrameworkView(settings.namespace, settings.framework, settings.framework_uid, Me(None, None, None), None)
+    try:
+        found = view.loaded(api.get(view.read_path))
+    except ApiError:
+        return None
+    return found if isinstance(found, Look) else None

@@ -91,7 +91,7 @@ def context(
         `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `nproc`; `folder`.
         `host` is the address as it stands before a colon, `address` is `host:port`. `port` is None if nobody set one.
     """
-    ranked = [role for name in preset.rank_roles for role in opened.gang.roles if role.name == name]
+    ranked = [role for name in preset.rank_roles for role in opened.gang.roles if role.name == name and role.tasks]
     order = [(role.name, task.index) for role in ranked or opened.gang.roles for task in role.tasks]
     rank = {key: number for number, key in enumerate(order)}
 
@@ -104,7 +104,7 @@ def context(
             "host": host,
             "port": port,
             "address": host if port is None else f"{host}:{port}",
-            "slots": slots.get(role.name, slots.get("", 1)),
+            "slots": slots_of(role, slots),
             "pod": task.pod,
             "node": task.node,
             "host_ip": task.host_ip,
@@ -118,7 +118,7 @@ def context(
             {
                 "name": role.name,
                 "port": ports.get(role.name, preset.port),
-                "slots": slots.get(role.name, slots.get("", 1)),
+                "slots": slots_of(role, slots),
                 "tasks": tasks,
                 "ips": [task["ip"] for task in tasks],
                 "addresses": [task["address"] for task in tasks],
@@ -143,6 +143,11 @@ def context(
         "nproc": nproc,
         "folder": folder,
     }
+
+
+def slots_of(role: Role, slots: Mapping[str, int]) -> int:
+    """MPI slots of each Task of a role; the key `""` is for the roles that are not named."""
+    return slots.get(role.name, slots.get("", 1))
 
 
 def compact_json(value: object) -> str:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .errors import BarrierError, GaveUpError
+from .errors import BarrierError, GaveUpError, TerminatedError
 from .follow import Trouble
 from .gang import Me, Open, Waiting, decide
 from .log import Log
-from .sources import Look
+from .views import Look
 
 PROGRESS_SEC = 10.0
 """Least time between two progress lines."""
@@ -89,7 +89,7 @@ class Progress:
         if self.due_in() == 0.0:
             self._told = self._state()
             self._quiet_until = self._clock() + PROGRESS_SEC
-            self._log.info(f"waiting {self.describe()}")
+            self._log.note(f"waiting {self.describe()}")
 
     def describe(self) -> str:
         """Who is missing and why, and what is wrong with the way to know it."""
@@ -133,6 +133,8 @@ def wait(
             item = inbox.get(left if due is None else min(left, due))
         except BarrierError as end:
             raise type(end)(f"{end} (waited {clock() - started:.1f} s)") from end
+        except TerminatedError as end:
+            raise TerminatedError(f"{end} after {clock() - started:.1f} s at {progress.describe()}") from end
         if isinstance(item, Look):
             verdict = decide(item.gang, me)
             if isinstance(verdict, Open):

@@ -27,7 +27,7 @@ class Counter:
     what = "ConfigMap lab/x"
     rule = "{resources: [configmaps], resourceNames: [x], verbs: [get, watch]}"
 
-    def loaded(self, document: dict[str, Any]) -> int:
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> int:
         return int(document["n"])
 
     def absent(self) -> int:

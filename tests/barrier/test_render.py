@@ -17,7 +17,7 @@ from frameworkbarrier import roster as roster_module
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.gang import Me, Open, decide
 from frameworkbarrier.output import File
-from frameworkbarrier.render import Surroundings
+from frameworkbarrier.surroundings import Surroundings
 from frameworkbarrier.variables import Variable
 
 SHELLS = ["dash", "bash"]

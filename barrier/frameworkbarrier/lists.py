@@ -1,0 +1,47 @@
+"""The files that list addresses: /etc/hosts, MPI's hostfiles, one list per role. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from .gang import Gang, Open, Role, Task
+from .variables import bracketed, slots_of
+
+LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+HOSTS_MARK = "# Tasks of the gang, by the barrier.\n"
+
+
+def hosts_file(opened: Open, own_hosts: str, hostname: str) -> str:
+    """An /etc/hosts for the application: this container's own first (localhost, hostAliases), then every Task.
+
+    Each Task answers to its Pod's name, `{role}-{index}` and `{pod}.{namespace}`, this one to its host name too.
+    """
+    base = own_hosts.partition(HOSTS_MARK)[0]
+    if "localhost" not in base:
+        base = LOCALHOST + base
+    lines = [base if base.endswith("\n") else base + "\n", HOSTS_MARK]
+    for role, task in _tasks(opened.gang):
+        names = [task.pod, f"{role.name}-{task.index}", f"{task.pod}.{opened.gang.namespace}"]
+        if hostname and task is opened.task and hostname not in names:
+            names.append(hostname)
+        lines.append(f"{task.ip}\t{' '.join(names)}\n")
+    return "".join(lines)
+
+
+def hostfile(gang: Gang, slots: Mapping[str, int]) -> str:
+    """Open MPI's: `ip slots=n`, roles in the order of the spec; a role with 0 slots is left out."""
+    counted = ((task, slots_of(role, slots)) for role, task in _tasks(gang))
+    return "".join(f"{task.ip} slots={count}\n" for task, count in counted if count)
+
+
+def hostfile_mpich(gang: Gang, slots: Mapping[str, int]) -> str:
+    """Hydra's (MPICH, Intel MPI): `ip:n`."""
+    counted = ((task, slots_of(role, slots)) for role, task in _tasks(gang))
+    return "".join(f"{bracketed(task.ip)}:{count}\n" for task, count in counted if count)
+
+
+def role_hosts(role: Role) -> str:
+    """One address per line."""
+    return "".join(f"{task.ip}\n" for task in role.tasks)
+
+
+def _tasks(gang: Gang) -> Iterator[tuple[Role, Task]]:
+    return ((role, task) for role in gang.roles for task in role.tasks)
