@@ -1,4 +1,4 @@
-"""The command line: ``frameworkinjector [serve]``."""
+"""The command line: ``frameworkinjector [serve]``, ``frameworkinjector render`` and ``frameworkinjector audit``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import os
 import sys
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from frameworkinjector.config import DEFAULT_BARRIER_IMAGE, Config, EnvFiles, PullPolicy
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_COMMANDS = ("serve",)
+_E = TypeVar("_E", bound=StrEnum)
+_COMMANDS = ("serve", "render", "audit")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +38,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
     _add_serve(commands.add_parser("serve", help="answer the API server (the default)"))
+    _add_render(commands.add_parser("render", help="print what would be injected, without a cluster"))
+    _add_audit(commands.add_parser("audit", help="list Pods that carry the label and lack the barrier"))
     return parser
+
+
+def _add_render(render: argparse.ArgumentParser) -> None:
+    render.set_defaults(run=_render)
+    _add_config(render)
+    render.add_argument("-f", "--filename", required=True, help="a Pod, or something with a Pod template; - for stdin")
+    render.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
+    render.add_argument(
+        "--env-files",
+        type=_one_of(EnvFiles),
+        metavar="|".join(EnvFiles),
+        default=EnvFiles.QUOTED,
+        help="what the cluster supports: quoted from Kubernetes 1.35, plain or none before (default: quoted)",
+    )
+
+
+def _add_audit(audit: argparse.ArgumentParser) -> None:
+    audit.set_defaults(run=_audit)
+    audit.add_argument("-n", "--namespace", help="only this one (default: all)")
+    audit.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    audit.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, the Pod's service account")
 
 
 def _add_serve(serve: argparse.ArgumentParser) -> None:
@@ -54,8 +79,8 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--tls-key-file", type=Path, help="the key of --tls-cert-file")
     serve.add_argument(
         "--env-files",
-        type=EnvFiles,
-        choices=list(EnvFiles),
+        type=_one_of(EnvFiles),
+        metavar="|".join(EnvFiles),
         help="what the cluster supports (default: ask it; with --tls-cert-file too, the API server is never called)",
     )
     serve.add_argument("--authority-days", type=_positive, default=1825.0, help="life (default %(default)g)")
@@ -70,10 +95,9 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--barrier-image", default=DEFAULT_BARRIER_IMAGE, help="default %(default)s")
     parser.add_argument(
         "--barrier-pull-policy",
-        type=PullPolicy,
-        choices=list(PullPolicy),
+        type=_one_of(PullPolicy),
         default=PullPolicy.IF_NOT_PRESENT,
-        metavar="|".join(one.value for one in PullPolicy),
+        metavar="|".join(PullPolicy),
     )
 
 
@@ -124,6 +148,27 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
+def _render(options: argparse.Namespace) -> int:
+    from frameworkinjector import commands
+
+    file = None if options.filename == "-" else Path(options.filename)
+    as_json = options.output == "json"
+    return commands.render(file, _config(options), options.env_files, as_json=as_json, out=sys.stdout, err=sys.stderr)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from frameworkcontroller.cluster import credentials
+    from frameworkcontroller.cluster.errors import CredentialsError
+    from frameworkinjector import commands
+
+    try:
+        endpoint = credentials.discover(kubeconfig=options.kubeconfig)
+    except CredentialsError as error:
+        return _wrong(str(error))
+    as_json = options.output == "json"
+    return commands.audit(endpoint, options.namespace, as_json=as_json, out=sys.stdout, err=sys.stderr)
+
+
 def _config(options: argparse.Namespace) -> Config:
     return Config(version=_version(), barrier_image=options.barrier_image, pull_policy=options.barrier_pull_policy)
 
@@ -140,6 +185,16 @@ def _own_namespace() -> str:
         return os.environ.get("POD_NAMESPACE") or _NAMESPACE_FILE.read_text().strip()
     except OSError:
         return ""
+
+
+def _one_of(kind: type[_E]) -> Callable[[str], _E]:
+    def read(text: str) -> _E:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(kind)}") from None
+
+    return read
 
 
 def _port(text: str) -> int:

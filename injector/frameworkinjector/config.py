@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 DEFAULT_BARRIER_IMAGE: Final = "docker.io/frameworkcontroller/barrier:dev"
 
 
-class PullPolicy(Enum):
+class PullPolicy(StrEnum):
     """``imagePullPolicy`` of the barrier."""
 
     ALWAYS = "Always"
@@ -17,7 +17,7 @@ class PullPolicy(Enum):
     NEVER = "Never"
 
 
-class EnvFiles(Enum):
+class EnvFiles(StrEnum):
     """Whether the API server takes ``fileKeyRef``, and which syntax its nodes read.
 
     Kubernetes 1.34 (feature gate EnvFiles, alpha) reads ``NAME=value``; 1.35 (beta, on by default) and later read only

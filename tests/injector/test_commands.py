@@ -1,0 +1,128 @@
+"""The commands, as a person runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from frameworkinjector import commands
+from frameworkinjector.config import Config, EnvFiles
+
+GOLDEN = Path(__file__).parent / "golden"
+INJECTED = sorted(path.parent.name for path in GOLDEN.glob("*/injected.yaml"))
+REFUSED = sorted(path.name for path in GOLDEN.glob("refused-*"))
+CONFIG = Config(version="1.2.3")
+
+
+def env_files_of(case: str) -> EnvFiles:
+    options = GOLDEN / case / "case.yaml"
+    return EnvFiles(yaml.safe_load(options.read_text())["envFiles"] if options.exists() else "quoted")
+
+
+def render(file: Path, env_files: EnvFiles = EnvFiles.QUOTED, *, as_json: bool = False) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = commands.render(file, CONFIG, env_files, as_json=as_json, out=out, err=err)
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("case", INJECTED)
+def test_render_prints_what_the_webhook_would_make_of_the_pod(case: str, tmp_path: Path) -> None:
+    pod = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
+    # The goldens are reviewed in the namespace demo, which a file has to say.
+    pod["metadata"]["namespace"] = "demo"
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump(pod))
+    golden = yaml.safe_load((GOLDEN / case / "injected.yaml").read_text())
+    golden["metadata"]["namespace"] = "demo"
+    code, out, err = render(file, env_files_of(case))
+    assert (code, yaml.safe_load(out)) == (0, golden)
+    assert err.startswith("# The barrier was added.\n")
+    code, out, _ = render(file, env_files_of(case), as_json=True)
+    assert (code, json.loads(out)) == (0, golden)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_render_says_why_a_pod_would_be_refused(case: str) -> None:
+    code, out, err = render(GOLDEN / case / "pod.yaml", env_files_of(case))
+    sentence = (GOLDEN / case / "refused.txt").read_text()
+    if case in {"refused-malformed", "refused-no-containers"}:
+        assert (code, out) == (2, "")
+    else:
+        assert (code, out, err) == (1, "", f"frameworkinjector: refused: {sentence}")
+
+
+def job(template: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": template}}
+
+
+def test_render_finds_the_template_of_a_job(tmp_path: Path) -> None:
+    pod = yaml.safe_load((GOLDEN / "job-selector" / "pod.yaml").read_text())
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job({"metadata": pod["metadata"], "spec": pod["spec"]})))
+    code, out, _ = render(file)
+    assert code == 0
+    (barrier,) = yaml.safe_load(out)["spec"]["template"]["spec"]["initContainers"]
+    assert barrier["name"] == "frameworkbarrier"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kind: ConfigMap", "ConfigMap holds no Pod"),
+        ("- a", "no object of Kubernetes"),
+        ("a: [", "neither JSON nor YAML"),
+        ("spec: {containers: {a: b}}", "the Pod cannot be understood"),
+        ("spec: {containers: [{name: 5}]}", "the Pod cannot be understood"),
+    ],
+)
+def test_render_says_what_is_wrong_with_a_file(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    code, out, err = render(file)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1 or "YAML" in err
+
+
+def test_render_says_that_a_file_is_missing(tmp_path: Path) -> None:
+    code, _, err = render(tmp_path / "none.yaml")
+    assert code == 2
+    assert "none.yaml" in err
+
+
+def run(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "frameworkinjector", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_render_reads_standard_input() -> None:
+    done = run("render", "-f", "-", text=(GOLDEN / "preset-tensorflow-file" / "pod.yaml").read_text())
+    assert done.returncode == 0
+    assert yaml.safe_load(done.stdout)["spec"]["initContainers"][0]["name"] == "frameworkbarrier"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["serve", "--env-files=maybe"], "'maybe' is none of none, plain, quoted"),
+        (["--port=70000"], "'70000' is no port"),
+        (["--certificate-days=0"], "'0' is no positive number"),
+        (["--tls-cert-file=x"], "--tls-cert-file and --tls-key-file are needed together"),
+        (["--namespace=x", "--kubeconfig=/nonexistent"], "/nonexistent"),
+        (["--namespace=x"], "KUBERNETES_SERVICE_HOST is not set"),
+        (["serve", "--barrier-pull-policy=Sometimes"], "'Sometimes' is none of Always, IfNotPresent, Never"),
+        (["render"], "-f/--filename"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_line(arguments: list[str], told: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
