@@ -27,7 +27,7 @@ class Log:
         """Something that a person who looks at a waiting Pod wants to know."""
         self._write("info", message)
 
-    def warn(self, message: str) -> None:
+    def caution(self, message: str) -> None:
         """Something that a person may have to act on."""
         self._write("warning", message)
 

@@ -83,7 +83,7 @@ def render(
     chosen = [_load(name) for name in settings.presets]
     ports = variables.ports_of(gang, settings.ports, chosen)
     _check_roles("FB_SLOTS", settings.slots.keys() - {""}, opened)
-    own = [each for preset in chosen for each in _preset_variables(opened, preset, ports, settings)]
+    own = [each for preset in chosen for each in _preset_variables(opened, preset, settings)]
     ips = [variables.list_ips(role) for role in gang.roles]
     addresses = [variables.list_addresses(role, ports.get(role.name)) for role in gang.roles]
     spill = Spill(settings.output_dir)
@@ -101,16 +101,16 @@ def render(
         files.append(File("framework.json", json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in spill.files.items()]
     taken = {file.name for file in files} | {"generation", "framework.json"}
-    files += _user_files(opened, chosen, ports, settings, around, taken)
+    files += _user_files(opened, chosen, settings, around, taken)
     files.append(File("generation", f"{gang.generation}\n".encode()))
     return Rendered(tuple(files), tuple(spill.warnings))
 
 
-def _preset_variables(opened: Open, preset: Preset, ports: Mapping[str, int], settings: Settings) -> Iterator[Variable]:
+def _preset_variables(opened: Open, preset: Preset, settings: Settings) -> Iterator[Variable]:
     """Render the variables of one preset; an empty result sets nothing."""
     from .templates import render as render_template
 
-    context = _context(opened, preset, ports, settings)
+    context = _context(opened, preset, settings)
     for name, source in preset.variables.items():
         value = render_template(name, source, context).strip()
         if not value:
@@ -122,7 +122,6 @@ def _preset_variables(opened: Open, preset: Preset, ports: Mapping[str, int], se
 def _user_files(
     opened: Open,
     chosen: list[Preset],
-    ports: Mapping[str, int],
     settings: Settings,
     around: Surroundings,
     taken: set[str],
@@ -134,7 +133,7 @@ def _user_files(
 
     # Ranks as the first preset that has some counts them.
     ranking = next((preset for preset in chosen if preset.rank_roles), Preset("", {}))
-    context = _context(opened, ranking, ports, settings)
+    context = _context(opened, ranking, settings)
     for name, source in around.templates.items():
         if name in taken or not name:
             raise SettingsError(f"template {name}.j2: {name or 'nothing'!r} is the name of a file of the barrier")
@@ -142,9 +141,14 @@ def _user_files(
         yield File(name, text.encode(), SCRIPT if text.startswith("#!") else PLAIN)
 
 
-def _context(opened: Open, preset: Preset, ports: Mapping[str, int], settings: Settings) -> dict[str, Any]:
+def _context(opened: Open, preset: Preset, settings: Settings) -> dict[str, Any]:
     return variables.context(
-        opened, preset, ports=ports, slots=settings.slots, nproc=settings.nproc_per_node, folder=settings.output_dir
+        opened,
+        preset,
+        ports=settings.ports,
+        slots=settings.slots,
+        nproc=settings.nproc_per_node,
+        folder=settings.output_dir,
     )
 
 

@@ -39,7 +39,7 @@ class Settings:
     presets: tuple[str, ...]
     ports: Mapping[str, int]
     slots: Mapping[str, int]
-    """Slots per role; the key `""` is the default of all roles."""
+    """Slots per role; the key `""` stands for all roles."""
     nproc_per_node: str
     output_dir: str
     template_dir: str

@@ -32,7 +32,7 @@ def follow(
         try:
             item = inbox.get(NEVER_SEC)
         except BarrierError as end:
-            log.warn(f"the files stay as they are: {end}")
+            log.caution(f"the files stay as they are: {end}")
             _sleep_for_ever()
         if isinstance(item, Look):
             verdict = decide(item.gang, me)
@@ -45,7 +45,7 @@ def follow(
             try:
                 count = writer.write(verdict, item)
             except BarrierError as fault:
-                log.warn(f"generation {last.generation} was not written: {fault}")
+                log.caution(f"generation {last.generation} was not written: {fault}")
             else:
                 log.note(f"generation {last.generation}: {last.total} Tasks; wrote {count} files")
         elif item is not None and clock() >= quiet_until:

@@ -146,8 +146,8 @@ def context(
 
 
 def slots_of(role: Role, slots: Mapping[str, int]) -> int:
-    """MPI slots of each Task of a role; the key `""` is for the roles that are not named."""
-    return slots.get(role.name, slots.get("", 1))
+    """MPI slots of each Task of a role; the key `""` is for all roles, else a role that is not named has none."""
+    return slots.get(role.name, slots.get("", 0))
 
 
 def compact_json(value: object) -> str:

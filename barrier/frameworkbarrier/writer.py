@@ -38,7 +38,7 @@ class Writer:
         for warning in rendered.warnings:
             if warning.split(" ", 1)[0] not in self._warned:
                 self._warned.add(warning.split(" ", 1)[0])
-                self._log.warn(warning)
+                self._log.caution(warning)
         names = {file.name for file in rendered.files}
         for name in self._names - names:
             self._folder.remove(name)
