@@ -81,17 +81,17 @@ def test_the_training_runs_as_a_gang_and_the_summary_tells_how_long_everything_t
     assert list(summary["phases"]) == ["binaries", "cluster", "images", "load", "programs", "gang"]
 
 
-def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str, tmp_path: Path) -> None:
-    interrupted = subprocess.Popen(command(name), cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    assert interrupted.stdout is not None
-    lines = []
-    for line in interrupted.stdout:
-        lines.append(line)
-        if "gate open" in line:
-            interrupted.send_signal(signal.SIGINT)
-            break
-    lines += interrupted.stdout.readlines()
-    assert interrupted.wait(timeout=30) == 130
+def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str) -> None:
+    with subprocess.Popen(command(name), cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as interrupted:
+        assert interrupted.stdout is not None
+        lines = []
+        for line in interrupted.stdout:
+            lines.append(line)
+            if "gate open" in line:
+                interrupted.send_signal(signal.SIGINT)
+                break
+        lines += interrupted.stdout.readlines()
+        assert interrupted.wait(timeout=30) == 130
     assert "`make demo` goes on from here, `make demo-down` removes it" in lines[-1]
     done = finished(name)
     assert done.returncode == 0
