@@ -10,11 +10,12 @@ import gzip
 import heapq
 from base64 import b64decode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from frameworkcontroller.api.states import State
 from frameworkcontroller.api.types import ROLES_DECODER, FrameworkStatus, TaskRoleStatus, TaskStatus
 
 from . import announce
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.states import State
     from frameworkcontroller.api.types import FrameworkSpec
 
     from .announce import Announcement
 
 Slot: TypeAlias = tuple[str, int]
 """A Task: its role's name and its index."""
+
+
+# A Task in one of these does nothing more until the API server shows it.
+ACTING: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Book:
         self.roles: dict[str, RoleLedger] = {}
         self.revision = 0
         self.acknowledged = 0
+        self.pressing = False
+        """Whether a change since the last write holds something up until it is shown."""
         self._own_revision = 0
         self._dirty: dict[Slot, None] = {}
         self._awaiting: dict[Slot, int] = {}
@@ -102,6 +108,7 @@ class Book:
         before = self.status
         self.status = status
         self.touch_own()
+        self.pressing = True
         if before is not None and before.state is not status.state:
             reason = status.completion.phrase if status.completion is not None else ""
             self._transitions.append(Transition("Framework", before.state, status.state, reason))
@@ -134,6 +141,7 @@ class Book:
         )
         if changed:
             self.touch_own()
+            self.pressing = True
             for name, index in changed:
                 if index >= 0:
                     self._dirty[name, index] = None
@@ -176,6 +184,7 @@ class Book:
         self.revision += 1
         ledger = self.roles[slot[0]]
         before = ledger.tasks[slot[1]]
+        self.pressing = self.pressing or new.state in ACTING
         ledger.put(slot[1], new, self.revision)
         self._awaiting[slot] = self.revision
         if before.state is not new.state:
@@ -231,15 +240,27 @@ class Book:
             del self._awaiting[slot]
             self._dirty[slot] = None
 
+    @property
+    def size(self) -> int:
+        """All Tasks, those on their way out included."""
+        return sum(len(ledger.tasks) for ledger in self.roles.values())
+
+    def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
+        """Tasks that are ready, and all that the spec asks for."""
+        wanted = spec.task_roles or ()
+        ready = sum(self.roles[role.name].counts.ready for role in wanted if role.name in self.roles)
+        return ready, sum(role.task_number for role in wanted)
+
     def show(self, spec: FrameworkSpec) -> Shown:
         """The roles as they are to be written, with what is counted about them."""
         wanted = spec.task_roles or ()
         ledgers = [self.roles[role.name] for role in wanted if role.name in self.roles]
+        ready, total = self.readiness(spec)
         return Shown(
             roles=tuple(ledger.snapshot() for ledger in self.roles.values()),
             order=tuple(role.name for role in wanted),
-            ready=sum(ledger.counts.ready for ledger in ledgers),
-            total=sum(role.task_number for role in wanted),
+            ready=ready,
+            total=total,
             member_revision=max((ledger.member_revision for ledger in ledgers), default=0),
         )
 

@@ -64,6 +64,12 @@ if TYPE_CHECKING:
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
 
 
+# The least time between two writes of a status, for each Task in it: where something waits for the write, and where it
+# only tells what goes on. Encoding, sending and storing cost about as much per Task.
+PRESSING_FLOOR: Final = timedelta(microseconds=100)
+PROGRESS_FLOOR: Final = timedelta(microseconds=500)
+
+
 class View(Protocol):
     """What the caches show of one Framework."""
 
@@ -130,6 +136,7 @@ class FrameworkReconciler:
         self._outbox = Outbox(draw)
         self._spec: FrameworkSpec | None = None
         self._shown: Shown | None = None
+        self._written: datetime | None = None
         self._stored: FrameworkStatus | None = seen.stored_status()
         known = self._stored.observed_generation if self._stored is not None else None
         self._generation = known if isinstance(known, int) else 0
@@ -419,7 +426,12 @@ class FrameworkReconciler:
         book = self._book
         if book.revision == book.acknowledged or self.outpaced or self._outbox.is_busy(STATUS):
             return
+        due = self._write_due(at)
+        if due is not None:
+            at.decision.wake(due)
+            return
         shown = book.show(at.spec)
+        book.pressing, self._written = False, at.now
         body = replace(
             book.known,
             attempt_status=replace(book.known.attempt_status, task_role_statuses=shown.roles),
@@ -430,6 +442,18 @@ class FrameworkReconciler:
         before = self._stored.conditions if self._stored is not None else ()
         body = replace(body, conditions=conditions(before or (), body, at.spec, self._generation, at.stamp))
         self._emit(WriteStatus(body, shown, book.revision, self._resource_version, self._stored), at)
+
+    def _write_due(self, at: Pass) -> datetime | None:
+        """When the status may be written, None if now: large ones wait a little, so that more goes into each.
+
+        A gang that has become complete waits for nothing: its Pods are held back until it is shown.
+        """
+        ready, total = self._book.readiness(at.spec)
+        if self._written is None or (ready == total and not (self._shown and self._shown.complete)):
+            return None
+        each = PRESSING_FLOOR if self._book.pressing else PROGRESS_FLOOR
+        due = self._written + each * self._book.size
+        return due if at.now < due else None
 
     def _grant_access(self, at: Pass) -> None:
         if self._config.grant_roster_access and self._book.known.state is not State.COMPLETED:

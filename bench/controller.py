@@ -1,0 +1,311 @@
+"""How fast the controller starts and ends Frameworks, next to a bare concurrent create loop of the same Pods.
+
+Runs on a local cluster with simulated nodes (kwok), which is kept for the next run. Times are in seconds from the
+create call; both sides run in one session on the same API server, so compare their ratio, not the figures alone.
+
+    python bench/controller.py [--shapes 1x100,1x1000,...] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+import localcluster
+from frameworkcontroller.api import names
+from frameworkcontroller.api.types import POD_DECODER, Meta, Pod, Wire
+from frameworkcontroller.cluster.credentials import from_kubeconfig
+from frameworkcontroller.cluster.informer import Informer
+from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, resource_path
+from frameworkcontroller.core.template import AttemptNames, PodTemplate
+from localcluster import Cluster, Depth
+from localcluster.kwok import RUN_SECONDS
+
+ROOT = Path(__file__).parent.parent
+NAMESPACE = "bench"
+IN_FLIGHT = 64
+SHAPES = "1x100,1x1000,1x5000,200x10"
+
+
+class State(Wire, frozen=True):
+    """What the benchmark reads of a Framework's status."""
+
+    state: str = ""
+
+
+class Seen(Wire, frozen=True):
+    """What the benchmark reads of a Framework."""
+
+    metadata: Meta
+    status: State | None = None
+
+
+@dataclass
+class Figures:
+    """One run."""
+
+    shape: str
+    who: str
+    created: float = 0.0
+    running: float = 0.0
+    completed: float | None = None
+    status_writes: int = 0
+    requests: int = 0
+    controller_cpu: float = 0.0
+    apiserver_cpu: float = 0.0
+    peak_mib: float = 0.0
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pid: int) -> float:
+    """The largest resident set of a process so far."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def pid_of(cluster: Cluster, program: str) -> int:
+    """The process of one of the cluster's programs."""
+    return int(json.loads((cluster.state / f"{program}.pid").read_text())["pid"])
+
+
+async def request_counts(client: KubeClient) -> tuple[int, int]:
+    """Writes of Framework statuses, and all requests but watches, as the API server counts them."""
+    text = (await client.request("GET", "/metrics", accept="text/plain", timeout_seconds=60)).decode()
+    status = total = 0
+    for line in text.splitlines():
+        if line.startswith("apiserver_request_total{") and 'verb="WATCH"' not in line:
+            value = int(float(line.rpartition(" ")[2]))
+            if re.search(r'resource="(frameworks|pods|configmaps|events|roles|rolebindings)"', line):
+                total += value
+                if 'resource="frameworks"' in line and 'subresource="status"' in line:
+                    status += value
+    return status, total
+
+
+@dataclass
+class Watch:
+    """Counts what happens, on the official side of things: watches of its own."""
+
+    pods: dict[str, str] = field(default_factory=dict)
+    created: int = 0
+    ran: set[str] = field(default_factory=set)
+    completed: set[str] = field(default_factory=set)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # Called by the informers.
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None:
+            if old is None:
+                self.created += 1
+            if new.status.phase != "Pending":
+                self.ran.add(new.metadata.uid)
+        self.changed.set()
+
+    def on_framework(self, _old: Any, new: Any) -> None:
+        if new is not None and new.status is not None and new.status.state == "Completed":
+            self.completed.add(new.metadata.uid)
+        self.changed.set()
+
+    async def until(self, done: Any, start: float, limit: float = 900.0) -> float:
+        async with asyncio.timeout(limit):
+            while not done():
+                self.changed.clear()
+                await self.changed.wait()
+        return time.monotonic() - start
+
+
+def pod_template(seconds: int) -> dict[str, Any]:
+    """A Pod of a usual size that lives for so many seconds."""
+    return {
+        "metadata": {"annotations": {RUN_SECONDS: str(seconds)}},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "none",
+                    "command": ["python3", "train.py", "--index", "{{FC_TASK_INDEX}}"],
+                    "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+                }
+            ],
+        },
+    }
+
+
+async def bare(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int, seconds: int) -> Figures:
+    """The same Pods, created as fast as one process can, and nothing else."""
+    figures = Figures(f"{frameworks}x{tasks}", "bare loop")
+    watch = Watch()
+    informer = Informer(client, resource_path("v1", "pods", namespace=NAMESPACE), POD_DECODER, on_change=watch.on_pod)
+    watching = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    template = msgspec.json.encode(pod_template(seconds))
+    server = pid_of(cluster, "kube-apiserver")
+    _, requests = await request_counts(client)
+    cpu, own, start = cpu_seconds(server), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    path = resource_path("v1", "pods", namespace=NAMESPACE)
+
+    async def create(body: bytes) -> None:
+        async with slots:
+            await client.create(path, body, accept=PARTIAL_METADATA, timeout_seconds=60)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(frameworks):
+            shared = AttemptNames(NAMESPACE, f"bare{number}", "u", 0, "c", "worker", "r")
+            rendered = PodTemplate(template, shared)
+            for index in range(tasks):
+                document = msgspec.json.decode(rendered.render(index, "t", 0))
+                del document["metadata"]["ownerReferences"]
+                group.create_task(create(msgspec.json.encode(document)))
+    await watch.until(lambda: watch.created >= frameworks * tasks, start)
+    figures.created = time.monotonic() - start
+    figures.running = await watch.until(lambda: len(watch.ran) >= frameworks * tasks, start)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    figures.controller_cpu = after.ru_utime + after.ru_stime - own.ru_utime - own.ru_stime
+    figures.apiserver_cpu = cpu_seconds(server) - cpu
+    figures.requests = (await request_counts(client))[1] - requests
+    watching.cancel()
+    return figures
+
+
+async def ours(
+    cluster: Cluster, client: KubeClient, controller: int, frameworks: int, tasks: int, seconds: int
+) -> Figures:
+    """Frameworks of one role, until Completed."""
+    figures = Figures(f"{frameworks}x{tasks}", "controller")
+    watch = Watch()
+    pods = Informer(client, resource_path("v1", "pods", namespace=NAMESPACE), POD_DECODER, on_change=watch.on_pod)
+    path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
+    seen = Informer(client, path, msgspec.json.Decoder(Seen), on_change=watch.on_framework)
+    watching = [asyncio.create_task(informer.run()) for informer in (pods, seen)]
+    await pods.synced.wait()
+    await seen.synced.wait()
+    server = pid_of(cluster, "kube-apiserver")
+    writes, requests = await request_counts(client)
+    cpu, own, start = cpu_seconds(server), cpu_seconds(controller), time.monotonic()
+
+    async def create(number: int) -> None:
+        manifest = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "metadata": {"name": f"fw{tasks}x{number}"},
+            "spec": {"taskRoles": [{"name": "worker", "taskNumber": tasks, "task": {"pod": pod_template(seconds)}}]},
+        }
+        await client.create(path, msgspec.json.encode(manifest), timeout_seconds=60)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(frameworks):
+            group.create_task(create(number))
+    total = frameworks * tasks
+    figures.created = await watch.until(lambda: watch.created >= total, start)
+    figures.running = await watch.until(lambda: len(watch.ran) >= total, start)
+    figures.completed = await watch.until(lambda: len(watch.completed) >= frameworks, start) - seconds
+    figures.controller_cpu = cpu_seconds(controller) - own
+    figures.apiserver_cpu = cpu_seconds(server) - cpu
+    figures.peak_mib = peak_mib(controller)
+    counted = await request_counts(client)
+    figures.status_writes, figures.requests = counted[0] - writes, counted[1] - requests
+    for task in watching:
+        task.cancel()
+    return figures
+
+
+async def clean(cluster: Cluster) -> None:
+    """Nothing of an earlier run is left."""
+    await asyncio.to_thread(
+        cluster.kubectl, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true", "--timeout=600s"
+    )
+    await asyncio.to_thread(cluster.kubectl, "create", "namespace", NAMESPACE)
+    await asyncio.sleep(2)
+
+
+def start_controller(cluster: Cluster, folder: Path) -> subprocess.Popen[bytes]:
+    """A controller as a process of its own."""
+    config = folder / "frameworkcontroller.yaml"
+    config.write_text(yaml.safe_dump({"kubeConfigFilePath": str(cluster.kubeconfig)}))
+    with (folder / "controller.log").open("wb") as log:
+        command = [sys.executable, "-m", "frameworkcontroller", "--config", str(config), "--health-port", "0"]
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+
+def table(rows: list[Figures]) -> str:
+    """The figures as a Markdown table."""
+    head = (
+        "| shape | who | all created s | all running s | completed s | status writes | requests | CPU s (ms/Task) "
+        "| API server CPU s | peak MiB |"
+    )
+    lines = [head, "|" + " --- |" * 10]
+    for row in rows:
+        frameworks, tasks = map(int, row.shape.split("x"))
+        each = 1000 * row.controller_cpu / (frameworks * tasks)
+        completed = "-" if row.completed is None else f"{row.completed:.1f}"
+        lines.append(
+            f"| {row.shape} | {row.who} | {row.created:.1f} | {row.running:.1f} | {completed} | {row.status_writes} | "
+            f"{row.requests} | {row.controller_cpu:.1f} ({each:.2f}) | {row.apiserver_cpu:.1f} | {row.peak_mib:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+async def run(shapes: list[str]) -> list[Figures]:
+    """Each shape, both ways."""
+    cluster = localcluster.up("bench", Depth.KWOK)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "controller/manifests/crd.yaml"))
+    rows = []
+    client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
+    for shape in shapes:
+        frameworks, tasks = map(int, shape.split("x"))
+        # Pods outlive the start of the whole gang.
+        seconds = max(10, frameworks * tasks // 40)
+        await clean(cluster)
+        rows.append(await bare(cluster, client, frameworks, tasks, seconds))
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+        await clean(cluster)
+        with tempfile.TemporaryDirectory() as folder:
+            process = start_controller(cluster, Path(folder))
+            try:
+                await asyncio.sleep(2)
+                rows.append(await ours(cluster, client, process.pid, frameworks, tasks, seconds))
+            finally:
+                process.terminate()
+                process.wait(10)
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+    await clean(cluster)
+    await client.close()
+    return rows
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", default=SHAPES, help="FRAMEWORKSxTASKS, comma separated (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="write the figures there too")
+    arguments = parser.parse_args()
+    rows = asyncio.run(run(arguments.shapes.split(",")))
+    print(table(rows))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
