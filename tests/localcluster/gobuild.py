@@ -1,8 +1,8 @@
 """Programs built from pinned Go modules, with nothing but a Go module proxy.
 
 `k8s.io/kubernetes` is a module like any other once its staging modules are replaced by their published versions:
-`k8s.io/api v0.0.0` of its go.mod becomes `k8s.io/api v0.36.3`. For the default version that is committed in
-`tools/kubernetes/`; for others it is worked out once, in the cache.
+`k8s.io/api v0.0.0` of its go.mod becomes `k8s.io/api v0.36.3`. For the default version and the oldest supported one
+that is committed, in `tools/kubernetes*/`; for others it is worked out once, in the cache.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ def tools_module(
     """
     if version == pinned_version(program.project):
         return TOOLS / program.project
+    committed = TOOLS / f"{program.project}-{version}"
+    if committed.is_dir():
+        return committed
     folder = cache / "tools"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -174,7 +177,8 @@ def _make_module(version: str, folder: Path, progress: Progress, environ: Mappin
     said = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"], folder, environ, [])
     answer = json.loads(said)
     (folder / "go.mod").write_text(kubernetes_module(Path(answer["GoMod"]).read_text(), version))
-    packages = [program.package for program in CATALOGUE.values() if program.project == "kubernetes"]
+    # With its version: without one, `go get` upgrades the module to the newest.
+    packages = [f"{program.package}@v{version}" for program in CATALOGUE.values() if program.project == "kubernetes"]
     try:
         _run([go, "get", *packages], folder, environ, [])
     except BinaryError as error:

@@ -217,12 +217,17 @@ class TestBuild:
         assert "\ngodebug default=go1.22\n" in made
         assert made.endswith("\nrequire k8s.io/kubernetes v1.30.14\n")
 
-    def test_the_committed_module_replaces_every_staging_module_with_the_pinned_version(self) -> None:
-        text = (TOOLS / "kubernetes" / "go.mod").read_text()
-        published = f"v0.{PINNED.split('.', 1)[1]}"
+    @pytest.mark.parametrize(("folder", "version"), [("kubernetes", PINNED), ("kubernetes-1.30.14", "1.30.14")])
+    def test_a_committed_module_replaces_every_staging_module(self, folder: str, version: str) -> None:
+        text = (TOOLS / folder / "go.mod").read_text()
+        assert f"\nrequire k8s.io/kubernetes v{version}\n" in text
         replaced = [line.split() for line in text.splitlines() if "=>" in line]
         assert len(replaced) > 25
-        assert all(row == [row[0], "=>", row[0], published] for row in replaced)
+        assert all(row == [row[0], "=>", row[0], f"v0.{version.split('.', 1)[1]}"] for row in replaced)
+
+    def test_the_oldest_supported_version_has_a_committed_module(self, tmp_path: Path) -> None:
+        program = CATALOGUE["kube-apiserver"]
+        assert gobuild.tools_module(program, "1.30.14", tmp_path, Silent()) == TOOLS / "kubernetes-1.30.14"
 
 
 @pytest.fixture
