@@ -1,0 +1,344 @@
+"""Which source is chosen, and what the Framework and Pods sources make of what they see."""
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barrier.faulty_server import FaultyServer, Reply, Request, Script
+from barrier.gangs import configmap, environment, roster, uid
+from frameworkbarrier import framework, pods, settings, sources
+from frameworkbarrier.access import Access
+from frameworkbarrier.errors import ForbiddenError, GoneError, SettingsError
+from frameworkbarrier.follow import Trouble
+from frameworkbarrier.gang import Gang, Me
+from frameworkbarrier.kube import Api
+from frameworkbarrier.roster import RosterError, decode
+from frameworkbarrier.views import FrameworkView, Look, PodsView
+
+Serve = Callable[[Script], FaultyServer]
+
+
+def task(role: str, index: int, ip: str | None = "10.0.0.9", **changes: Any) -> dict[str, Any]:
+    attempt = {
+        "id": 2,
+        "podUID": uid(role, index),
+        "podName": f"mnist-{role}-{index}",
+        "podIP": ip,
+        "podNodeName": "node-1",
+        "podHostIP": "192.168.0.1",
+        "completionStatus": None,
+    }
+    status = {"index": index, "state": "AttemptPreparing", "deletionPending": False, "attemptStatus": attempt}
+    return status | changes
+
+
+def framework_object(roles: dict[str, list[dict[str, Any]]], numbers: dict[str, int] | None = None) -> dict[str, Any]:
+    numbers = numbers or {name: len(tasks) for name, tasks in roles.items()}
+    statuses = [{"name": name, "taskStatuses": tasks} for name, tasks in roles.items()]
+    return {
+        "apiVersion": "frameworkcontroller.microsoft.com/v1",
+        "kind": "Framework",
+        "metadata": {"name": "mnist", "namespace": "lab", "uid": "fw-uid", "resourceVersion": "5"},
+        "spec": {"taskRoles": [{"name": name, "taskNumber": number} for name, number in numbers.items()]},
+        "status": {"attemptStatus": {"id": 3, "instanceUID": "3_cm-uid", "taskRoleStatuses": statuses}},
+    }
+
+
+ME = Me("worker", 0, uid("worker", 0))
+
+
+def gang_of(document: dict[str, Any], me: Me = ME, attempt: int | None = 3) -> Gang:
+    return framework.gang_of(framework.decompress(document), me, attempt)
+
+
+def test_a_framework_whose_tasks_are_all_recorded_with_an_address_is_complete() -> None:
+    gang = gang_of(framework_object({"ps": [task("ps", 0, "10.0.0.1")], "worker": [task("worker", 0, "10.0.0.2")]}))
+    assert (gang.complete, gang.ready, gang.total, gang.attempt_id) == (True, 2, 2, 3)
+    assert [role.name for role in gang.roles] == ["ps", "worker"]
+    assert gang.roles[1].tasks[0].pod == "mnist-worker-0"
+    assert gang.roles[1].tasks[0].uid8 == uid("worker", 0)[:8]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "number", "why"),
+    [
+        ([task("worker", 0, None)], 1, "has no address yet"),
+        ([task("worker", 0, "")], 1, "has no address yet"),
+        ([task("worker", 0, state="AttemptCreationPending", attemptStatus={"id": 0})], 1, "AttemptCreationPending"),
+        ([task("worker", 0, deletionPending=True)], 1, "is being deleted"),
+        ([], 1, "is not in the status yet"),
+    ],
+)
+def test_a_task_that_is_not_ready_is_missing_with_its_reason(tasks: list[Any], number: int, why: str) -> None:
+    gang = gang_of(framework_object({"worker": tasks}, {"worker": number}), Me("worker", 5, uid("worker", 5)))
+    assert (gang.complete, gang.ready, gang.total) == (False, 0, 1)
+    assert [(each.task, each.why) for each in gang.waiting_for] == [("worker-0", why)]
+
+
+def test_the_spec_says_who_belongs_to_the_gang_whatever_the_status_still_lists() -> None:
+    both = [task("worker", 0), task("worker", 1, deletionPending=True)]
+    gang = gang_of(framework_object({"worker": both, "old": [task("old", 0)]}, {"worker": 1}))
+    assert (gang.complete, gang.total) == (True, 1)
+
+
+def test_a_compressed_status_is_read() -> None:
+    document = framework_object({"worker": [task("worker", 0, "10.0.0.2")]})
+    attempt = document["status"]["attemptStatus"]
+    packed = base64.b64encode(gzip.compress(json.dumps(attempt["taskRoleStatuses"]).encode())).decode()
+    plain = gang_of(document)
+    attempt["taskRoleStatusesCompressed"] = packed
+    attempt["taskRoleStatuses"] = None
+    assert gang_of(document) == plain
+    decompressed = framework.decompress(document)["status"]["attemptStatus"]
+    assert decompressed["taskRoleStatuses"][0]["name"] == "worker"
+    assert decompressed["taskRoleStatusesCompressed"] is None
+    assert attempt["taskRoleStatuses"] is None  # the object as read is not changed
+
+
+def test_a_raw_status_counts_before_a_compressed_one() -> None:
+    document = framework_object({"worker": [task("worker", 0)]})
+    document["status"]["attemptStatus"]["taskRoleStatusesCompressed"] = "!!!"
+    assert gang_of(document).complete
+
+
+def test_a_framework_without_status_waits_for_everybody() -> None:
+    document = framework_object({}, {"worker": 12})
+    document["status"] = None
+    gang = gang_of(document)
+    assert (gang.complete, gang.ready, gang.total, len(gang.waiting_for)) == (False, 0, 12, 10)
+
+
+def test_a_framework_in_a_later_attempt_is_over_for_this_pod() -> None:
+    with pytest.raises(GoneError, match="later attempt"):
+        gang_of(framework_object({"worker": [task("worker", 0)]}), attempt=2)
+
+
+def test_the_own_task_on_its_way_out_is_over() -> None:
+    with pytest.raises(GoneError, match=r"worker-0.*is being deleted"):
+        gang_of(framework_object({"worker": [task("worker", 0, deletionPending=True)]}))
+
+
+@pytest.mark.parametrize("path", ["spec", "metadata"])
+def test_an_object_of_another_shape_is_unreadable_and_named(path: str) -> None:
+    document = framework_object({"worker": [task("worker", 0)]})
+    document[path] = {}
+    with pytest.raises((RosterError, GoneError)) if path == "metadata" else pytest.raises(RosterError):
+        gang_of({**document, "spec": {"taskRoles": [{"name": "worker"}]}} if path == "spec" else document)
+
+
+def test_a_bad_compressed_status_is_unreadable_and_named() -> None:
+    document = framework_object({})
+    document["status"]["attemptStatus"] = {"taskRoleStatusesCompressed": "!!!"}
+    with pytest.raises(RosterError, match="taskRoleStatusesCompressed"):
+        gang_of(document)
+
+
+def test_the_generation_of_a_framework_grows_with_its_membership_only() -> None:
+    view = FrameworkView("lab", "mnist", "", ME, None)
+
+    def generation(*tasks: dict[str, Any]) -> int:
+        look = view.loaded(framework_object({"worker": list(tasks)}))
+        assert isinstance(look, Look)
+        assert decode(look.roster_text) == look.gang
+        return look.gang.generation
+
+    assert generation(task("worker", 0)) == 1
+    assert generation(task("worker", 0, state="AttemptRunning")) == 1
+    assert generation(task("worker", 0, None)) == 1
+    assert generation(task("worker", 0, "10.0.0.77")) == 2
+
+
+def pod(name: str, **changes: Any) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "uid": f"{name}-uid",
+            "labels": {"role": "worker"},
+            "creationTimestamp": "2026-11-21T00:00:00Z",
+        },
+        "spec": {"nodeName": "node-1"},
+        "status": {"phase": "Pending", "podIP": "10.0.0.1", "hostIP": "192.168.0.1"},
+    }
+    for part, values in changes.items():
+        document[part] = document[part] | values
+    return document
+
+
+@pytest.mark.parametrize(
+    ("metadata", "index"),
+    [
+        ({"labels": {"role": "worker", "batch.kubernetes.io/job-completion-index": "4"}}, 4),
+        ({"annotations": {"batch.kubernetes.io/job-completion-index": "4"}}, 4),
+        ({"labels": {"role": "worker", "apps.kubernetes.io/pod-index": "2"}}, 2),
+        ({"labels": {"role": "worker", "leaderworkerset.sigs.k8s.io/worker-index": "1"}}, 1),
+        ({"name": "web-7"}, 7),
+        ({"name": "web-0-5"}, 5),
+    ],
+)
+def test_the_index_is_the_controllers_or_the_names_ordinal(metadata: dict[str, Any], index: int) -> None:
+    found = pods.peer_of(pod("web-9", metadata=metadata), ["worker"], "role")
+    assert found
+    assert found.index == index
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": {"labels": {"role": "other"}}},
+        {"metadata": {"labels": None}},
+        {"metadata": {"name": "web"}},
+        {"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}},
+        {"status": {"phase": "Failed"}},
+        {"status": {"phase": "Succeeded"}},
+    ],
+    ids=["other role", "no labels", "no index", "being deleted", "failed", "succeeded"],
+)
+def test_a_pod_that_is_no_member_is_none(changes: dict[str, Any]) -> None:
+    assert pods.peer_of(pod("web-1", **changes), ["worker"], "role") is None
+
+
+def gang_of_pods(*documents: dict[str, Any], number: int = 1, arrived: bool = False) -> Gang:
+    found = [pods.peer_of(document, ["worker"], "") for document in documents]
+    return pods.gang_of([peer for peer in found if peer], {"worker": number}, "lab", arrived=arrived)
+
+
+def test_pods_with_addresses_are_a_gang() -> None:
+    gang = gang_of_pods(pod("web-1"), pod("web-0"), number=2)
+    assert gang.complete
+    assert [each.pod for each in gang.roles[0].tasks] == ["web-0", "web-1"]
+
+
+def test_of_two_pods_for_one_index_the_younger_counts() -> None:
+    old = pod("web-x-0", metadata={"uid": "old", "creationTimestamp": "2026-11-21T00:00:00Z"})
+    new = pod("web-y-0", metadata={"uid": "new", "creationTimestamp": "2026-11-21T00:00:09Z"})
+    for order in ((old, new), (new, old)):
+        assert gang_of_pods(*order).roles[0].tasks[0].uid8 == "new"
+
+
+def test_why_a_pod_is_missing_is_told_as_kubernetes_tells_it() -> None:
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    pull = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+    gang = gang_of_pods(
+        pod("web-0", status={"podIP": None, "conditions": [refused]}),
+        pod("web-1", status={"podIP": "", "initContainerStatuses": [pull]}),
+        number=3,
+    )
+    assert [f"{each.task} {each.why}" for each in gang.waiting_for] == [
+        "worker-0 Pending: Unschedulable: 0/3 nodes",
+        "worker-1 Pending: ImagePullBackOff: no such image",
+        "worker-2 has no Pod yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "arrived"),
+    [
+        ({"waiting": {"reason": "PodInitializing"}}, False),
+        ({"running": {"startedAt": "2026-11-21T00:00:00Z"}}, True),
+        ({"terminated": {"exitCode": 0}}, True),
+        ({"terminated": {"exitCode": 201}}, False),
+    ],
+    ids=["not started", "runs", "opened", "gave up"],
+)
+def test_arrived_means_that_the_barrier_runs_or_has_opened(state: dict[str, Any], arrived: bool) -> None:
+    statuses = [{"name": "mesh", "state": {"running": {}}}, {"name": "frameworkbarrier", "state": state}]
+    document = pod("web-0", status={"initContainerStatuses": statuses})
+    assert gang_of_pods(document, arrived=True).complete is arrived
+    assert gang_of_pods(document).complete
+
+
+def test_a_list_in_pages_is_one_gang_and_a_deleted_pod_leaves_it() -> None:
+    view = PodsView("lab", "app=web", {"worker": 2}, "", arrived=False)
+    view.loaded({"items": [pod("web-0")]})
+    look = view.loaded({"items": [pod("web-1")]}, more=True)
+    assert isinstance(look, Look)
+    assert look.gang.complete
+    look = view.changed("DELETED", pod("web-1"))
+    assert isinstance(look, Look)
+    assert look.gang.ready == 1
+    look = view.loaded({"items": []})
+    assert isinstance(look, Look)
+    assert look.gang.ready == 0
+
+
+def first(server: FaultyServer, **environ: str) -> Look | Trouble:
+    """The first thing that is told which is not a trouble about 403."""
+    read = settings.parse(environment() | environ)
+    for item in sources.observe(read, Api(Access(server.url))):
+        if not (isinstance(item, Trouble) and item.refused):
+            return item
+    raise AssertionError
+
+
+CONFIGMAP = "/api/v1/namespaces/lab/configmaps/mnist-attempt"
+FRAMEWORK = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/lab/frameworks/mnist"
+
+
+def answers(**by_path: Any) -> Script:
+    """`configmap` and `framework`: an object, or a status code."""
+    paths = {CONFIGMAP: by_path["configmap"], FRAMEWORK: by_path["framework"]}
+
+    def script(request: Request, reply: Reply) -> None:
+        answer = paths.get(request.path, 404)
+        if isinstance(answer, int):
+            reply.status(answer, f"no {request.path}")
+        else:
+            reply.answer(200, answer)
+
+    return script
+
+
+def test_a_configmap_without_roster_leads_to_the_framework(serve: Serve) -> None:
+    document = framework_object({"worker": [task("worker", 0)]})
+    server = serve(answers(configmap=configmap(None), framework=document))
+    look = first(server, FC_FRAMEWORK_UID="fw-uid", FC_FRAMEWORK_ATTEMPT_ID="3")
+    assert isinstance(look, Look)
+    assert look.framework == document
+    assert [request.path for request in server.requests] == [CONFIGMAP, FRAMEWORK]
+
+
+def test_where_only_the_framework_may_be_read_it_is(serve: Serve) -> None:
+    document = framework_object({"worker": [task("worker", 0)]})
+    look = first(serve(answers(configmap=403, framework=document)))
+    assert isinstance(look, Look)
+    assert look.gang.complete
+
+
+def test_where_neither_may_be_read_the_roster_is_what_is_asked_for(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    with pytest.raises(ForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
+        first(serve(answers(configmap=403, framework=403)))
+
+
+def test_a_framework_that_is_gone_or_new_is_over(serve: Serve) -> None:
+    with pytest.raises(GoneError, match="Framework lab/mnist is gone"):
+        first(serve(answers(configmap=configmap(None), framework=404)))
+    with pytest.raises(GoneError, match="made anew"):
+        first(serve(answers(configmap=configmap(None), framework=framework_object({}))), FC_FRAMEWORK_UID="another")
+
+
+def test_arrived_is_refused_where_the_source_cannot_tell(serve: Serve) -> None:
+    with pytest.raises(SettingsError, match="FB_WAIT_FOR=arrived: ConfigMap"):
+        first(serve(answers(configmap=configmap(roster({"worker": 1})), framework=404)), FB_WAIT_FOR="arrived")
+    with pytest.raises(SettingsError, match="FB_WAIT_FOR=arrived: Framework"):
+        first(serve(answers(configmap=configmap(None), framework=404)), FB_WAIT_FOR="arrived")
+
+
+def test_arrived_is_served_by_a_roster_that_says_so(serve: Serve) -> None:
+    document = configmap(roster({"worker": 1}, readiness="arrived"))
+    look = first(serve(answers(configmap=document, framework=404)), FB_WAIT_FOR="arrived")
+    assert isinstance(look, Look)
+    assert look.gang.readiness == "arrived"
+
+
+def test_an_unusable_roster_is_a_trouble_and_not_the_end(serve: Serve) -> None:
+    broken = configmap(None) | {"data": {"roster": "{"}}
+    item = first(serve(answers(configmap=broken, framework=404)))
+    assert isinstance(item, Trouble)
+    assert "no usable roster" in item.text
