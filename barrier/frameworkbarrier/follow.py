@@ -71,6 +71,8 @@ class Trouble:
     text: str
     refused: bool = False
     """It was HTTP 403."""
+    lasting: bool = False
+    """It will stay so: worth a line of its own."""
 
 
 class Backoff:
@@ -184,7 +186,10 @@ class Follower(Generic[T]):
             case RefusedError() if self._version and not self._polling:
                 # Asked again later: of several API servers one may know of a new Role before the others.
                 self._watch_again_at = self._clock() + max(WATCH_REFUSED_SEC, 3 * self._poll_sec)
-                yield Trouble(f"may read but not watch {self._view.what}: looking every {self._poll_sec:g} s instead")
+                yield Trouble(
+                    f"may read but not watch {self._view.what}: looking every {self._poll_sec:g} s instead",
+                    lasting=True,
+                )
                 self._sleep(self._poll_sec)
             case RefusedError():
                 now = self._clock()

@@ -140,6 +140,8 @@ def wait(
             if isinstance(verdict, Open):
                 return Opened(verdict, item)
             progress.waiting, progress.trouble = verdict, ""
+        elif isinstance(item, Trouble) and item.lasting:
+            log.note(item.text)
         elif isinstance(item, Trouble):
             progress.trouble = item.text
         progress.tell()

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from barrier.process import Barrier
+from barrier.cluster import account, start
 from support import eventually
 from support.frameworks import role
 from support.raw import Raw, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+    from barrier.process import Barrier
     from localcluster import Cluster
     from support.frameworks import ControllerProcess, Frameworks
     from support.kubelet import Kubelet
@@ -24,37 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.apiserver
 
-StartBarrier = "Callable[..., Barrier]"
-
-
-@pytest.fixture
-def account(cluster: Cluster, namespace: str, tmp_path: Path) -> Path:
-    """A folder as the projected token volume of the namespace's default service account."""
-    folder = tmp_path / "serviceaccount"
-    folder.mkdir()
-    (folder / "token").write_text(cluster.token(namespace, "default"))
-    (folder / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
-    (folder / "namespace").write_text(namespace)
-    return folder
-
-
-@pytest.fixture
-def start(cluster: Cluster, account: Path, tmp_path: Path) -> Iterator[Callable[..., Barrier]]:
-    """Start the barrier of a Pod, with the environment that its first container has."""
-    started: list[Barrier] = []
-
-    def run(pod: Json, **environ: str) -> Barrier:
-        folder = tmp_path / f"{pod['metadata']['uid']}-{len(started)}" / "frameworkbarrier"
-        folder.mkdir(parents=True)
-        entries = pod["spec"]["containers"][0].get("env", [])
-        given = {entry["name"]: entry["value"] for entry in entries if "value" in entry}
-        given |= {"FC_POD_UID": pod["metadata"]["uid"], "FB_TOKEN_DIR": str(account)}
-        started.append(Barrier(folder, cluster.server, given | environ))
-        return started[-1]
-
-    yield run
-    for barrier in started:
-        barrier.stop()
+__all__ = ["account", "start"]  # fixtures
 
 
 def pods(frameworks: Frameworks, count: int) -> dict[str, Json]:
