@@ -160,8 +160,9 @@ def discover(
 def _check_address(server: str) -> None:
     try:
         parts = urlsplit(server)
+        (parts.hostname or "").encode("idna")
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError as error:  # half a bracket, a port that is no port
+    except ValueError as error:  # half a bracket, a port that is no port, an empty label
         raise CredentialsError(f"API server address: expected http[s]://host:port, got {server!r} ({error})") from error
     if parts.username is not None or parts.password is not None:
         # Not shown: it is a password. The HTTP library refuses it next to a token.

@@ -6,6 +6,9 @@ theirs too: a list of 500 Pods is decoded a hundred times faster by a struct tha
 """
 
 import asyncio
+import errno
+import os
+import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 
@@ -153,7 +156,7 @@ class KubeClient:
         except TimeoutError as error:
             raise TimedOut(f"{method} {path}: no answer within {timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise TransportError(f"{method} {path}: {_cause(error)}") from error
 
     async def get(self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON) -> bytes:
         """Reads an object or a list."""
@@ -259,9 +262,27 @@ class KubeClient:
                 raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
             raise Silent(f"GET {path}: silent for {inactivity_timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise TransportError(f"GET {path}: {error or type(error).__name__}") from error
+            raise TransportError(f"GET {path}: {_cause(error)}") from error
         finally:
             if response is not None:
                 response.close()
         if splitter.unfinished:
             raise TransportError(f"GET {path}: the stream ended within a line")
+
+
+def _cause(error: Exception) -> str:
+    """The failure in one line, the same each time: the HTTP library's texts hold object addresses, or nothing."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the certificate of {error.host}:{error.port} is not trusted: {error.certificate_error}"
+        case aiohttp.ClientConnectorError(os_error=cause):
+            # asyncio says "Connect call failed"; the errno says why. TLS and DNS errors have numbers of their own.
+            known = not isinstance(cause, ssl.SSLError) and (cause.errno or 0) in errno.errorcode
+            why = os.strerror(cause.errno or 0) if known else cause.strerror or cause
+            return f"cannot connect to {error.host}:{error.port}: {why}"
+        case aiohttp.ClientPayloadError():
+            return "the connection broke within the answer"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection without an answer"
+        case _:
+            return str(error) or type(error).__name__
