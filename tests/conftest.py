@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from localcluster import Cluster, Depth, SetupError
 from localcluster.cluster import require_root
 from support import eventually
 from support.clusters import is_required, session_cluster
+from support.definition import apply_definition
 from support.kubelet import Kubelet
 from support.raw import Raw
 
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-CRD = Path(__file__).parent.parent / "controller" / "manifests" / "crd.yaml"
+# The fixture of the cluster that the clients are connected to.
+_CLUSTER = pytest.StashKey[object]()
+_CLIENTS = ("kube", "raw")
 
 
 @pytest.fixture(scope="session")
@@ -55,11 +56,29 @@ def node_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def cluster(control_plane: Cluster) -> Cluster:
-    """The cluster that `kube`, `raw`, `namespace`, `kubelet` and `frameworks_crd` are about.
+    """The cluster that `kube`, `raw`, `namespace` and `kubelet` are about.
 
-    A suite on another depth overrides this one fixture in its own conftest.
+    A suite on another depth overrides this one fixture, in its conftest or module.
     """
     return control_plane
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget the session's clients of the API server when a test is about another cluster than the test before it.
+
+    pytest keeps the value of a session's fixture even where a fixture that it was made from is overridden.
+    """
+    if not isinstance(item, pytest.Function):
+        return
+    definitions = item._fixtureinfo.name2fixturedefs
+    if "cluster" not in definitions:
+        return
+    before, now = item.config.stash.get(_CLUSTER, None), definitions["cluster"][-1]
+    item.config.stash[_CLUSTER] = now
+    if before is not None and before is not now:
+        for definition in (known for name in _CLIENTS for known in definitions.get(name, ())):
+            definition.finish(item._request)
 
 
 @pytest.fixture(scope="session")
@@ -104,15 +123,10 @@ def kubelet(raw: Raw, namespace: str) -> Kubelet:
 
 
 @pytest.fixture(scope="session")
-def frameworks_crd(raw: Raw) -> None:
-    """The definition of Frameworks, applied and served."""
-    for definition in filter(None, yaml.safe_load_all(CRD.read_text())):
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
-        raw.apply(path, definition)
+def frameworks_crd(control_plane: Cluster) -> None:
+    """The definition of Frameworks, applied to the session's control plane and served.
 
-        def is_established(path: str = path) -> None:
-            conditions = raw.get(path).get("status", {}).get("conditions") or []
-            values = {condition["type"]: condition["status"] for condition in conditions}
-            assert values.get("Established") == "True", conditions
-
-        eventually(is_established, timeout=30)
+    For another cluster call `support.definition.apply_definition`.
+    """
+    with contextlib.closing(Raw(control_plane)) as raw:
+        apply_definition(raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from localcluster.api import Api
 from localcluster.depth import Depth
 from localcluster.errors import LocalClusterError, SetupError, StartError
 from localcluster.process import Processes, boot_id
-from localcluster.progress import Progress, Silent, task
+from localcluster.progress import Lines, Progress, Silent, task
 
 if TYPE_CHECKING:
     from localcluster.context import Context
@@ -59,7 +60,7 @@ class Cluster:
         """
         import subprocess
 
-        program = binaries.find("kubectl", kubernetes=self.version, progress=Silent())
+        program = binaries.find("kubectl", kubernetes=self.version, progress=Lines())
         command = [str(program), f"--kubeconfig={self.kubeconfig}", *args]
         done = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -286,7 +287,15 @@ def _remove_folder(state: Path) -> None:
     mounts = mounts_below(state)
     if mounts:
         raise LocalClusterError(f"{state} is not removed, because this is still mounted there: {', '.join(mounts)}")
-    shutil.rmtree(state)
+    for attempt in range(_TRIES):
+        try:
+            shutil.rmtree(state)
+            break
+        except OSError:
+            # A process that was killed may have made a file while the tree was being removed.
+            if attempt == _TRIES - 1:
+                raise
+            time.sleep(0.2)
 
 
 def mounts_below(folder: Path, table: str | None = None) -> list[str]:

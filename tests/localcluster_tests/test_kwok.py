@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,10 @@ import pytest
 
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
 from support import eventually
-from support.raw import Raw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localcluster import Cluster
+    from support.raw import Raw
 
 pytestmark = pytest.mark.apiserver
 
@@ -23,12 +20,6 @@ pytestmark = pytest.mark.apiserver
 @pytest.fixture(scope="session")
 def cluster(kwok_cluster: Cluster) -> Cluster:
     return kwok_cluster
-
-
-@pytest.fixture(scope="session")
-def raw(cluster: Cluster) -> Iterator[Raw]:
-    with contextlib.closing(Raw(cluster)) as api:
-        yield api
 
 
 @pytest.fixture

@@ -40,7 +40,8 @@ def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
         remove_abandoned()
         try:
             cluster = localcluster.up(name, depth, progress=Lines())
-        except localcluster.LocalClusterError:
+        except BaseException:
+            # Also when the person who waits for a long build interrupts it.
             if not kept:
                 localcluster.down(name)
             raise
