@@ -62,7 +62,12 @@ class PodTemplate:
         self._attempt = attempt
         shared = attempt.values
         text = _substitute(template.decode(), {name: shared[name] for name in names.PLACEHOLDERS if name in shared})
-        pod = _object(msgspec.json.decode(text), "template")
+        try:
+            document = msgspec.json.decode(text)
+        except RecursionError as error:
+            reason = "pod template is nested too deeply"
+            raise TemplateError(reason) from error
+        pod = _object(document, "template")
         # The user's {{FC_TASK_INDEX}} and {{FC_POD_NAME}} serve as marks as they are; ours cannot be written by a user,
         # because nobody knows the Framework's UID when writing its template.
         marks = {name: f"{{{{{name}}}}}" for name in (names.TASK_INDEX, names.POD_NAME)}
@@ -127,11 +132,12 @@ def _complete(pod: dict[str, Any], values: dict[str, str], attempt: AttemptNames
         },
     ]
     for kind in ("initContainers", "containers"):
-        for number, entry in enumerate(_array(spec.get(kind) or [], f"spec.{kind}")):
+        for number, entry in enumerate(_array(_or_empty(spec.get(kind)), f"spec.{kind}")):
             where = f"spec.{kind}[{number}]"
             container = _object(entry, where)
-            container["env"] = predefined + _array(container.get("env") or [], f"{where}.env")
-            container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+            container["env"] = predefined + _array(_or_empty(container.get("env")), f"{where}.env")
+            if not container.get("terminationMessagePolicy"):
+                container["terminationMessagePolicy"] = "FallbackToLogsOnError"
 
 
 def _own(parent: dict[str, Any], key: str, empty: dict[str, Any] | list[Any]) -> object:
@@ -139,6 +145,11 @@ def _own(parent: dict[str, Any], key: str, empty: dict[str, Any] | list[Any]) ->
     if parent.get(key) is None:
         parent[key] = empty
     return parent[key]
+
+
+def _or_empty(value: object) -> object:
+    """A list that is absent or null is empty; anything else is what it is."""
+    return [] if value is None else value
 
 
 def _object(value: object, where: str) -> dict[str, Any]:

@@ -1,0 +1,360 @@
+"""From a role's Pod template to the Pods of its Tasks."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frameworkcontroller.core.template import AttemptNames, PodTemplate, TemplateError
+
+ATTEMPT = AttemptNames(
+    namespace="a-namespace",
+    framework="fw",
+    framework_uid="framework-uid",
+    framework_attempt_id=3,
+    config_map_uid="config-map-uid",
+    role="worker",
+    role_uid="role-uid",
+)
+MINIMAL = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+
+
+def rendered(template: Any, index: int = 7, task_uid: str = "task-uid", attempt: int = 2) -> dict[str, Any]:
+    text = PodTemplate(json.dumps(template).encode(), ATTEMPT).render(index, task_uid, attempt)
+    pod = json.loads(text)
+    assert isinstance(pod, dict)
+    return pod
+
+
+def container(template: Any = MINIMAL, kind: str = "containers", number: int = 0) -> dict[str, Any]:
+    found = rendered(template)["spec"][kind][number]
+    assert isinstance(found, dict)
+    return found
+
+
+# --- 1: placeholders -------------------------------------------------------------------------------------------------
+
+PLACEHOLDERS = {
+    "{{FC_FRAMEWORK_NAMESPACE}}": "a-namespace",
+    "{{FC_FRAMEWORK_NAME}}": "fw",
+    "{{FC_TASKROLE_NAME}}": "worker",
+    "{{FC_TASK_INDEX}}": "7",
+    "{{FC_CONFIGMAP_NAME}}": "fw-attempt",
+    "{{FC_POD_NAME}}": "fw-worker-7",
+    "{{FC_POD_NAME}}{{FC_POD_NAME}}": "fw-worker-7fw-worker-7",
+    "x{{FC_TASK_INDEX}}y{{FC_FRAMEWORK_NAME}}z": "x7yfwz",
+    "{{{FC_TASK_INDEX}}}": "{7}",
+    "{{{{FC_TASK_INDEX}}}}": "{{7}}",
+    "{{FC_TASK_INDEX}": "{{FC_TASK_INDEX}",
+    "{{ FC_TASK_INDEX }}": "{{ FC_TASK_INDEX }}",
+    "{{fc_task_index}}": "{{fc_task_index}}",
+    "{{FC_TASK_UID}}": "{{FC_TASK_UID}}",
+    "{{FC_TASK_ATTEMPT_ID}}": "{{FC_TASK_ATTEMPT_ID}}",
+    "{{FC_FRAMEWORK_UID}}": "{{FC_FRAMEWORK_UID}}",
+    "{{FC_CONFIGMAP_UID}}": "{{FC_CONFIGMAP_UID}}",
+    "{{FC_POD_UID}}": "{{FC_POD_UID}}",
+    "{{OTHER}}": "{{OTHER}}",
+    "{{}}": "{{}}",
+    "{{FC_{{FC_TASK_INDEX}}}}": "{{FC_7}}",
+    '"{{FC_TASK_INDEX}}"\n\\ é 😀': '"7"\n\\ é 😀',
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PLACEHOLDERS.items(), ids=PLACEHOLDERS)
+def test_a_placeholder_is_replaced_wherever_a_string_is(text: str, expected: str) -> None:
+    template = {
+        "metadata": {"annotations": {text: "key", "value": text}},
+        "spec": {"containers": [{"name": "main", "args": ["first", text], "deep": [[{"er": text}]]}]},
+    }
+    pod = rendered(template)
+    assert pod["metadata"]["annotations"][expected] == "key"
+    assert pod["metadata"]["annotations"]["value"] == expected
+    main = pod["spec"]["containers"][0]
+    assert (main["args"], main["deep"]) == (["first", expected], [[{"er": expected}]])
+
+
+def test_a_placeholder_may_not_smuggle_in_a_uid() -> None:
+    """The marks of what differs between Tasks are not in a user's alphabet: nobody knows the UID when writing."""
+    text = "{{framework-uid2:FC_TASK_UID}}"
+    assert rendered({"metadata": {"labels": {"x": text}}})["metadata"]["labels"]["x"] == text
+
+
+def test_a_placeholder_gives_a_field_its_name_before_the_pod_is_looked_at() -> None:
+    template = {"metadata": {"{{FC_FRAMEWORK_NAME}}": 1}, "spec": {"containers": []}}
+    assert rendered(template)["metadata"]["fw"] == 1
+
+
+# --- 2: name, namespace, owner ---------------------------------------------------------------------------------------
+
+OWNER = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "name": "fw-attempt",
+    "uid": "config-map-uid",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def test_the_pod_is_named_and_owned_whatever_the_template_says() -> None:
+    metadata = {"name": "mine", "namespace": "theirs", "generateName": "some-"}
+    pod = rendered(MINIMAL | {"metadata": metadata, "kind": "Deployment", "apiVersion": "v7"})
+    assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
+    assert (pod["metadata"]["name"], pod["metadata"]["namespace"]) == ("fw-worker-7", "a-namespace")
+    assert "generateName" not in pod["metadata"]
+    assert pod["metadata"]["ownerReferences"] == [OWNER]
+
+
+def test_the_owner_comes_after_those_that_are_there() -> None:
+    other = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    assert rendered({"metadata": {"ownerReferences": [other]}})["metadata"]["ownerReferences"] == [other, OWNER]
+
+
+# --- 3 and 4: annotations and labels ---------------------------------------------------------------------------------
+
+ANNOTATIONS = {
+    "FC_FRAMEWORK_NAMESPACE": "a-namespace",
+    "FC_FRAMEWORK_NAME": "fw",
+    "FC_TASKROLE_NAME": "worker",
+    "FC_TASK_INDEX": "7",
+    "FC_CONFIGMAP_NAME": "fw-attempt",
+    "FC_POD_NAME": "fw-worker-7",
+    "FC_FRAMEWORK_UID": "framework-uid",
+    "FC_FRAMEWORK_ATTEMPT_ID": "3",
+    "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": "3_config-map-uid",
+    "FC_CONFIGMAP_UID": "config-map-uid",
+    "FC_TASKROLE_UID": "role-uid",
+    "FC_TASK_UID": "task-uid",
+    "FC_TASK_ATTEMPT_ID": "2",
+}
+LABELS = {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "7"}
+
+
+def test_annotations_and_labels_are_added_and_ours_win() -> None:
+    mine = {"mine": "kept", "FC_TASK_INDEX": "a lie"}
+    pod = rendered({"metadata": {"annotations": mine, "labels": mine}})
+    assert pod["metadata"]["annotations"] == {"mine": "kept"} | ANNOTATIONS
+    assert pod["metadata"]["labels"] == {"mine": "kept"} | LABELS
+
+
+# --- 5: environment --------------------------------------------------------------------------------------------------
+
+ENVIRONMENT = [
+    *({"name": name, "value": value} for name, value in ANNOTATIONS.items()),
+    {"name": "FC_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+    {"name": "FC_TASK_ATTEMPT_INSTANCE_UID", "value": "2_$(FC_POD_UID)"},
+]
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_every_container_gets_the_environment_before_its_own(kind: str) -> None:
+    mine = [{"name": "MINE", "value": "$(FC_TASK_INDEX)"}]
+    template = {"spec": {kind: [{"name": "first", "env": mine}, {"name": "second"}]}}
+    assert container(template, kind, 0)["env"] == ENVIRONMENT + mine
+    assert container(template, kind, 1)["env"] == ENVIRONMENT
+
+
+def test_variables_of_the_same_name_stay_after_ours() -> None:
+    mine = [{"name": "FC_TASK_INDEX", "value": "99"}]
+    assert container({"spec": {"containers": [{"env": mine}]}})["env"] == ENVIRONMENT + mine
+
+
+# --- 6: termination message ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "FallbackToLogsOnError"),
+        ({"terminationMessagePolicy": None}, "FallbackToLogsOnError"),
+        ({"terminationMessagePolicy": ""}, "FallbackToLogsOnError"),
+        ({"terminationMessagePolicy": "File"}, "File"),
+        ({"terminationMessagePolicy": "FallbackToLogsOnError"}, "FallbackToLogsOnError"),
+    ],
+    ids=["absent", "null", "empty", "File", "as ours"],
+)
+def test_a_container_tells_why_it_ended_unless_the_user_decides(given: dict[str, Any], expected: str) -> None:
+    assert container({"spec": {"containers": [given]}})["terminationMessagePolicy"] == expected
+
+
+# --- unusual and hostile templates -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {},
+        {"metadata": None, "spec": None},
+        {"metadata": {"annotations": None, "labels": None, "ownerReferences": None}},
+        {"spec": {"containers": None, "initContainers": None}},
+        {"spec": {"containers": [{"env": None}]}},
+        {"spec": {"containers": [], "initContainers": []}},
+    ],
+    ids=["empty", "null metadata and spec", "null metadata fields", "null lists", "null env", "empty lists"],
+)
+def test_what_is_absent_or_null_is_made(template: dict[str, Any]) -> None:
+    pod = rendered(template)
+    assert pod["metadata"] == {
+        "name": "fw-worker-7",
+        "namespace": "a-namespace",
+        "ownerReferences": [OWNER],
+        "annotations": ANNOTATIONS,
+        "labels": LABELS,
+    }
+    for one in pod["spec"].get("containers") or []:
+        assert one["env"] == ENVIRONMENT
+
+
+def test_fields_of_any_kubernetes_version_are_kept_as_they_came() -> None:
+    unknown: dict[str, Any] = {
+        "big": 2**63,
+        "small": -(2**63),
+        "exact": 0.1,
+        "no": None,
+        "yes": True,
+        "text": "\x7f\u2028",
+        "list": [[]],
+    }
+    template = {"fromTheFuture": unknown, "spec": {"alsoNew": unknown, "containers": [{"andHere": unknown}]}}
+    pod = rendered(template)
+    assert pod["fromTheFuture"] == pod["spec"]["alsoNew"] == pod["spec"]["containers"][0]["andHere"] == unknown
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (None, "pod template must be an object, not NoneType"),
+        ([], "pod template must be an object, not list"),
+        ("x", "pod template must be an object, not str"),
+        ({"metadata": []}, "pod metadata must be an object, not list"),
+        ({"metadata": {"labels": []}}, "pod metadata.labels must be an object, not list"),
+        ({"metadata": {"annotations": "x"}}, "pod metadata.annotations must be an object, not str"),
+        ({"metadata": {"ownerReferences": {}}}, "pod metadata.ownerReferences must be a list, not dict"),
+        ({"spec": "x"}, "pod spec must be an object, not str"),
+        ({"spec": {"containers": {"a": 1}}}, "pod spec.containers must be a list, not dict"),
+        ({"spec": {"containers": {}}}, "pod spec.containers must be a list, not dict"),
+        ({"spec": {"containers": 0}}, "pod spec.containers must be a list, not int"),
+        ({"spec": {"initContainers": "x"}}, "pod spec.initContainers must be a list, not str"),
+        ({"spec": {"containers": [{}, None]}}, r"pod spec.containers\[1\] must be an object, not NoneType"),
+        ({"spec": {"containers": [{"env": "x"}]}}, r"pod spec.containers\[0\].env must be a list, not str"),
+        ({"spec": {"initContainers": [{"env": {}}]}}, r"pod spec.initContainers\[0\].env must be a list, not dict"),
+    ],
+)
+def test_what_cannot_become_a_pod_is_an_error_that_names_the_field(template: object, message: str) -> None:
+    with pytest.raises(TemplateError, match=f"^{message}$"):
+        rendered(template)
+
+
+def test_a_template_deeper_than_the_stack_is_an_error_that_names_it() -> None:
+    deep = b'{"metadata":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
+    with pytest.raises(TemplateError, match="pod template is nested too deeply"):
+        PodTemplate(deep, ATTEMPT)
+
+
+def test_pods_of_one_template_differ_only_by_their_task() -> None:
+    template = PodTemplate(json.dumps(MINIMAL).encode(), ATTEMPT)
+    first, other, again = (template.render(*of) for of in ((0, "a", 0), (10_000, "b", 5), (0, "a", 0)))
+    assert first == again
+    swapped = other.replace(b"fw-worker-10000", b"fw-worker-0").replace(b'"10000"', b'"0"').replace(b'"b"', b'"a"')
+    assert swapped.replace(b'"5"', b'"0"').replace(b'"5_$', b'"0_$') == first
+
+
+# --- against a straightforward implementation ------------------------------------------------------------------------
+
+
+def straightforward(template: Any, index: int, task_uid: str, task_attempt: int) -> Any:
+    """Section 4 of the Framework API read aloud: copy, replace, set."""
+    values = ANNOTATIONS | {
+        "FC_TASK_INDEX": str(index),
+        "FC_POD_NAME": f"fw-worker-{index}",
+        "FC_TASK_UID": task_uid,
+        "FC_TASK_ATTEMPT_ID": str(task_attempt),
+    }
+    known = ("FRAMEWORK_NAMESPACE", "FRAMEWORK_NAME", "TASKROLE_NAME", "TASK_INDEX", "CONFIGMAP_NAME", "POD_NAME")
+
+    def replaced(value: Any) -> Any:
+        match value:
+            case str():
+                for name in known:
+                    value = value.replace("{{FC_" + name + "}}", values["FC_" + name])
+                return value
+            case list():
+                return [replaced(one) for one in value]
+            case dict():
+                return {replaced(key): replaced(one) for key, one in value.items()}
+        return value
+
+    pod = replaced(copy.deepcopy(template)) | {"apiVersion": "v1", "kind": "Pod"}
+    metadata = pod["metadata"] = dict(pod.get("metadata") or {})
+    metadata |= {"name": f"fw-worker-{index}", "namespace": "a-namespace"}
+    metadata.pop("generateName", None)
+    metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or []), OWNER]
+    metadata["annotations"] = (metadata.get("annotations") or {}) | values
+    metadata["labels"] = (metadata.get("labels") or {}) | {name: values[name] for name in LABELS}
+    spec = pod["spec"] = dict(pod.get("spec") or {})
+    for kind in ("containers", "initContainers"):
+        for one in spec.get(kind) or []:
+            environment: list[Any] = [{"name": name, "value": value} for name, value in values.items()]
+            environment += copy.deepcopy(ENVIRONMENT[-2:-1])
+            environment += [{"name": "FC_TASK_ATTEMPT_INSTANCE_UID", "value": f"{task_attempt}_$(FC_POD_UID)"}]
+            one["env"] = environment + (one.get("env") or [])
+            if not one.get("terminationMessagePolicy"):
+                one["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    return pod
+
+
+strings = st.lists(st.sampled_from([*PLACEHOLDERS, "", "a", "}}", "{{", "FC_POD_NAME", "$(X)", "é", '"', "\\"])).map(
+    "".join
+)
+scalars = (
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9).map(lambda x: round(x, 3)) | strings
+)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3), max_leaves=6
+)
+maps = st.none() | st.dictionaries(strings, strings, max_size=3)
+
+
+def optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+containers = optional(
+    name=strings,
+    args=st.lists(strings, max_size=2),
+    env=st.none() | st.lists(st.fixed_dictionaries({"name": strings, "value": strings}), max_size=2),
+    terminationMessagePolicy=st.sampled_from([None, "", "File"]),
+    new=anything,
+)
+templates = optional(
+    kind=strings,
+    new=anything,
+    metadata=st.none()
+    | optional(
+        name=strings,
+        generateName=strings,
+        annotations=maps,
+        labels=maps,
+        ownerReferences=st.none() | st.lists(st.dictionaries(strings, strings, max_size=2), max_size=2),
+        new=anything,
+    ),
+    spec=st.none()
+    | optional(
+        containers=st.none() | st.lists(containers, max_size=2),
+        initContainers=st.none() | st.lists(containers, max_size=2),
+        new=anything,
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(templates, st.integers(0, 9999), st.uuids().map(str), st.integers(0, 99))
+def test_every_template_becomes_what_a_straightforward_reading_of_the_rules_makes(
+    template: dict[str, Any], index: int, task_uid: str, task_attempt: int
+) -> None:
+    assert rendered(template, index, task_uid, task_attempt) == straightforward(template, index, task_uid, task_attempt)
