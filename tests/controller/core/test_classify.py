@@ -1,0 +1,262 @@
+"""What a failed Pod's end means."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT
+from frameworkcontroller.core import classify
+from frameworkcontroller.core.classify import CONTAINER_CONTRACT, CodeInfo, ContainerPattern, PodPattern, Range, Regex
+
+from .values import pod, terminated
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.types import CompletionType
+
+
+def container(**fields: Any) -> ContainerPattern:
+    values: dict[str, Any] = {key: Regex.parse(one) if isinstance(one, str) else one for key, one in fields.items()}
+    return ContainerPattern(**values)
+
+
+def pattern(*containers: ContainerPattern, **texts: str) -> PodPattern:
+    return PodPattern(**{key: Regex.parse(value) for key, value in texts.items()}, containers=containers)
+
+
+def info(code: int, *patterns: PodPattern, kind: CompletionType = FAILED) -> CodeInfo:
+    return CodeInfo(code, f"Phrase{code}", kind, patterns)
+
+
+KILLED = terminated("main", 137, signal=9, reason="OOMKilled", message="ran out\nof memory", finished=5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pattern, a Pod, and the matched parts, None if it does not match."""
+
+    pattern: PodPattern
+    matched: dict[str, Any] | None
+    status: dict[str, Any] = field(default_factory=lambda: {"containerStatuses": [KILLED]})
+
+
+EVICTED: dict[str, Any] = {"reason": "Evicted", "message": "The node was low on resource: memory."}
+RUNNING: dict[str, Any] = {"name": "idle", "state": {"running": {}}}
+TWO: dict[str, Any] = {"containerStatuses": [terminated("a", 1, reason="Error"), terminated("b", 2, reason="Error")]}
+WITH_INIT: dict[str, Any] = {
+    "initContainerStatuses": [terminated("init", 7, reason="Error")],
+    "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}],
+}
+
+CASES = {
+    "no fields match anything": Case(pattern(), {}),
+    "the Pod's name, anywhere": Case(pattern(name="worker"), {"name": "worker"}),
+    "the Pod's name, not there": Case(pattern(name="^worker"), None),
+    "the Pod's reason": Case(pattern(reason="(?i)^evicted$"), {"reason": "Evicted"}, EVICTED),
+    "the Pod's reason, another": Case(pattern(reason="NodeLost"), None, EVICTED),
+    "the Pod's message, only what matched": Case(
+        pattern(message="low on .*: mem"), {"message": "low on resource: mem"}, EVICTED
+    ),
+    "all fields": Case(pattern(reason="Evi", message="low"), {"reason": "Evi", "message": "low"}, EVICTED),
+    "not all fields": Case(pattern(reason="Evicted", message="disk"), None, EVICTED),
+    "an absent reason is the empty text": Case(pattern(reason="^$"), {}),
+    "an absent reason has no letters": Case(pattern(reason="."), None),
+    "the container's name": Case(pattern(container(name="ma")), {"containers": [{"name": "ma"}]}),
+    "the container's reason": Case(pattern(container(reason="OOM")), {"containers": [{"reason": "OOM"}]}),
+    "the container's message over lines": Case(
+        pattern(container(message="(?s)out.of")), {"containers": [{"message": "out\nof"}]}
+    ),
+    "a dot does not match a line's end": Case(pattern(container(message="out.of")), None),
+    "the container's signal": Case(pattern(container(signal=Range(9, 9))), {"containers": [{"signal": 9}]}),
+    "another signal": Case(pattern(container(signal=Range(1, 8))), None),
+    "the container's code": Case(pattern(container(code=Range(137, 137))), {"containers": [{"code": 137}]}),
+    "a code at the lower end": Case(pattern(container(code=Range(137, 200))), {"containers": [{"code": 137}]}),
+    "a code at the upper end": Case(pattern(container(code=Range(100, 137))), {"containers": [{"code": 137}]}),
+    "a code below": Case(pattern(container(code=Range(138, 200))), None),
+    "a code above": Case(pattern(container(code=Range(1, 136))), None),
+    "a code with no upper end": Case(pattern(container(code=Range(min=1))), {"containers": [{"code": 137}]}),
+    "a code with no lower end": Case(pattern(container(code=Range(max=137))), {"containers": [{"code": 137}]}),
+    "any code at all": Case(pattern(container(code=Range())), {"containers": [{"code": 137}]}),
+    "all fields of the container": Case(
+        pattern(container(name="main", reason="OOMKilled", message="memory", signal=Range(9), code=Range(max=255))),
+        {"containers": [{"name": "main", "reason": "OOMKilled", "message": "memory", "signal": 9, "code": 137}]},
+    ),
+    "all fields but one of the container": Case(pattern(container(name="main", code=Range(max=1))), None),
+    "fields of one pattern must meet in one container": Case(pattern(container(name="a", code=Range(2, 2))), None, TWO),
+    "each pattern has its container": Case(
+        pattern(container(code=Range(2, 2)), container(code=Range(1, 1))),
+        {"containers": [{"code": 2}, {"code": 1}]},
+        TWO,
+    ),
+    "two patterns may meet in one container": Case(
+        pattern(container(code=Range(1, 1)), container(name="a")), {"containers": [{"code": 1}, {"name": "a"}]}, TWO
+    ),
+    "one pattern without a container": Case(
+        pattern(container(code=Range(1, 1)), container(code=Range(3, 3))), None, TWO
+    ),
+    "the first container that matches": Case(pattern(container(name=".")), {"containers": [{"name": "a"}]}, TWO),
+    "an init container": Case(pattern(container(code=Range(7, 7))), {"containers": [{"code": 7}]}, WITH_INIT),
+    "a container that never ran, by name": Case(
+        pattern(container(name="main")), {"containers": [{"name": "main"}]}, WITH_INIT
+    ),
+    "a container that never ran has no code": Case(pattern(container(name="main", code=Range())), None, WITH_INIT),
+    "a container that runs has no code": Case(
+        pattern(container(code=Range(0))), None, {"containerStatuses": [RUNNING]}
+    ),
+    "a container that runs has no reason": Case(pattern(container(reason="")), None, {"containerStatuses": [RUNNING]}),
+    "a container that runs has no message": Case(
+        pattern(container(message="")), None, {"containerStatuses": [RUNNING]}
+    ),
+    "a container that runs has no signal": Case(
+        pattern(container(signal=Range(max=0))), None, {"containerStatuses": [RUNNING]}
+    ),
+    "a container that ended well has code 0": Case(
+        pattern(container(code=Range(0, 0))), {"containers": [{"code": 0}]}, {"containerStatuses": [terminated("a", 0)]}
+    ),
+    "any container": Case(pattern(container()), {"containers": [{}]}),
+    "any container, but there is none": Case(pattern(container()), None, EVICTED),
+    "Pod and container": Case(
+        pattern(container(name="main"), name="fw"), {"name": "fw", "containers": [{"name": "main"}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_pattern_matches_if_all_its_fields_do(case: Case) -> None:
+    end = classify.failed(pod("Failed", **case.status), [info(-1000, case.pattern)])
+    if case.matched is None:
+        assert end.code != -1000
+        assert end.diagnostics.startswith("Pod failed: PodPattern unmatched: ")
+    else:
+        compact = json.dumps(case.matched, separators=(",", ":"))
+        assert (end.code, end.phrase, end.type) == (-1000, "Phrase-1000", FAILED)
+        assert end.diagnostics == f"Pod failed: PodPattern matched: {compact}"
+
+
+def test_the_first_code_that_matches_wins() -> None:
+    never, always = pattern(name="^$"), pattern()
+    codes = [info(-1000, never), info(-1001, never, always, kind=TRANSIENT), info(-1002, always)]
+    end = classify.failed(pod("Failed"), codes)
+    assert (end.code, end.type) == (-1001, TRANSIENT)
+
+
+def test_the_diagnostics_are_of_the_first_pattern_that_matches() -> None:
+    end = classify.failed(pod("Failed"), [info(-1, pattern(name="x"), pattern(name="w-w"), pattern(name="fw"))])
+    assert end.diagnostics == 'Pod failed: PodPattern matched: {"name":"w-w"}'
+
+
+def test_what_a_container_says_by_its_exit_code_comes_before_any_configured_code() -> None:
+    codes = (*CONTAINER_CONTRACT, info(-1000, pattern()))
+    expected = {
+        200: ("ContainerTransientFailed", ("Transient",)),
+        201: ("ContainerTransientConflictFailed", ("Transient", "Conflict")),
+        210: ("ContainerPermanentFailed", ("Permanent",)),
+    }
+    for code, (phrase, attributes) in expected.items():
+        end = classify.failed(pod("Failed", containerStatuses=[terminated("main", code)]), codes)
+        assert (end.code, end.phrase, end.type.attributes) == (code, phrase, attributes)
+        assert end.diagnostics == f'Pod failed: PodPattern matched: {{"containers":[{{"code":{code}}}]}}'
+
+
+def test_the_whole_end_of_the_pod_is_kept_beside_what_matched() -> None:
+    end = classify.failed(pod("Failed", reason="R", containerStatuses=[KILLED, RUNNING]), [info(-1, pattern())])
+    assert json.loads(classify._json(end))["pod"] == {
+        "reason": "R",
+        "containers": [
+            {"name": "main", "code": 137, "reason": "OOMKilled", "message": "ran out\nof memory", "signal": 9}
+        ],
+    }
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """Containers, and the code that the Pod ends with when no pattern matches."""
+
+    code: int
+    statuses: list[dict[str, Any]]
+    inits: list[dict[str, Any]] = field(default_factory=list)
+
+
+UNMATCHED = {
+    "the only container": Unmatched(3, [terminated("a", 3, finished=1)]),
+    "the one that finished last": Unmatched(4, [terminated("a", 4, finished=9), terminated("b", 3, finished=1)]),
+    "the one that failed, though another finished later": Unmatched(
+        3, [terminated("a", 3, finished=1), terminated("b", 0, finished=9)]
+    ),
+    "an init container": Unmatched(
+        5, [{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}], [terminated("i", 5, finished=1)]
+    ),
+    "a container after its init container": Unmatched(
+        3, [terminated("a", 3, finished=2)], [terminated("i", 5, finished=1)]
+    ),
+    "a sidecar that was stopped later": Unmatched(
+        143, [terminated("a", 3, finished=2)], [terminated("i", 143, finished=3)]
+    ),
+    "a container without a time is the first": Unmatched(3, [terminated("b", 4), terminated("a", 3, finished=1)]),
+}
+
+
+@pytest.mark.parametrize("case", UNMATCHED.values(), ids=UNMATCHED)
+def test_without_a_match_the_failed_container_that_finished_last_gives_the_code(case: Unmatched) -> None:
+    end = classify.failed(pod("Failed", containerStatuses=case.statuses, initContainerStatuses=case.inits), [])
+    assert (end.code, end.phrase, end.type) == (case.code, "ContainerUnrecognizedFailed", FAILED)
+
+
+@pytest.mark.parametrize(
+    "statuses",
+    [[], [RUNNING], [terminated("a", 0)]],
+    ids=["no containers", "a container that runs", "a container that ended well"],
+)
+def test_without_a_failed_container_the_code_says_so(statuses: list[dict[str, Any]]) -> None:
+    end = classify.failed(pod("Failed", **EVICTED, containerStatuses=statuses), [])
+    assert (end.code, end.phrase, end.type) == (-300, "PodFailedWithoutFailedContainer", FAILED)
+
+
+def test_unmatched_diagnostics_are_the_whole_end_of_the_pod() -> None:
+    end = classify.failed(pod("Failed", **EVICTED, containerStatuses=[terminated("a", 0, reason="Completed")]), [])
+    text = end.diagnostics.removeprefix("Pod failed: PodPattern unmatched: ")
+    assert json.loads(text) == {**EVICTED, "containers": [{"name": "a", "code": 0, "reason": "Completed"}]}
+    assert text == json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def test_a_pod_that_succeeded_tells_of_its_containers() -> None:
+    end = classify.succeeded(pod("Succeeded", containerStatuses=[terminated("a", 0, reason="Completed")]))
+    assert (end.code, end.phrase, end.diagnostics) == (0, "Succeeded", "Pod succeeded")
+    assert end.pod is not None
+    assert [(one.name, one.code, one.reason) for one in end.pod.containers] == [("a", 0, "Completed")]
+
+
+@pytest.mark.parametrize("source", ["(", "a**", r"\1", "(?=ahead)", "[z-a]"])
+def test_what_is_no_regular_expression_of_re2_is_an_error_that_quotes_it(source: str) -> None:
+    with pytest.raises(ValueError, match="is not a regular expression in RE2 syntax") as error:
+        Regex.parse(source)
+    assert repr(source) in str(error.value)
+
+
+def test_a_regular_expression_takes_linear_time_on_any_message() -> None:
+    evil = Regex.parse("(a*)*b")
+    assert evil.find("a" * 100_000) is None
+
+
+@given(st.text(max_size=20), st.text(max_size=5))
+def test_text_of_any_language_is_found_as_it_is(around: str, wanted: str) -> None:
+    import re2
+
+    assert Regex.parse(re2.escape(wanted)).find(f"{around}{wanted}{around}") == wanted
+
+
+@given(st.integers(), st.none() | st.integers(), st.none() | st.integers())
+def test_a_range_includes_both_its_ends(value: int, low: int | None, high: int | None) -> None:
+    below = low is not None and value < low
+    above = high is not None and high < value
+    assert (value in Range(low, high)) == (not below and not above)
+
+
+def test_attributes_of_a_configured_code_are_kept() -> None:
+    end = classify.failed(pod("Failed"), [info(-1004, pattern(), kind=PERMANENT)])
+    assert end.type.has("Permanent")

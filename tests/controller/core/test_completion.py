@@ -1,0 +1,235 @@
+"""When Tasks' ends complete the Framework attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from frameworkcontroller.api.codes import SUCCEEDED
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.types import CompletionPolicy, FrameworkSpec, TaskStatus, Trigger
+from frameworkcontroller.core.completion import decide_completion
+from frameworkcontroller.core.ledger import RoleLedger
+
+from .values import ended, role, spec, task
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role's policy and Tasks. A Task is (code, completionTime), or None while it runs."""
+
+    tasks: tuple[tuple[int, int] | None, ...]
+    failed: int = 1
+    succeeded: int = -1
+    going: frozenset[int] = frozenset()
+    """Indexes that are deletionPending; they are beyond the spec's number."""
+
+    def statuses(self) -> list[TaskStatus]:
+        made = []
+        for index, end in enumerate(self.tasks):
+            if end is None:
+                made.append(task(State.RUNNING, index=index))
+            else:
+                code, when = end
+                made.append(task(State.COMPLETED, ended(code), index=index, since=when, completed=when))
+        return [replace(one, deletion_pending=index in self.going) for index, one in enumerate(made)]
+
+
+def situation(roles: dict[str, Role]) -> tuple[FrameworkSpec, dict[str, RoleLedger]]:
+    wanted, ledgers = [], {}
+    for name, one in roles.items():
+        policy = CompletionPolicy(one.failed, one.succeeded)
+        wanted.append(role(name, len(one.tasks) - len(one.going), framework_attempt_completion_policy=policy))
+        ledgers[name] = RoleLedger(name, f"{name}-uid", None)
+        for status in one.statuses():
+            ledgers[name].append(status, 0)
+    return spec(*wanted), ledgers
+
+
+def failed(n: int, name: str, index: int) -> Trigger:
+    return Trigger(f"FailedTaskCount {n} has reached MinFailedTaskCount {n} in the TaskRole", name, index)
+
+
+def succeeded(n: int, name: str, index: int) -> Trigger:
+    return Trigger(f"SucceededTaskCount {n} has reached MinSucceededTaskCount {n} in the TaskRole", name, index)
+
+
+OK1, OK2, OK3 = (0, 1), (0, 2), (0, 3)
+BAD1, BAD2, BAD3 = (11, 1), (12, 2), (13, 3)
+
+CASES: dict[str, tuple[dict[str, Role], int | None, Trigger | None]] = {
+    "one failure is enough": ({"w": Role((None, BAD1))}, 11, failed(1, "w", 1)),
+    "too few failures": ({"w": Role((BAD1, None), failed=2)}, None, None),
+    "the second failure by time, not by index": ({"w": Role((BAD2, BAD1, None), failed=2)}, 12, failed(2, "w", 0)),
+    "later failures change nothing": ({"w": Role((BAD3, BAD1, BAD2), failed=1)}, 11, failed(1, "w", 1)),
+    "failures at the same second, by index": ({"w": Role(((8, 1), (7, 1)))}, 8, failed(1, "w", 0)),
+    "failures do not count with -1": ({"w": Role((BAD1, None), failed=-1)}, None, None),
+    "successes do not count with -1": ({"w": Role((OK1, None))}, None, None),
+    "one success is enough": ({"w": Role((None, OK1), succeeded=1)}, 0, succeeded(1, "w", 1)),
+    "too few successes": ({"w": Role((OK1, None, None), succeeded=2)}, None, None),
+    "the second success by time": ({"w": Role((OK2, OK1, None), succeeded=2)}, 0, succeeded(2, "w", 0)),
+    "a failure is no success": ({"w": Role((BAD1, None), failed=-1, succeeded=1)}, None, None),
+    "the earlier of failure and success: failure": (
+        {"w": Role((BAD1, OK2), succeeded=1)},
+        11,
+        failed(1, "w", 0),
+    ),
+    "the earlier of failure and success: success": (
+        {"w": Role((OK1, BAD2), succeeded=1)},
+        0,
+        succeeded(1, "w", 0),
+    ),
+    "the earlier role": (
+        {"a": Role((BAD2, None)), "b": Role((BAD1, None))},
+        11,
+        failed(1, "b", 0),
+    ),
+    "counts are per role": ({"a": Role((BAD1, None), failed=2), "b": Role((BAD2, None), failed=2)}, None, None),
+    "a trigger of one role, not all complete": (
+        {"ps": Role((None,)), "w": Role((OK1, OK2), succeeded=2)},
+        0,
+        succeeded(2, "w", 1),
+    ),
+    "a failing Task of a role that does not care, all complete": (
+        {"w": Role((BAD1, OK2), failed=-1)},
+        0,
+        Trigger(
+            "CompletedTaskCount 2 has reached TotalTaskCount 2 and no user specified conditions in "
+            "FrameworkAttemptCompletionPolicy have ever been triggered",
+            "w",
+            1,
+        ),
+    ),
+    "all complete over roles": (
+        {"a": Role((OK2,)), "b": Role((OK1,))},
+        0,
+        Trigger(
+            "CompletedTaskCount 2 has reached TotalTaskCount 2 and no user specified conditions in "
+            "FrameworkAttemptCompletionPolicy have ever been triggered",
+            "a",
+            0,
+        ),
+    ),
+    "a policy comes before all complete": ({"w": Role((OK1, OK2), succeeded=1)}, 0, succeeded(1, "w", 0)),
+    "one role is not complete": ({"a": Role((OK1,)), "b": Role((OK1, None))}, None, None),
+    "a role of zero does not hold up the others": (
+        {"none": Role(()), "w": Role((OK1,))},
+        0,
+        Trigger(
+            "CompletedTaskCount 1 has reached TotalTaskCount 1 and no user specified conditions in "
+            "FrameworkAttemptCompletionPolicy have ever been triggered",
+            "w",
+            0,
+        ),
+    ),
+    "zero Tasks never complete": ({"w": Role(())}, None, None),
+    "no roles never complete": ({}, None, None),
+    "a deletionPending failure does not count": ({"w": Role((None, BAD1), going=frozenset({1}))}, None, None),
+    "a deletionPending success does not count": (
+        {"w": Role((None, OK1), succeeded=1, going=frozenset({1}))},
+        None,
+        None,
+    ),
+    "only deletionPending Tasks never complete": ({"w": Role((OK1, OK2), going=frozenset({0, 1}))}, None, None),
+    "all but a deletionPending one complete": (
+        {"w": Role((OK1, None), going=frozenset({1}))},
+        0,
+        Trigger(
+            "CompletedTaskCount 1 has reached TotalTaskCount 1 and no user specified conditions in "
+            "FrameworkAttemptCompletionPolicy have ever been triggered",
+            "w",
+            0,
+        ),
+    ),
+    "a deletionPending failure does not push another over the bound": (
+        {"w": Role((BAD2, None, BAD1), failed=2, going=frozenset({2}))},
+        None,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("roles", "code", "trigger"), CASES.values(), ids=CASES)
+def test_the_earliest_trigger_ends_the_attempt(
+    roles: dict[str, Role], code: int | None, trigger: Trigger | None
+) -> None:
+    completion = decide_completion(*situation(roles))
+    if code is None:
+        assert completion is None
+        return
+    assert completion is not None
+    assert (completion.code, completion.trigger) == (code, trigger)
+
+
+def test_a_triggered_end_is_that_of_its_task() -> None:
+    completion = decide_completion(*situation({"w": Role((BAD1,))}))
+    cause = ended(11)
+    assert completion is not None
+    assert (completion.phrase, completion.type, completion.diagnostics) == (cause.phrase, cause.type, cause.diagnostics)
+
+
+def test_the_end_of_all_tasks_is_a_success_that_says_why() -> None:
+    completion = decide_completion(*situation({"w": Role((BAD1,), failed=-1)}))
+    assert completion is not None
+    assert completion.trigger is not None
+    assert (completion.phrase, completion.type) == ("Succeeded", SUCCEEDED)
+    assert completion.diagnostics == completion.trigger.message
+
+
+def test_a_task_that_waits_for_its_retry_has_not_failed() -> None:
+    _, ledgers = situation({"w": Role((None,))})
+    ledgers["w"].put(0, task(State.ATTEMPT_COMPLETED, ended(1)), 1)
+    assert decide_completion(spec(role("w", 1)), ledgers) is None
+
+
+def test_a_role_that_has_no_tasks_yet_holds_up_the_end_of_all() -> None:
+    _, ledgers = situation({"a": Role((OK1,))})
+    assert decide_completion(spec(role("a", 1), role("new", 1)), ledgers) is None
+
+
+def test_a_role_that_is_deleted_from_the_spec_triggers_nothing() -> None:
+    _, ledgers = situation({"a": Role((None,)), "b": Role((BAD1,))})
+    assert decide_completion(spec(role("a", 1)), ledgers) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.builds(
+            Role,
+            st.lists(st.none() | st.tuples(st.sampled_from([0, 1, 2]), st.integers(1, 5)), max_size=5).map(tuple),
+            failed=st.sampled_from([-1, 1, 2, 3]),
+            succeeded=st.sampled_from([-1, 1, 2, 3]),
+        ),
+    )
+)
+def test_the_trigger_is_the_earliest_of_an_exhaustive_search(roles: dict[str, Role]) -> None:
+    """Replay the ends one second after the other: the first second at which a bound is reached has the trigger."""
+    ends = {(name, i): end for name, one in roles.items() for i, end in enumerate(one.tasks) if end is not None}
+    reached: set[tuple[str, str]] = set()
+    for second in range(1, 6):
+        for name, one in roles.items():
+            codes = [end[0] for (owner, _), end in ends.items() if owner == name and end[1] <= second]
+            if one.failed > 0 and sum(code != 0 for code in codes) >= one.failed:
+                reached.add((name, "Failed"))
+            if one.succeeded > 0 and sum(code == 0 for code in codes) >= one.succeeded:
+                reached.add((name, "Succeeded"))
+        if reached:
+            break
+    completion = decide_completion(*situation(roles))
+    total = sum(len(one.tasks) for one in roles.values())
+    if reached:
+        assert completion is not None
+        assert completion.trigger is not None
+        kind = completion.trigger.message.split("TaskCount", 1)[0]
+        assert (completion.trigger.task_role_name, kind) in reached
+        assert ends[completion.trigger.task_role_name, completion.trigger.task_index or 0][1] == second
+    elif total and len(ends) == total:
+        assert completion is not None
+        assert completion.diagnostics.startswith(f"CompletedTaskCount {total} ")
+    else:
+        assert completion is None

@@ -1,0 +1,224 @@
+"""Plain values for tables: Tasks, attempts, Pods and their surroundings, each with only what a test speaks of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import FAILED, PERMANENT, SUCCEEDED, TRANSIENT, TRANSIENT_CONFLICT
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.types import (
+    POD_DECODER,
+    CompletionType,
+    FrameworkAttemptStatus,
+    FrameworkCompletion,
+    FrameworkSpec,
+    FrameworkStatus,
+    Meta,
+    OwnerReference,
+    Partial,
+    Pod,
+    RetryPolicy,
+    RetryPolicyStatus,
+    TaskAttemptStatus,
+    TaskCompletion,
+    TaskRoleSpec,
+    TaskStatus,
+)
+from frameworkcontroller.core.classify import CONTAINER_CONTRACT
+from frameworkcontroller.core.framework import AttemptContext
+from frameworkcontroller.core.task import TaskContext
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+FRAMEWORK_UID = "framework-uid"
+CONFIG_MAP_UID = "config-map-uid"
+POD_UID = "pod-uid"
+
+TYPES = {
+    "succeeded": SUCCEEDED,
+    "failed": FAILED,
+    "transient": TRANSIENT,
+    "conflict": TRANSIENT_CONFLICT,
+    "permanent": PERMANENT,
+}
+
+
+def at(seconds: float) -> datetime:
+    """So many seconds after the start."""
+    return START + timedelta(seconds=seconds)
+
+
+def ended(code: int = 0, kind: str | CompletionType | None = None) -> TaskCompletion:
+    """The end of a Task attempt; without a kind, 0 is a success and everything else a failure of unknown kind."""
+    if kind is None:
+        kind = "failed" if code else "succeeded"
+    return TaskCompletion(
+        code=code,
+        phrase=f"Phrase{code}",
+        type=TYPES[kind] if isinstance(kind, str) else kind,
+        diagnostics=f"ended with {code}",
+    )
+
+
+def task(
+    state: State = State.CREATION_PENDING,
+    completion: TaskCompletion | None = None,
+    *,
+    index: int = 0,
+    since: float = 0,
+    completed: float | None = None,
+    role: str = "worker",
+    ip: str | None = None,
+    pod_uid: str | None = None,
+    attempt: int = 0,
+    retries: RetryPolicyStatus | None = None,
+    deletion_pending: bool = False,
+    instance: str = "task-uid",
+) -> TaskStatus:
+    """A Task; whatever its state implies is set."""
+    has_pod = state is not State.CREATION_PENDING
+    run = at(since) if state is State.RUNNING else None
+    return TaskStatus(
+        index=index,
+        instance_uid=instance,
+        start_time=START,
+        run_time=run,
+        completion_time=at(since if completed is None else completed) if state is State.COMPLETED else None,
+        state=state,
+        transition_time=at(since),
+        deletion_pending=deletion_pending,
+        retry_policy_status=retries or RetryPolicyStatus(attempt, attempt),
+        attempt_status=TaskAttemptStatus(
+            id=attempt,
+            start_time=START,
+            run_time=run,
+            pod_name=names.pod_name("fw", role, index),
+            pod_uid=(pod_uid or POD_UID) if has_pod else None,
+            instance_uid=f"{attempt}_{pod_uid or POD_UID}" if has_pod else None,
+            pod_ip=ip,
+            completion_status=completion,
+        ),
+    )
+
+
+def task_context(**changes: Any) -> TaskContext:
+    """The surroundings of a Task of a Framework that runs."""
+    values: dict[str, Any] = {
+        "now": at(1000),
+        "retry_policy": retry_policy(),
+        "graceful_timeout_sec": None,
+        "creation_timeout": timedelta(seconds=300),
+        "codes": CONTAINER_CONTRACT,
+        "attempt_ending": False,
+        "config_map_name": "fw-attempt",
+        "framework_uid": FRAMEWORK_UID,
+    }
+    return TaskContext(**(values | changes))
+
+
+def retry_policy(count: int = 0, *, fancy: bool = False) -> RetryPolicy:
+    """A retry policy."""
+    return RetryPolicy(fancy_retry_policy=fancy, max_retry_count=count)
+
+
+def pod(
+    phase: str = "Pending",
+    *,
+    uid: str = POD_UID,
+    name: str = "fw-worker-0",
+    deleted: float | None = None,
+    grace: int = 30,
+    foreign: bool = False,
+    **status: Any,
+) -> Pod:
+    """A Pod as the API server shows it. ``deleted`` is when its deletion began, ``status`` is in JSON's names."""
+    meta: dict[str, Any] = {
+        "name": name,
+        "namespace": "ns",
+        "uid": uid,
+        "resourceVersion": "1",
+        "annotations": {names.FRAMEWORK_UID: "another" if foreign else FRAMEWORK_UID},
+        "ownerReferences": [{"kind": "ConfigMap", "name": "fw-attempt", "uid": CONFIG_MAP_UID, "controller": True}],
+    }
+    if deleted is not None:
+        meta["deletionTimestamp"] = at(deleted + grace)
+        meta["deletionGracePeriodSeconds"] = grace
+    spec = {"nodeName": status.pop("nodeName", "")}
+    document = {"metadata": meta, "spec": spec, "status": {"phase": phase} | status}
+    return POD_DECODER.decode(msgspec.json.encode(document))
+
+
+def terminated(name: str, code: int, **more: Any) -> dict[str, Any]:
+    """A containerStatus of a container that has ended; ``finished`` in seconds after the start."""
+    if "finished" in more:
+        more["finishedAt"] = at(more.pop("finished"))
+    return {"name": name, "state": {"terminated": {"exitCode": code} | more}}
+
+
+def role(name: str, number: int, **more: Any) -> TaskRoleSpec:
+    """A TaskRole of a spec."""
+    return TaskRoleSpec(name=name, task_number=number, **more)
+
+
+def spec(*roles: TaskRoleSpec, **more: Any) -> FrameworkSpec:
+    """A Framework's spec."""
+    return FrameworkSpec(task_roles=roles, **more)
+
+
+def framework(
+    state: State = State.CREATION_PENDING,
+    completion: FrameworkCompletion | None = None,
+    *,
+    since: float = 0,
+    retries: RetryPolicyStatus | None = None,
+) -> FrameworkStatus:
+    """A Framework's own part of its status; whatever its state implies is set."""
+    has_config_map = state is not State.CREATION_PENDING
+    return FrameworkStatus(
+        start_time=START,
+        state=state,
+        transition_time=at(since),
+        retry_policy_status=retries or RetryPolicyStatus(),
+        attempt_status=FrameworkAttemptStatus(
+            id=retries.total_retried_count if retries else 0,
+            start_time=START,
+            config_map_name="fw-attempt",
+            config_map_uid=CONFIG_MAP_UID if has_config_map else None,
+            instance_uid=f"0_{CONFIG_MAP_UID}" if has_config_map else None,
+            completion_status=completion,
+        ),
+    )
+
+
+def framework_end(code: int = 0, kind: str | None = None) -> FrameworkCompletion:
+    """The end of a Framework attempt."""
+    cause = ended(code, kind)
+    return FrameworkCompletion(code=code, phrase=cause.phrase, type=cause.type, diagnostics=cause.diagnostics)
+
+
+def attempt_context(**changes: Any) -> AttemptContext:
+    """The surroundings of a Framework attempt; ``execution`` is short for a spec with only that execution type."""
+    execution = changes.pop("execution", "Start")
+    values: dict[str, Any] = {
+        "now": at(1000),
+        "name": "fw",
+        "uid": FRAMEWORK_UID,
+        "spec": spec(role("worker", 1), execution_type=execution),
+        "being_deleted": False,
+        "creation_timeout": timedelta(seconds=300),
+        "completed_retain": timedelta(days=30),
+        "conflict_delay_sec": 0,
+        "requests_in_flight": False,
+    }
+    return AttemptContext(**(values | changes))
+
+
+def config_map(*, uid: str = CONFIG_MAP_UID, owner: str = FRAMEWORK_UID, deleted: bool = False) -> Partial:
+    """A ConfigMap as the API server shows it."""
+    owners = (OwnerReference(kind="Framework", name="fw", uid=owner, controller=True),) if owner else ()
+    meta = Meta("fw-attempt", uid, "1", namespace="ns", creation_timestamp=START, owner_references=owners)
+    return Partial(replace(meta, deletion_timestamp=at(1)) if deleted else meta)
