@@ -18,6 +18,7 @@ from frameworkcontroller.cluster.rest import KubeClient
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.health import serve_health
 from frameworkcontroller.engine.log import configure_logging
+from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.performer import Performer
 from frameworkcontroller.engine.settings import Settings, SettingsError, load_settings
 
@@ -34,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns the exit code: 0, or 2 for a configuration that is not usable."""
     parser = argparse.ArgumentParser(prog="frameworkcontroller", description="Runs Frameworks on Kubernetes.")
     parser.add_argument("--config", type=Path, help=f"configuration file (default: {DEFAULT_CONFIG}, if it exists)")
-    parser.add_argument("--health-port", type=int, default=8081, help="port of /healthz and /readyz (0: none)")
+    parser.add_argument(
+        "--health-port", type=int, default=8081, help="port of /healthz, /readyz and /metrics (0: none)"
+    )
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
     arguments = parser.parse_args(argv)
     configure_logging(json=arguments.log_format == "json")
@@ -54,20 +57,24 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    client = KubeClient(endpoint, max_connections=2 * settings.concurrent_requests)
+    metrics = Metrics()
+    client = KubeClient(endpoint, max_connections=2 * settings.concurrent_requests, observer=metrics)
     engine = Engine(
         client,
         Performer(client, compress=settings.large_framework_compression),
         settings.core,
         namespace=settings.namespace,
         slots=settings.concurrent_requests,
+        metrics=metrics,
     )
     _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")
     try:
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(engine.run())]
             if health_port:
-                working.append(group.create_task(serve_health(health_port, is_ready=lambda: engine.has_synced)))
+                working.append(
+                    group.create_task(serve_health(health_port, is_ready=lambda: engine.has_synced, metrics=metrics))
+                )
             await stopping.wait()
             _log.info("stopping")
             for task in working:

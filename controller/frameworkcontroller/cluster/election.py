@@ -105,7 +105,8 @@ class LeaderElection:
         self._on_overdue = on_overdue
         self._clock, self._wall_clock, self._sleep, self._draw = clock, wall_clock, sleep, draw
         self._lease: Lease | None = None  # as last read or written
-        self._changed_at = float("-inf")  # when its record was first seen as it is
+        self._record: object = None  # what the last look of a candidate saw, None for no Lease
+        self._changed_at = float("-inf")  # when a look first saw that
         self._renewed_at = float("-inf")  # when the last write that made us the holder was sent
         self._leading = False
         self._unsure = False  # a write that makes us the holder is on its way, or its answer was lost
@@ -182,10 +183,11 @@ class LeaderElection:
         """One look, and the claim if the lease is free. Returns whether it is ours now."""
         seen = await self._read(self._deadline / 2)
         self._unsure = False
-        if seen is not None:
-            if self._lease is None or self._lease.record != seen.record:
-                self._changed_at = self._clock()
-            self._lease = seen
+        record = seen.record if seen is not None else None
+        if record != self._record:
+            # That it has vanished is a change too: the holder may have renewed it just before.
+            self._record, self._changed_at = record, self._clock()
+        self._lease = seen or self._lease
         if self._is_taken():
             return False
         self._unsure = True

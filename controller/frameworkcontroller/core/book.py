@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .announce import Announcement
 
+Stateful: TypeAlias = FrameworkStatus | TaskStatus
 Slot: TypeAlias = tuple[str, int]
 """A Task: its role's name and its index."""
 
@@ -43,10 +44,12 @@ ACTING: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State
 class Transition:
     """A change of state that is decided, for logs: of what, from, to, and why if it ended."""
 
+    kind: str
     subject: str
     before: State
     after: State
     reason: str = ""
+    code: int | None = None
 
 
 def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
@@ -110,8 +113,7 @@ class Book:
         self.touch_own()
         self.pressing = True
         if before is not None and before.state is not status.state:
-            reason = status.completion.phrase if status.completion is not None else ""
-            self._transitions.append(Transition("Framework", before.state, status.state, reason))
+            self._note("framework", self._name, before, status)
         if before is not None:
             for announcement in announce.of_framework(before, status):
                 self.announce(announcement)
@@ -188,10 +190,14 @@ class Book:
         ledger.put(slot[1], new, self.revision)
         self._awaiting[slot] = self.revision
         if before.state is not new.state:
-            reason = new.completion.phrase if new.completion is not None else ""
-            self._transitions.append(Transition(new.attempt_status.pod_name, before.state, new.state, reason))
+            self._note("task", new.attempt_status.pod_name, before, new)
             for announcement in announce.of_task(slot[0], before, new):
                 self.announce(announcement)
+
+    def _note(self, kind: str, subject: str, before: Stateful, after: Stateful) -> None:
+        end = after.completion
+        reason, code = (end.phrase, end.code) if end is not None else ("", None)
+        self._transitions.append(Transition(kind, subject, before.state, after.state, reason, code))
 
     def is_shown(self, slot: Slot) -> bool:
         """Whether the API server shows the Task as it is here, with the settings of its role."""

@@ -138,6 +138,7 @@ class WriteRoster:
     config_map_uid: str
     document: bytes
     annotation: str
+    complete: bool
 
     @property
     def key(self) -> Key:

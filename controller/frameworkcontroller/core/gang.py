@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.types import Meta
+    from frameworkcontroller.api.types import FrameworkSpec, Meta
 
     from .book import Book
     from .effects import Shown, WriteRoster
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 # Whoever is missing for longer than this is worth an Event.
 PATIENCE: Final = timedelta(seconds=30)
 TOLD: Final = 3
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """A gang's start has come so far, ``seconds`` after its ConfigMap was created."""
+
+    phase: str
+    seconds: float
 
 
 class Gang:
@@ -41,11 +50,25 @@ class Gang:
         self._since = config_map.creation_timestamp
         self._keeper = RosterKeeper(config_map)
         self._told_absent = False
-        self._told_ready = self._keeper.was_complete
+        self._told_ready = self._open = self._keeper.was_complete
+        self._reached = {"created", "addressed", "open"} if self._open else set[str]()
 
-    def lose_track(self) -> None:
-        """A write may have failed: what the ConfigMap says is not known any more."""
-        self._keeper.forget()
+    def settle(self, effect: WriteRoster, *, done: bool) -> None:
+        """Whether a roster was written; if not, what the ConfigMap says is not known any more."""
+        if not done:
+            self._keeper.forget()
+        elif effect.complete:
+            self._open = True
+
+    def milestones(self, book: Book, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
+        """What the gang has come to since the last call; nothing if it had come there before this controller did."""
+        created = sum(ledger.counts.created for ledger in book.roles.values())
+        ready, total = book.readiness(spec)
+        for phase, reached in (("created", created >= total), ("addressed", ready == total), ("open", self._open)):
+            if reached and total and phase not in self._reached:
+                self._reached.add(phase)
+                if self._since is not None:
+                    yield Milestone(phase, (now - self._since).total_seconds())
 
     def decide(
         self, book: Book, outbox: Outbox, view: View, shown: Shown, now: datetime

@@ -5,6 +5,7 @@ A change of one Task costs O(1). ``revision`` says which write of the status wil
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Counts:
     active: int = 0
     ready: int = 0
     running: int = 0
+    created: int = 0
     completed: int = 0
     failed: int = 0
     succeeded: int = 0
@@ -44,6 +46,7 @@ class Counts:
             return
         self.active += sign
         self.ready += sign * is_ready(task)
+        self.created += sign * (task.attempt_status.pod_uid is not None)
         self.running += sign * (task.state is State.RUNNING)
         if task.state is State.COMPLETED and task.completion is not None:
             self.completed += sign
@@ -63,6 +66,7 @@ class RoleLedger:
     tasks: list[TaskStatus] = field(default_factory=list)
     revisions: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
+    by_state: Counter[State] = field(default_factory=Counter)
     going: set[int] = field(default_factory=set)
     """Indexes that are deletionPending."""
     ran: bool = False
@@ -104,6 +108,7 @@ class RoleLedger:
 
     def _count(self, task: TaskStatus, sign: int) -> None:
         self.counts.add(task, sign)
+        self.by_state[task.state] += sign
         self.ran = self.ran or task.run_time is not None
         if task.deletion_pending:
             (self.going.add if sign > 0 else self.going.discard)(task.index)

@@ -9,6 +9,7 @@ The status last written outranks every cache. It is lost only with the process, 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
@@ -46,7 +47,7 @@ from .effects import (
     WriteRoster,
     WriteStatus,
 )
-from .gang import Gang, identity_of, is_open
+from .gang import Gang, Milestone, identity_of, is_open
 from .outbox import Outbox
 from .settle import settle_config_map, settle_pod
 from .template import AttemptNames, PodTemplate, TemplateError, service_accounts
@@ -91,6 +92,7 @@ class Decision:
     effects: list[Effect] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     announcements: list[Announcement] = field(default_factory=list)
+    milestones: list[Milestone] = field(default_factory=list)
     wake_at: datetime | None = None
 
     def wake(self, at: datetime | None) -> None:
@@ -172,6 +174,11 @@ class FrameworkReconciler:
         """What could not be done at its last try."""
         return self._outbox.troubles
 
+    @property
+    def tasks_by_state(self) -> Counter[State]:
+        """How many Tasks are in which state."""
+        return sum((ledger.by_state for ledger in self._book.roles.values()), Counter())
+
     # --- inputs ------------------------------------------------------------------------------------------------------
 
     def touch_pod(self, name: str) -> None:
@@ -202,8 +209,8 @@ class FrameworkReconciler:
             case CreateConfigMap() | DeleteConfigMap():
                 settle_config_map(self._book, self._outbox, effect, outcome, now)
             case WriteRoster():
-                if not isinstance(outcome, Done) and self._gang is not None:
-                    self._gang.lose_track()
+                if self._gang is not None:
+                    self._gang.settle(effect, done=isinstance(outcome, Done))
             case GrantRosterAccess():
                 if isinstance(outcome, Refused):
                     self._outbox.back_off(effect.key, Failed(outcome.message), now)
@@ -246,6 +253,7 @@ class FrameworkReconciler:
         self._grant_access(at)
         self._write_status(at)
         self._write_roster(at)
+        self._note_milestones(at)
         at.decision.wake(self._book.next_alarm)
         at.decision.transitions = self._book.take_transitions()
         at.decision.announcements = self._book.take_announcements()
@@ -476,6 +484,11 @@ class FrameworkReconciler:
             at.decision.wake(wake_at)
             if effect is not None:
                 self._emit(effect, at)
+
+    def _note_milestones(self, at: Pass) -> None:
+        if self._gang is None or not is_open(self._book):
+            return
+        at.decision.milestones += self._gang.milestones(self._book, at.spec, at.now)
 
     @property
     def _identity(self) -> roster.Identity:

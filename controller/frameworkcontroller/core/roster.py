@@ -142,6 +142,7 @@ class RosterKeeper:
             config_map_uid,
             document(identity, published.generation, shown.ready, shown.total, missing, rows),
             msgspec.json.encode(published).decode(),
+            complete=published.complete,
         )
 
     def forget(self) -> None:

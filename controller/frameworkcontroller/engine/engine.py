@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from frameworkcontroller.core.reconciler import FrameworkReconciler
 from .events import EventRecorder
 from .executor import DEFAULT_SLOTS, Executor
 from .manifests import Subject
+from .metrics import Metrics
 from .queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Engine:
         config: what decisions depend on.
         namespace: "" for all.
         slots: requests about Pods and other objects at a time.
+        metrics: where to count; a fresh set by default.
         clock: the time of day, aware.
     """
 
@@ -85,6 +88,7 @@ class Engine:
         *,
         namespace: str = "",
         slots: int = DEFAULT_SLOTS,
+        metrics: Metrics | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client, self._config, self._clock = client, config, clock
@@ -116,6 +120,9 @@ class Engine:
             on_change=self._on_pod,
             label_selector=names.FRAMEWORK_NAME,
         )
+        self.metrics = metrics or Metrics()
+        self.metrics.watch(self._reconcilers.values, self._queue.__len__)
+        self._queue.on_add, self._queue.on_take = self.metrics.queue_adds.inc, self.metrics.queue_seconds.observe
         self.last_pass = clock()
         """When the loop last was seen alive."""
 
@@ -191,17 +198,23 @@ class Engine:
             elif reconciler.outpaced:
                 self._reload(key, "somebody else wrote the status")
                 return
-            now = self._clock()
+            now, begun = self._clock(), time.perf_counter()
             decision = reconciler.reconcile(now, _View(framework, self._config_maps, self._pods))
+            self.metrics.passed(time.perf_counter() - begun, again=decision.wake_at is not None)
         except Exception:  # noqa: BLE001 - no other Framework shall suffer from this one
             # A defect of this program, or a status that cannot be read.
             _log.exception("cannot decide on this Framework", framework="/".join(key))
+            self.metrics.failed()
             self._reload(key, "it could not be decided on", after_seconds=RELOAD_AGAIN_SECONDS)
             return
+        for milestone in decision.milestones:
+            self.metrics.reached(milestone)
         for transition in decision.transitions:
+            self.metrics.moved(transition)
             _log.info(
                 "state changed",
                 framework="/".join(key),
+                kind=transition.kind,
                 subject=transition.subject,
                 before=str(transition.before),
                 after=str(transition.after),
@@ -210,6 +223,7 @@ class Engine:
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
         for announcement in decision.announcements:
             self._events.record(subject, announcement)
+            self.metrics.events_dropped.set(self._events.dropped)
         for effect in decision.effects:
             urgent = not isinstance(effect, CreatePod | DeletePod)
             self._executor.submit(key, Job(key, reconciler, effect), urgent=urgent)
@@ -244,6 +258,7 @@ class Engine:
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
         outcome = await self._performer.perform(subject, effect)
         if isinstance(outcome, Failed):
+            self.metrics.retries.inc()
             _log.warning(
                 "could not be done, will be tried again",
                 framework="/".join(job.key),

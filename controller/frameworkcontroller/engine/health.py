@@ -1,4 +1,4 @@
-"""``/healthz`` and ``/readyz`` on a plain port of their own."""
+"""``/healthz``, ``/readyz`` and ``/metrics`` on a plain port of their own."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 from aiohttp import web
 
+from .metrics import CONTENT_TYPE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .metrics import Metrics
 
-async def serve_health(port: int, *, is_ready: Callable[[], bool]) -> NoReturn:
+
+async def serve_health(port: int, *, is_ready: Callable[[], bool], metrics: Metrics) -> NoReturn:
     """Answer until cancelled. That it answers at all shows that the event loop turns.
 
     Args:
         port: to listen on, on all addresses.
         is_ready: whether the caches are full.
+        metrics: what a scrape reads.
     """
 
     async def healthz(_request: web.Request) -> web.Response:
@@ -27,8 +32,11 @@ async def serve_health(port: int, *, is_ready: Callable[[], bool]) -> NoReturn:
             return web.Response(text="ok\n")
         return web.Response(status=503, text="the caches are not full yet\n")
 
+    async def scrape(_request: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", scrape)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

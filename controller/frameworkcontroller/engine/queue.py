@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
 K = TypeVar("K", bound="Hashable")
 
 
 class WorkQueue(Generic[K]):
-    """A queue without duplicates, with one timer a key: the earliest wins, and being queued makes it void."""
+    """A queue without duplicates, with one timer a key: the earliest wins, and being queued makes it void.
+
+    Attributes:
+        on_add: called when a key is queued.
+        on_take: called with the seconds that a key waited.
+    """
 
     def __init__(self) -> None:
-        self._keys: dict[K, None] = {}
+        self._keys: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._filled = asyncio.Event()
+        self.on_add: Callable[[], None] = lambda: None
+        self.on_take: Callable[[float], None] = lambda _seconds: None
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -27,7 +35,9 @@ class WorkQueue(Generic[K]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        self._keys[key] = None
+        if key not in self._keys:
+            self._keys[key] = time.monotonic()
+            self.on_add()
         self._filled.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -56,5 +66,5 @@ class WorkQueue(Generic[K]):
             self._filled.clear()
             await self._filled.wait()
         key = next(iter(self._keys))
-        del self._keys[key]
+        self.on_take(time.monotonic() - self._keys.pop(key))
         return key
