@@ -22,7 +22,7 @@ def apply_definition(raw: Raw) -> None:
         raw.apply(path, definition)
 
         def is_established(path: str = path) -> None:
-            conditions = raw.get(path).get("status", {}).get("conditions", [])
+            conditions = raw.get(path).get("status", {}).get("conditions") or []
             values = {condition["type"]: condition["status"] for condition in conditions}
             assert values.get("Established") == "True", conditions
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from frameworkcontroller.core.book import Transition
-    from frameworkcontroller.core.reconciler import FrameworkReconciler, Milestone
+    from frameworkcontroller.core.gang import Milestone
+    from frameworkcontroller.core.reconciler import FrameworkReconciler
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CONTROLLER: Final = "framework"
@@ -78,7 +79,7 @@ class Metrics:
         ).labels(CONTROLLER, CONTROLLER)
         self.retries = Counter(
             "workqueue_retries",
-            "Requests that failed and will be made again.",
+            "Requests to be made again.",
             ("name", "controller"),
             registry=registry,
         ).labels(CONTROLLER, CONTROLLER)
