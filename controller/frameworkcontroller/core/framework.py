@@ -150,7 +150,7 @@ def step(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContex
 def _advance(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> Step:
     match status.state:
         case State.COMPLETED:
-            if config_map is not None and _is_stray(config_map, ctx):
+            if persisted and config_map is not None and _is_stray(config_map, ctx):
                 return Step(status, Action.DELETE_STRAY, config_map.metadata.uid)
             deadline = status.transition_time + ctx.completed_retain
             if ctx.now < deadline:

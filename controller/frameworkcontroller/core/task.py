@@ -144,7 +144,7 @@ def _advance(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: 
     match task.state:
         case State.COMPLETED:
             # Only the answer to a create that was lost on its way can have left a Pod behind.
-            stray = pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod, ctx)
+            stray = persisted and pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod, ctx)
             return Step(task, Action.DELETE_STRAY, pod.metadata.uid) if pod and stray else Step(task)
         case State.ATTEMPT_COMPLETED:
             return Step(_retry_or_complete(task, ctx)) if persisted else Step(task)

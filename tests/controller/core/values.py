@@ -81,6 +81,7 @@ def task(
 ) -> TaskStatus:
     """A Task; whatever its state implies is set."""
     has_pod = state is not State.CREATION_PENDING
+    place = None if state in {State.CREATION_PENDING, State.CREATION_REQUESTED} else ""
     run = at(since) if state is State.RUNNING else None
     return TaskStatus(
         index=index,
@@ -99,7 +100,9 @@ def task(
             pod_name=names.pod_name("fw", role, index),
             pod_uid=(pod_uid or POD_UID) if has_pod else None,
             instance_uid=f"{attempt}_{pod_uid or POD_UID}" if has_pod else None,
-            pod_ip=ip,
+            pod_node_name=place,
+            pod_ip=place if ip is None else ip,
+            pod_host_ip=place,
             completion_status=completion,
         ),
     )

@@ -1,0 +1,425 @@
+"""One Task: every row of its state machine, as (what was, what is seen) -> (what becomes, what is to be done)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
+from frameworkcontroller.api.types import RetryPolicyStatus
+from frameworkcontroller.core.task import (
+    Action,
+    complete,
+    conclude,
+    move,
+    new_task,
+    record_pod,
+    step,
+    utc_seconds,
+    why_not_ready,
+)
+
+from .values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from frameworkcontroller.api.types import Pod, TaskStatus
+
+S = State
+STRAY = pod("Running", uid="stray-uid")
+FOREIGN = pod("Running", uid="foreign-uid", foreign=True)
+FAILED_POD = pod("Failed", containerStatuses=[terminated("main", 7, finished=5)])
+DELETING_POD = pod("Running", deleted=900)
+GOING: dict[str, Any] = {"deletion_pending": True}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A Task in a state that the API server shows, and what its next step is."""
+
+    was: TaskStatus
+    seen: Pod | None
+    becomes: State
+    action: Action | None = None
+    code: int | None = None
+    wake_at: datetime | None = None
+    context: dict[str, Any] = field(default_factory=dict)
+    uid: str = POD_UID
+
+
+def requested(**more: Any) -> TaskStatus:
+    return task(S.CREATION_REQUESTED, since=990, **more)
+
+
+ROWS = {
+    # AttemptCreationPending
+    "pending, nothing there: create": Row(task(), None, S.CREATION_PENDING, Action.CREATE, uid=""),
+    "pending, the attempt is ending: wait": Row(task(), None, S.CREATION_PENDING, context={"attempt_ending": True}),
+    "pending, completed with the attempt: over": Row(
+        task(S.CREATION_PENDING, ended(-220)), None, S.ATTEMPT_COMPLETED, code=-220
+    ),
+    "pending, scaled down: over": Row(task(**GOING), None, S.ATTEMPT_COMPLETED, code=-230),
+    "pending, a Pod of ours is there: delete it, create later": Row(
+        task(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+    ),
+    "pending, a Pod of ours is on its way out: wait": Row(task(), pod(deleted=1), S.CREATION_PENDING),
+    "pending, somebody else's Pod has the name: wait": Row(task(), FOREIGN, S.CREATION_PENDING),
+    # AttemptCreationRequested
+    "requested, not seen yet: wait until the timeout": Row(
+        requested(), None, S.CREATION_REQUESTED, wake_at=at(990 + 300)
+    ),
+    "requested, not seen for too long: over, but confirm": Row(
+        task(S.CREATION_REQUESTED, since=700), None, S.CREATION_REQUESTED, code=-111
+    ),
+    "requested, not seen, timed out and shown: delete by UID": Row(
+        task(S.CREATION_REQUESTED, ended(-111)), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-111
+    ),
+    "requested, not seen, scaled down: over at once, but confirm": Row(
+        requested(**GOING), None, S.CREATION_REQUESTED, code=-230
+    ),
+    "requested, not seen, the attempt is ending: delete by UID": Row(
+        requested(completion=ended(-220)), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-220
+    ),
+    "requested, another Pod has the name: not seen": Row(
+        requested(), STRAY, S.CREATION_REQUESTED, wake_at=at(990 + 300)
+    ),
+    "requested, Pod Pending": Row(requested(), pod(), S.PREPARING),
+    "requested, Pod Running": Row(requested(), pod("Running"), S.RUNNING),
+    "requested, Pod Succeeded": Row(requested(), pod("Succeeded"), S.DELETION_PENDING, code=0),
+    "requested, Pod Failed": Row(requested(), FAILED_POD, S.DELETION_PENDING, code=7),
+    "requested, Pod being deleted": Row(requested(), DELETING_POD, S.DELETING, code=-101),
+    "requested, seen after it was completed: delete": Row(
+        requested(completion=ended(-220)), pod(), S.DELETION_PENDING, code=-220
+    ),
+    # AttemptPreparing
+    "preparing, Pod Pending": Row(task(S.PREPARING), pod(), S.PREPARING),
+    "preparing, Pod Unknown: wait": Row(task(S.PREPARING), pod("Unknown"), S.PREPARING),
+    "preparing, Pod Running": Row(task(S.PREPARING), pod("Running"), S.RUNNING),
+    "preparing, Pod Succeeded": Row(task(S.PREPARING), pod("Succeeded"), S.DELETION_PENDING, code=0),
+    "preparing, Pod Failed": Row(task(S.PREPARING), FAILED_POD, S.DELETION_PENDING, code=7),
+    "preparing, Pod gone": Row(task(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-101),
+    "preparing, another Pod has the name": Row(task(S.PREPARING), STRAY, S.ATTEMPT_COMPLETED, code=-101),
+    "preparing, Pod being deleted": Row(task(S.PREPARING), DELETING_POD, S.DELETING, code=-101),
+    "preparing, completed": Row(task(S.PREPARING, ended(-230), **GOING), pod(), S.DELETION_PENDING, code=-230),
+    # AttemptRunning
+    "running, Pod Running": Row(task(S.RUNNING), pod("Running"), S.RUNNING),
+    "running, Pod Unknown: wait": Row(task(S.RUNNING), pod("Unknown"), S.RUNNING),
+    "running, Pod Succeeded": Row(task(S.RUNNING), pod("Succeeded"), S.DELETION_PENDING, code=0),
+    "running, Pod Failed": Row(task(S.RUNNING), FAILED_POD, S.DELETION_PENDING, code=7),
+    "running, Pod gone": Row(task(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-101),
+    "running, Pod being deleted": Row(task(S.RUNNING), DELETING_POD, S.DELETING, code=-101),
+    "running, completed with the attempt": Row(
+        task(S.RUNNING, ended(-220)), pod("Running"), S.DELETION_PENDING, code=-220
+    ),
+    "running, completed before its Pod failed: the first reason stays": Row(
+        task(S.RUNNING, ended(-220)), FAILED_POD, S.DELETION_PENDING, code=-220
+    ),
+    # AttemptDeletionPending
+    "deletion pending: delete": Row(
+        task(S.DELETION_PENDING, ended(0)), pod("Succeeded"), S.DELETION_PENDING, Action.DELETE, code=0
+    ),
+    "deletion pending, Pod gone": Row(task(S.DELETION_PENDING, ended(0)), None, S.ATTEMPT_COMPLETED, code=0),
+    "deletion pending, Pod being deleted": Row(task(S.DELETION_PENDING, ended(0)), DELETING_POD, S.DELETING, code=0),
+    # AttemptDeletionRequested
+    "deletion requested, not visible yet: wait": Row(
+        task(S.DELETION_REQUESTED, ended(0)), pod("Running"), S.DELETION_REQUESTED, code=0
+    ),
+    "deletion requested, Pod being deleted": Row(
+        task(S.DELETION_REQUESTED, ended(0)), DELETING_POD, S.DELETING, code=0
+    ),
+    "deletion requested, Pod gone": Row(task(S.DELETION_REQUESTED, ended(0)), None, S.ATTEMPT_COMPLETED, code=0),
+    # AttemptDeleting
+    "deleting, for ever without a timeout": Row(
+        task(S.DELETING, ended(0)), DELETING_POD, S.DELETING, code=0, context={"now": at(10**8)}
+    ),
+    "deleting, the timeout counts from the deletion's begin": Row(
+        task(S.DELETING, ended(0)),
+        DELETING_POD,
+        S.DELETING,
+        code=0,
+        wake_at=at(900 + 101),
+        context={"graceful_timeout_sec": 101},
+    ),
+    "deleting, after the timeout: by force": Row(
+        task(S.DELETING, ended(0)),
+        DELETING_POD,
+        S.DELETING,
+        Action.DELETE_FORCED,
+        code=0,
+        context={"graceful_timeout_sec": 100},
+    ),
+    "deleting, a timeout of zero: by force": Row(
+        task(S.DELETING, ended(0)),
+        DELETING_POD,
+        S.DELETING,
+        Action.DELETE_FORCED,
+        code=0,
+        context={"graceful_timeout_sec": 0},
+    ),
+    "deleting, Pod gone": Row(task(S.DELETING, ended(0)), None, S.ATTEMPT_COMPLETED, code=0),
+    "deleting, another Pod has the name": Row(task(S.DELETING, ended(0)), STRAY, S.ATTEMPT_COMPLETED, code=0),
+    # AttemptCompleted
+    "over, retried": Row(
+        task(S.ATTEMPT_COMPLETED, ended(1)), None, S.CREATION_PENDING, context={"retry_policy": retry_policy(1)}
+    ),
+    "over, not retried": Row(task(S.ATTEMPT_COMPLETED, ended(1)), None, S.COMPLETED, code=1),
+    "over, not retried while the attempt is ending": Row(
+        task(S.ATTEMPT_COMPLETED, ended(1)),
+        None,
+        S.COMPLETED,
+        code=1,
+        context={"retry_policy": retry_policy(-2), "attempt_ending": True},
+    ),
+    "over, not retried when scaled down": Row(
+        task(S.ATTEMPT_COMPLETED, ended(1), **GOING),
+        None,
+        S.COMPLETED,
+        code=1,
+        context={"retry_policy": retry_policy(-2)},
+    ),
+    # Completed
+    "completed": Row(task(S.COMPLETED, ended(0)), None, S.COMPLETED, code=0),
+    "completed, what a lost answer left is deleted": Row(
+        task(S.COMPLETED, ended(0)), STRAY, S.COMPLETED, Action.DELETE_STRAY, code=0, uid="stray-uid"
+    ),
+    "completed, somebody else's Pod is left alone": Row(task(S.COMPLETED, ended(0)), FOREIGN, S.COMPLETED, code=0),
+    "completed, a Pod on its way out is left alone": Row(
+        task(S.COMPLETED, ended(0)), DELETING_POD, S.COMPLETED, code=0
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_task_follows_its_pod(row: Row) -> None:
+    done = step(row.was, row.seen, task_context(**row.context), persisted=True)
+    code = None if done.task.completion is None else done.task.completion.code
+    assert (done.task.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
+    if row.action is not None:
+        assert (done.pod_uid or "") == row.uid
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_nothing_is_done_before_the_api_server_shows_why(row: Row) -> None:
+    assert step(row.was, row.seen, task_context(**row.context), persisted=False).action is None
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_whatever_changed_is_shown_before_anything_is_done(row: Row) -> None:
+    done = step(row.was, row.seen, task_context(**row.context), persisted=True)
+    assert done.action is None or done.task == row.was
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_step_is_repeated_without_effect(row: Row) -> None:
+    context = task_context(**row.context)
+    done = step(row.was, row.seen, context, persisted=False).task
+    if done.state is not S.ATTEMPT_COMPLETED:
+        assert step(done, row.seen, context, persisted=False).task == done
+
+
+SEEN = [None, pod(), pod("Running"), pod("Unknown"), pod("Succeeded"), FAILED_POD, DELETING_POD, STRAY, FOREIGN]
+
+
+@given(
+    st.sampled_from(list(State)),
+    st.sampled_from(SEEN),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 0, 50, 10**6]),
+    st.sampled_from([-2, -1, 0, 1]),
+    st.booleans(),
+)
+def test_no_situation_breaks_the_state_machine(
+    state: State,
+    seen: Pod | None,
+    is_ended: bool,
+    going: bool,
+    ending: bool,
+    timeout: int | None,
+    retries: int,
+    persisted: bool,
+) -> None:
+    must_be_ended = state in {S.DELETION_PENDING, S.DELETION_REQUESTED, S.DELETING, S.ATTEMPT_COMPLETED, S.COMPLETED}
+    was = task(state, ended(-220) if is_ended or must_be_ended else None, deletion_pending=going)
+    context = task_context(
+        attempt_ending=ending, graceful_timeout_sec=timeout, retry_policy=retry_policy(retries, fancy=going)
+    )
+    done = step(was, seen, context, persisted=persisted)
+    now = done.task
+    if now.attempt_status.id == was.attempt_status.id:
+        assert was.completion in {None, now.completion}
+        assert now.attempt_status.pod_uid == was.attempt_status.pod_uid
+    else:
+        assert (was.state, now.state) == (S.ATTEMPT_COMPLETED, S.CREATION_PENDING)
+    if done.action is not None:
+        assert persisted
+        assert now == was
+    if done.action is Action.CREATE:
+        assert now.state is S.CREATION_PENDING
+        assert not ending
+        assert not going
+        assert now.completion is None
+    if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN}:
+        assert now.completion is not None
+        assert done.pod_uid == POD_UID
+
+
+# --- what each change writes ------------------------------------------------------------------------------------------
+
+
+def test_a_state_is_left_only_as_the_table_says() -> None:
+    for before, after in itertools.product(State, State):
+        was = task(before, ended(0))
+        if after in NEXT[before]:
+            assert move(was, after, at(5)).transition_time == at(5)
+        else:
+            with pytest.raises(AssertionError, match=f"{before} -> {after}"):
+                move(was, after, at(5))
+
+
+def test_running_sets_the_run_times_the_tasks_own_only_once() -> None:
+    first = move(task(S.PREPARING), S.RUNNING, at(5))
+    assert (first.run_time, first.attempt_status.run_time) == (at(5), at(5))
+    second = move(replace(task(S.PREPARING), run_time=at(5)), S.RUNNING, at(9))
+    assert (second.run_time, second.attempt_status.run_time) == (at(5), at(9))
+
+
+def test_the_end_of_an_attempt_and_the_end_of_a_task_have_times_of_their_own() -> None:
+    over = move(task(S.DELETING, ended(0)), S.ATTEMPT_COMPLETED, at(5))
+    assert (over.completion_time, over.attempt_status.completion_time) == (None, at(5))
+    done = move(over, S.COMPLETED, at(6))
+    assert (done.completion_time, done.attempt_status.completion_time) == (at(6), at(5))
+
+
+def test_a_retry_is_a_new_attempt_of_the_same_task() -> None:
+    was = task(S.ATTEMPT_COMPLETED, ended(1), retries=RetryPolicyStatus(3, 2), attempt=3, ip="10.0.0.1")
+    new = step(was, None, task_context(retry_policy=retry_policy(5)), persisted=True).task
+    assert (new.instance_uid, new.start_time) == (was.instance_uid, was.start_time)
+    assert new.retry_policy_status == RetryPolicyStatus(4, 3)
+    attempt = new.attempt_status
+    assert (attempt.id, attempt.pod_name, attempt.start_time) == (4, "fw-worker-0", at(1000))
+    assert (attempt.pod_uid, attempt.instance_uid, attempt.pod_ip, attempt.completion_status) == (
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_an_attempt_is_not_retried_before_its_end_is_shown() -> None:
+    was = task(S.ATTEMPT_COMPLETED, ended(1))
+    assert step(was, None, task_context(retry_policy=retry_policy(5)), persisted=False).task == was
+
+
+def test_a_created_pod_is_recorded_by_its_uid() -> None:
+    made = record_pod(task(attempt=2), "new-uid", at(3))
+    attempt = made.attempt_status
+    assert (made.state, attempt.pod_uid, attempt.instance_uid) == (S.CREATION_REQUESTED, "new-uid", "2_new-uid")
+
+
+def test_the_place_of_a_pod_is_followed_and_becomes_empty_once_it_was_seen_without() -> None:
+    seen = pod("Running", nodeName="node", podIP="10.0.0.1", hostIP="10.1.0.1")
+    was = requested()
+    assert (was.attempt_status.pod_node_name, was.attempt_status.pod_ip, was.attempt_status.pod_host_ip) == (None,) * 3
+    now = step(was, seen, task_context(), persisted=True).task.attempt_status
+    assert (now.pod_node_name, now.pod_ip, now.pod_host_ip) == ("node", "10.0.0.1", "10.1.0.1")
+    later = step(requested(), pod(), task_context(), persisted=True).task.attempt_status
+    assert (later.pod_node_name, later.pod_ip, later.pod_host_ip) == ("", "", "")
+
+
+def test_the_place_of_a_pod_under_deletion_stays() -> None:
+    was = task(S.RUNNING, ip="10.0.0.1")
+    assert step(was, DELETING_POD, task_context(), persisted=True).task.attempt_status.pod_ip == "10.0.0.1"
+
+
+def test_the_end_of_a_pod_is_told_with_all_its_containers() -> None:
+    end = step(task(S.RUNNING), FAILED_POD, task_context(), persisted=True).task.completion
+    assert end is not None
+    assert end.pod is not None
+    assert [(one.name, one.code) for one in end.pod.containers] == [("main", 7)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "text"),
+    [
+        (None, S.RUNNING, "Pod was deleted by others"),
+        (DELETING_POD, S.RUNNING, "Pod is being deleted by others"),
+        (pod("Succeeded"), S.RUNNING, "Pod succeeded"),
+    ],
+    ids=["gone", "being deleted", "succeeded"],
+)
+def test_the_end_says_what_happened(seen: Pod | None, state: State, text: str) -> None:
+    end = step(task(state), seen, task_context(), persisted=True).task.completion
+    assert end is not None
+    assert end.diagnostics == text
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_when_the_attempt_is_gone_every_task_is_completed_whatever_it_was(state: State) -> None:
+    was = task(state, ended(1) if state not in {S.CREATION_PENDING, S.PREPARING} else None)
+    now = conclude(was, at(1000))
+    assert now.state is S.COMPLETED
+    assert now.completion is not None
+    assert now.completion.code == (1 if was.completion else -220)
+    if state is S.COMPLETED:
+        assert now == was
+
+
+def test_the_first_reason_of_an_end_stays() -> None:
+    assert complete(complete(task(), ended(1)), ended(2)).completion == ended(1)
+
+
+def test_every_state_with_a_pod_is_associated() -> None:
+    assert {state for state in State if S.DELETING in NEXT[state]} | {S.DELETING} == ASSOCIATED
+
+
+def test_a_new_task_is_as_clients_expect() -> None:
+    new = new_task(3, "uid", "fw-worker-3", at(1))
+    assert new == replace(
+        task(index=3, instance="uid"),
+        start_time=at(1),
+        transition_time=at(1),
+        attempt_status=replace(task(index=3).attempt_status, start_time=at(1)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "seen", "why"),
+    [
+        (task(), None, "its Pod is not created yet"),
+        (requested(), None, "AttemptCreationRequested"),
+        (task(S.RUNNING), DELETING_POD, "its Pod is being deleted"),
+        (task(S.PREPARING), pod(), "Pending: no IP yet"),
+        (
+            task(S.PREPARING),
+            pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}]),
+            "Pending: Unschedulable: 0/3",
+        ),
+        (
+            task(S.PREPARING),
+            pod(
+                containerStatuses=[
+                    {"name": "b", "state": {"waiting": {"reason": "ContainerCreating"}}},
+                    {"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no image"}}},
+                ]
+            ),
+            "Pending: a: ImagePullBackOff: no image",
+        ),
+        (task(S.PREPARING), pod(reason="NodeAffinity"), "Pending: NodeAffinity"),
+    ],
+    ids=["pending", "requested", "being deleted", "no address", "unschedulable", "no image", "refused by the node"],
+)
+def test_people_are_told_why_a_task_is_not_ready(was: TaskStatus, seen: Pod | None, why: str) -> None:
+    assert why_not_ready(was, seen) == why
+
+
+def test_times_are_in_whole_seconds_of_utc() -> None:
+    assert utc_seconds(at(1.9)) == at(1)
