@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster import binaries, controlplane, kwok, settings
+from localcluster import binaries, controlplane, kwok, removal, settings
 from localcluster.api import Api
 from localcluster.depth import Depth
 from localcluster.errors import LocalClusterError, SetupError, StartError
@@ -17,6 +14,8 @@ from localcluster.process import Processes, boot_id
 from localcluster.progress import Lines, Progress, Silent, task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localcluster.context import Context
     from localcluster.settings import Settings
 
@@ -162,7 +161,7 @@ def up(
                 # A port was free when it was chosen, and somebody else took it since.
                 if _PORT_IS_TAKEN not in str(error) or attempt == _TRIES - 1:
                     raise
-                _stop(context)
+                removal.stop(context)
                 (context.state / "ports.json").unlink(missing_ok=True)
     return _cluster(context)
 
@@ -204,10 +203,10 @@ def down(name: str, progress: Progress | None = None) -> None:
             with task(progress or Silent(), f"down {name}"):
                 known = settings.read(name)
                 if known is not None:
-                    _stop(settings.context(known, Silent()))
+                    removal.stop(settings.context(known, Silent()))
                 else:
-                    _stop_processes(Processes(state))
-                _remove_folder(state)
+                    removal.stop_processes(Processes(state))
+                removal.remove_folder(state)
         lock.unlink()
 
 
@@ -240,10 +239,10 @@ def _reusable(name: str, depth: Depth, kubernetes: str | None, progress: Progres
             )
     with task(progress, f"remove what is left of cluster {name}"):
         if known is not None:
-            _stop(settings.context(known, Silent()))
+            removal.stop(settings.context(known, Silent()))
         else:
-            _stop_processes(processes)
-        _remove_folder(state)
+            removal.stop_processes(processes)
+        removal.remove_folder(state)
     return None
 
 
@@ -258,57 +257,6 @@ def _start(context: Context) -> None:
             node.start(context)
         case Depth.CONTROL_PLANE:
             pass
-
-
-def _stop(context: Context) -> None:
-    """Stop everything of a cluster; all of it is tried before the first failure is raised."""
-    failure: Exception | None = None
-    if context.depth is Depth.NODE:
-        from localcluster import node
-
-        try:
-            node.stop(context)
-        except (LocalClusterError, OSError) as error:
-            failure = error
-    _stop_processes(context.processes)
-    if failure is not None:
-        raise failure
-
-
-def _stop_processes(processes: Processes) -> None:
-    # Without grace: the data goes away with them, and the API server would wait for its watchers.
-    for name in reversed(processes.names()):
-        processes.stop(name, grace_seconds=0)
-    processes.stop_strays(grace_seconds=0)
-
-
-def _remove_folder(state: Path) -> None:
-    # A tree with a mount in it must never be removed: what would go is the mounted content.
-    mounts = mounts_below(state)
-    if mounts:
-        raise LocalClusterError(f"{state} is not removed, because this is still mounted there: {', '.join(mounts)}")
-    for attempt in range(_TRIES):
-        try:
-            shutil.rmtree(state)
-            break
-        except OSError:
-            # A process that was killed may have made a file while the tree was being removed.
-            if attempt == _TRIES - 1:
-                raise
-            time.sleep(0.2)
-
-
-def mounts_below(folder: Path, table: str | None = None) -> list[str]:
-    """The mount points at or below a folder, deepest first.
-
-    Args:
-        folder: The folder.
-        table: The text of /proc/self/mountinfo; None means the present one.
-    """
-    lines = (table if table is not None else Path("/proc/self/mountinfo").read_text()).splitlines()
-    # Field 5 is the mount point, with \040 for a space (proc(5)).
-    points = [line.split()[4].encode().decode("unicode_escape") for line in lines]
-    return sorted((point for point in points if Path(point).is_relative_to(folder)), reverse=True)
 
 
 def _answers(context: Context) -> bool:

@@ -50,8 +50,7 @@ def recorded(file: Path, name: str) -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as content:
         fcntl.flock(content, fcntl.LOCK_EX)
-        text = content.read()
-        ports: dict[str, int] = json.loads(text) if text else {}
+        ports = _parsed(content.read())
         if name not in ports:
             # One that is recorded but not in use yet looks free.
             while (port := free_port()) in ports.values():
@@ -61,6 +60,14 @@ def recorded(file: Path, name: str) -> int:
             content.truncate()
             json.dump(ports, content, indent=1)
         return ports[name]
+
+
+def _parsed(text: str) -> dict[str, int]:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        # New, or its writer was killed; then components with other ports than before are started anew.
+        return {}
 
 
 def taken_octets(routes: str) -> set[int]:

@@ -18,8 +18,8 @@ import pytest
 
 import localcluster
 from localcluster import Cluster, Depth, SetupError, binaries, ports, settings
-from localcluster.cluster import mounts_below
 from localcluster.process import Processes, identify, processes_of
+from localcluster.removal import mounts_below
 from support import eventually
 from support.clusters import own_name
 from support.raw import Raw, RefusedError
@@ -261,3 +261,9 @@ def test_a_port_is_chosen_once_and_kept(tmp_path: Path) -> None:
     first = ports.recorded(file, "a")
     assert ports.recorded(file, "b") != first
     assert ports.recorded(file, "a") == first
+
+
+def test_a_file_of_ports_whose_writer_was_killed_is_begun_anew(tmp_path: Path) -> None:
+    file = tmp_path / "ports.json"
+    file.write_text('{"a": 2')
+    assert ports.recorded(file, "a") == ports.recorded(file, "a")
