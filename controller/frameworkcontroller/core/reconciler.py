@@ -49,7 +49,7 @@ from .effects import (
 )
 from .gang import Gang, Milestone, identity_of, is_open
 from .outbox import Outbox
-from .settle import settle_config_map, settle_pod
+from .settle import failure_of, settle_config_map, settle_pod
 from .template import AttemptNames, PodTemplate, TemplateError, service_accounts
 
 if TYPE_CHECKING:
@@ -197,8 +197,9 @@ class FrameworkReconciler:
     def settle(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
         """Take in what became of an effect."""
         self._outbox.answered(effect.key)
-        if isinstance(outcome, Failed):
-            self._outbox.back_off(effect.key, outcome, now)
+        failure = failure_of(effect, outcome)
+        if failure is not None:
+            self._outbox.back_off(effect.key, failure, now)
         else:
             self._outbox.forgive(effect.key)
         match effect:
@@ -211,13 +212,14 @@ class FrameworkReconciler:
             case WriteRoster():
                 if self._gang is not None:
                     self._gang.settle(effect, done=isinstance(outcome, Done))
+                if isinstance(outcome, Missing):
+                    self._outbox.ask_again_later(effect.key, now)
             case GrantRosterAccess():
-                if isinstance(outcome, Refused):
-                    self._outbox.back_off(effect.key, Failed(outcome.message), now)
-                elif not isinstance(outcome, Failed):
+                if failure is None:
                     self._granted = effect.service_accounts
             case DeleteFramework():
-                self._outbox.ask_again_later(effect.key, now)
+                if failure is None:
+                    self._outbox.ask_again_later(effect.key, now)
 
     def _settle_status(self, effect: WriteStatus, outcome: Outcome, now: datetime) -> None:
         match outcome:
@@ -227,11 +229,9 @@ class FrameworkReconciler:
                 self._book.acknowledge(effect.revision)
             case Outpaced():
                 self.outpaced = True
-            case Refused():
-                self._outbox.back_off(effect.key, Failed(outcome.message), now)
             case Missing():
                 self._outbox.ask_again_later(effect.key, now)
-            case Failed():
+            case Refused() | Failed():
                 pass
 
     # --- the pass ----------------------------------------------------------------------------------------------------

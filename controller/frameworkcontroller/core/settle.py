@@ -8,7 +8,16 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import State
 
 from . import announce, classify, framework, task
-from .effects import CreateConfigMap, CreatePod, DeleteConfigMap, DeletePod, Done, Failed, Missing, Outcome, Refused
+from .effects import (
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeletePod,
+    Done,
+    Failed,
+    Missing,
+    Refused,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,10 +25,27 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.types import TaskStatus
 
     from .book import Book
+    from .effects import Effect, Outcome
     from .outbox import Outbox
 
 # The server understood the Pod and will never take it (source: the Framework API, section 5).
 PERMANENT_REFUSALS = frozenset({413, 422})
+
+
+def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
+    """What calls for patience, None if nothing does. A lasting refusal is an answer only to the creation of a Pod."""
+    match effect, outcome:
+        case _, Failed():
+            return outcome
+        case CreatePod(), Refused():
+            return None
+        case _, Refused():
+            # No code ends an attempt for this; the reason may pass (a quota, a namespace on its way out).
+            return Failed(outcome.message)
+        case CreatePod() | CreateConfigMap(), Missing():
+            return Failed("the namespace is not there")
+        case _:
+            return None
 
 
 def settle_pod(book: Book, outbox: Outbox, effect: CreatePod | DeletePod, outcome: Outcome, now: datetime) -> None:
@@ -64,12 +90,8 @@ def settle_config_map(
     match effect, outcome:
         case CreateConfigMap(), Done():
             book.set(framework.record_config_map(status, outcome.uid, stamp))
-        case CreateConfigMap(), Failed():
+        case CreateConfigMap(), Failed() | Refused():
             book.announce(announce.of_trouble("ConfigMap", outcome.message))
-        case CreateConfigMap(), Refused():
-            book.announce(announce.of_trouble("ConfigMap", outcome.message))
-            # No code ends an attempt for this; the reason may pass (a quota, a namespace on its way out).
-            outbox.back_off(effect.key, Failed(outcome.message), now)
         case DeleteConfigMap(confirm=True), Missing() if status.state is State.CREATION_REQUESTED:
             book.set(framework.move(status, State.ATTEMPT_COMPLETED, stamp))
         case DeleteConfigMap(), Done() | Missing() if is_wanted_deletion(book, effect.uid):
