@@ -7,6 +7,7 @@ templates are kept as the bytes that came. Times are aware datetimes in UTC, in 
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -258,15 +259,28 @@ class FrameworkStatus(Wire, frozen=True):
         return self.attempt_status.completion_status
 
 
-class Framework(Wire, frozen=True):
-    """A Framework as the API server shows it. The status stays undecoded: it is read only when none is known yet."""
+class Framework(Wire, frozen=True, dict=True, gc=True):
+    """A Framework as the API server shows it, decoded as far as somebody asks.
 
-    metadata: Meta
-    spec: FrameworkSpec
+    The status is read only when none is known yet, and a spec that is the same to the letter is not read again.
+    """
+
+    raw_metadata: Raw = field(name="metadata")
+    raw_spec: Raw = field(name="spec")
     status: Raw = Raw()
 
+    @cached_property
+    def metadata(self) -> Meta:
+        """What identifies it. Raises msgspec.ValidationError if it is not readable, as the next two do."""
+        return META_DECODER.decode(self.raw_metadata)
+
+    @cached_property
+    def spec(self) -> FrameworkSpec:
+        """What the user asks for."""
+        return SPEC_DECODER.decode(self.raw_spec)
+
     def stored_status(self) -> FrameworkStatus | None:
-        """The status decoded, None if nobody has written one. Raises msgspec.ValidationError if it is not readable."""
+        """The status, None if nobody has written one."""
         return STATUS_DECODER.decode(self.status) if bytes(self.status) not in {b"", b"null"} else None
 
 
@@ -341,6 +355,8 @@ class Pod(Wire, frozen=True):
     status: PodStatus = PodStatus()
 
 
+META_DECODER: Final = msgspec.json.Decoder(Meta)
+SPEC_DECODER: Final = msgspec.json.Decoder(FrameworkSpec)
 FRAMEWORK_DECODER: Final = msgspec.json.Decoder(Framework)
 STATUS_DECODER: Final = msgspec.json.Decoder(FrameworkStatus)
 ROLES_DECODER: Final = msgspec.json.Decoder(tuple[TaskRoleStatus, ...])

@@ -51,6 +51,8 @@ class Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
     type: str
     object: T | Odd | None
     resource_version: str
+    raw: bytes = b""
+    """The whole object as it came, of a deletion only."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -128,7 +130,8 @@ class WireDecoder(Generic[T]):
         except (ValueError, RecursionError):
             return self._careful(line.removeprefix(_BOM))
         if quick.type in _CHANGES:
-            return Event(quick.type, quick.object, quick.object.metadata.resource_version)
+            raw = bytes(_raw_events.decode(line).object) if quick.type == EventType.DELETED else b""
+            return Event(quick.type, quick.object, quick.object.metadata.resource_version, raw)
         return self._careful(line)
 
     def _careful(self, line: bytes) -> Event[T] | None:

@@ -48,6 +48,7 @@ class Informer(Generic[T]):
         on_change: called with the object before and after, see `Store`. Synchronous and quick; what it raises is
             logged and
             counted, and loses only this call.
+        on_deleted: called with the JSON of an object whose deletion was watched (not with one that a list misses).
         label_selector, field_selector: as the API has them.
         accept: `PARTIAL_METADATA` for metadata only.
         index: see `Store`.
@@ -72,6 +73,7 @@ class Informer(Generic[T]):
         decoder: msgspec.json.Decoder[T],
         *,
         on_change: Change[T],
+        on_deleted: Callable[[bytes], None] | None = None,
         label_selector: str = "",
         field_selector: str = "",
         accept: str = JSON,
@@ -86,6 +88,7 @@ class Informer(Generic[T]):
         self._path = path
         self._wire = WireDecoder(decoder)
         self._on_change = on_change
+        self._on_deleted = on_deleted
         self._store: Store[T] = Store(self._notify, index and self._indexed)
         self._index = index
         self._selectors = {
@@ -254,7 +257,8 @@ class Informer(Generic[T]):
             case EventType.ADDED | EventType.MODIFIED if found is not None:
                 self._store.seen(found)
             case EventType.DELETED if found is not None:
-                self._store.deleted(found)
+                if self._store.deleted(found) and self._on_deleted is not None:
+                    self._on_deleted(event.raw)
             case unknown:
                 self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
         if number(event.resource_version) >= number(self.resource_version):

@@ -22,6 +22,7 @@ from . import announce
 from .effects import Shown
 from .ledger import RoleLedger
 from .rescale import rescale
+from .snapshots import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +64,16 @@ def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
     return ()
 
 
+@dataclass(frozen=True)
+class Forgotten:
+    """The last state of a Task that is no more."""
+
+    trigger: Trigger
+    role: str
+    role_uid: str
+    task: TaskStatus
+
+
 class Book:
     """The status, the roles and their revisions. ``status`` holds no roles: they are kept beside it, countable."""
 
@@ -79,6 +90,7 @@ class Book:
         self._awaiting: dict[Slot, int] = {}
         self._alarms: list[tuple[datetime, Slot]] = []
         self._transitions: list[Transition] = []
+        self._forgotten: list[Forgotten] = []
         self._announcements: list[tuple[int, Announcement]] = []
         self._told: tuple[int, bool] | None = None
 
@@ -134,6 +146,11 @@ class Book:
     def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
         """Bring the roles in line with the spec."""
         revision = self.revision + 1
+        going = [
+            Forgotten(Trigger.TASK_DELETION, ledger.name, ledger.instance_uid, ledger.tasks[index])
+            for ledger in self.roles.values()
+            for index in sorted(ledger.going)
+        ]
         counted = {name: ledger.counts.active for name, ledger in self.roles.items()}
         counted_before = bool(counted)
         changed = list(
@@ -144,6 +161,7 @@ class Book:
         if changed:
             self.touch_own()
             self.pressing = True
+            self._forgotten += [one for one in going if self.task((one.role, one.task.index)) is not one.task]
             for name, index in changed:
                 if index >= 0:
                     self._dirty[name, index] = None
@@ -187,6 +205,8 @@ class Book:
         ledger = self.roles[slot[0]]
         before = ledger.tasks[slot[1]]
         self.pressing = self.pressing or new.state in ACTING
+        if new.attempt_status.id > before.attempt_status.id:
+            self._forgotten.append(Forgotten(Trigger.TASK_RETRY, ledger.name, ledger.instance_uid, before))
         ledger.put(slot[1], new, self.revision)
         self._awaiting[slot] = self.revision
         if before.state is not new.state:
@@ -281,6 +301,11 @@ class Book:
         due = [announcement for revision, announcement in self._announcements if revision <= self.acknowledged]
         self._announcements = [entry for entry in self._announcements if entry[0] > self.acknowledged]
         return due
+
+    def take_forgotten(self) -> list[Forgotten]:
+        """The Tasks that a retry or a rescale has put another in the place of."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
 
     def take_transitions(self) -> list[Transition]:
         """The changes of state since the last call."""

@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec.structs import replace
-
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import ENDED, State
-from frameworkcontroller.api.types import FrameworkStatus, RetryPolicy
+from frameworkcontroller.api.types import RetryPolicy, TaskSpec
 
-from . import classify, framework, roster, task
+from . import classify, framework, roster, snapshots, task
 from .book import Book, Slot, Transition
 from .completion import decide_completion
-from .conditions import conditions
 from .effects import (
     CONFIG_MAP,
     ROSTER,
@@ -43,7 +40,6 @@ from .effects import (
     Outcome,
     Outpaced,
     Refused,
-    Shown,
     WriteRoster,
     WriteStatus,
 )
@@ -51,6 +47,7 @@ from .gang import Gang, Milestone, identity_of, is_open
 from .outbox import Outbox
 from .settle import failure_of, settle_config_map, settle_pod
 from .template import AttemptNames, PodTemplate, TemplateError, service_accounts
+from .writer import StatusWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,12 +60,6 @@ if TYPE_CHECKING:
 
 # The Tasks wait in these states; in the ended ones they only look after what a lost answer left behind.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
-
-
-# The least time between two writes of a status, for each Task in it: where something waits for the write, and where it
-# only tells what goes on. Encoding, sending and storing cost about as much per Task.
-PRESSING_FLOOR: Final = timedelta(microseconds=100)
-PROGRESS_FLOOR: Final = timedelta(microseconds=500)
 
 
 class View(Protocol):
@@ -93,6 +84,8 @@ class Decision:
     transitions: list[Transition] = field(default_factory=list)
     announcements: list[Announcement] = field(default_factory=list)
     milestones: list[Milestone] = field(default_factory=list)
+    snapshots: list[snapshots.Snapshot] = field(default_factory=list)
+    """To be kept before any effect is performed: one of them may overwrite what they show."""
     wake_at: datetime | None = None
 
     def wake(self, at: datetime | None) -> None:
@@ -109,12 +102,8 @@ class Pass:
     stamp: datetime
     """``now`` in whole seconds, as statuses hold it."""
     view: View
+    spec: FrameworkSpec
     decision: Decision
-
-    @property
-    def spec(self) -> FrameworkSpec:
-        """What is wanted."""
-        return self.view.framework.spec
 
 
 class FrameworkReconciler:
@@ -133,24 +122,22 @@ class FrameworkReconciler:
         meta = seen.metadata
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self._config, self._new_uid, self._draw = config, new_uid, draw
-        self._resource_version = meta.resource_version
         self._book = Book(meta.name)
         self._outbox = Outbox(draw)
         self._spec: FrameworkSpec | None = None
-        self._shown: Shown | None = None
-        self._written: datetime | None = None
-        self._stored: FrameworkStatus | None = seen.stored_status()
-        known = self._stored.observed_generation if self._stored is not None else None
-        self._generation = known if isinstance(known, int) else 0
+        self._raw_spec = b""
+        self._accounts: tuple[str, ...] = ()
+        self._writer = StatusWriter(seen)
+        self._generation = self._writer.generation
         self._templates: dict[str, PodTemplate] = {}
         self._gang: Gang | None = None
         self._granted: tuple[str, ...] | None = None
         self._conflict_draw = draw()
         self.outpaced = False
         """Somebody else wrote the status: this reconciler is of no use any more, read it anew."""
-        if self._stored is not None:
-            self._book.load(self._stored)
-            self._shown = self._book.show(seen.spec)
+        if self._writer.stored is not None:
+            self._book.load(self._writer.stored)
+            self._writer.shown = self._book.show(seen.spec)
 
     # --- what others may know ----------------------------------------------------------------------------------------
 
@@ -162,7 +149,8 @@ class FrameworkReconciler:
     @property
     def ready(self) -> tuple[int, int]:
         """Tasks that are ready, and all that the spec asks for, as last shown."""
-        return (0, 0) if self._shown is None else (self._shown.ready, self._shown.total)
+        shown = self._writer.shown
+        return (0, 0) if shown is None else (shown.ready, shown.total)
 
     @property
     def quiet(self) -> bool:
@@ -224,9 +212,7 @@ class FrameworkReconciler:
     def _settle_status(self, effect: WriteStatus, outcome: Outcome, now: datetime) -> None:
         match outcome:
             case Done():
-                self._resource_version = outcome.resource_version
-                self._shown, self._stored = effect.shown, effect.status
-                self._book.acknowledge(effect.revision)
+                self._writer.settle(effect, outcome, self._book)
             case Outpaced():
                 self.outpaced = True
             case Missing():
@@ -238,8 +224,7 @@ class FrameworkReconciler:
 
     def reconcile(self, now: datetime, view: View) -> Decision:
         """Decide on everything that is dirty, and say what to do next."""
-        at = Pass(now, task.utc_seconds(now), view, Decision())
-        self._read_spec(at.spec, view.framework.metadata.generation)
+        at = Pass(now, task.utc_seconds(now), view, self._read_spec(view.framework), Decision())
         if self._book.status is None:
             self._book.set(framework.new_status(self.name, at.stamp))
         if not framework.is_ending(self._book.known):
@@ -250,6 +235,7 @@ class FrameworkReconciler:
             if self._follow_tasks(at):
                 self._step_framework(at)
                 self._step_tasks(at)
+        self._take_snapshots(at)
         self._grant_access(at)
         self._write_status(at)
         self._write_roster(at)
@@ -259,10 +245,13 @@ class FrameworkReconciler:
         at.decision.announcements = self._book.take_announcements()
         return at.decision
 
-    def _read_spec(self, spec: FrameworkSpec, generation: int) -> None:
-        if spec is self._spec:
-            return
-        self._spec = spec
+    def _read_spec(self, seen: Framework) -> FrameworkSpec:
+        """The spec as seen, decoded only if it has changed: most of what is seen are our own writes of the status."""
+        if self._spec is not None and bytes(seen.raw_spec) == self._raw_spec:
+            return self._spec
+        spec, generation = seen.spec, seen.metadata.generation
+        self._spec, self._raw_spec = spec, bytes(seen.raw_spec)
+        self._accounts = service_accounts(spec)
         self._templates.clear()
         if generation != self._generation:
             # Shown as observedGeneration, also if nothing else follows from it.
@@ -270,6 +259,7 @@ class FrameworkReconciler:
             self._book.touch_own()
         for role in spec.task_roles or ():
             self._book.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
+        return spec
 
     def _step_framework(self, at: Pass) -> None:
         book = self._book
@@ -280,6 +270,9 @@ class FrameworkReconciler:
             at.decision.wake(step.wake_at)
             if step.action is not framework.Action.RENEW:
                 break
+            assert self._writer.stored is not None
+            taken = snapshots.of_framework(snapshots.Trigger.FRAMEWORK_RETRY, at.view.framework, self._writer.stored)
+            at.decision.snapshots.append(taken)
             book.renew()
             book.rescale(at.spec, at.stamp, self._new_uid)
             self._outbox.forgive_all()
@@ -403,20 +396,30 @@ class FrameworkReconciler:
         if until is not None:
             self._book.touch_at(slot, until)
 
+    def _take_snapshots(self, at: Pass) -> None:
+        """Of Tasks that this pass has put others in the place of; their last state is shown, else it would not have."""
+        for one in self._book.take_forgotten():
+            spec = next((role.task for role in at.spec.task_roles or () if role.name == one.role), TaskSpec())
+            shared = self._attempt_names(one.role, one.role_uid)
+            at.decision.snapshots.append(snapshots.of_task(one.trigger, at.view.framework, shared, spec, one.task))
+
+    def _attempt_names(self, role: str, role_uid: str) -> AttemptNames:
+        attempt = self._book.known.attempt_status
+        return AttemptNames(
+            namespace=self.namespace,
+            framework=self.name,
+            framework_uid=self.uid,
+            framework_attempt_id=attempt.id,
+            config_map_uid=attempt.config_map_uid or "",
+            role=role,
+            role_uid=role_uid,
+        )
+
     def _template(self, ledger: RoleLedger, spec: FrameworkSpec) -> PodTemplate:
         template = self._templates.get(ledger.name)
         if template is None:
-            attempt = self._book.known.attempt_status
-            assert attempt.config_map_uid is not None
-            shared = AttemptNames(
-                namespace=self.namespace,
-                framework=self.name,
-                framework_uid=self.uid,
-                framework_attempt_id=attempt.id,
-                config_map_uid=attempt.config_map_uid,
-                role=ledger.name,
-                role_uid=ledger.instance_uid,
-            )
+            assert self._book.known.attempt_status.config_map_uid is not None
+            shared = self._attempt_names(ledger.name, ledger.instance_uid)
             raw = next(role.task.pod for role in spec.task_roles or () if role.name == ledger.name)
             template = self._templates[ledger.name] = PodTemplate(bytes(raw), shared)
         return template
@@ -434,45 +437,21 @@ class FrameworkReconciler:
         book = self._book
         if book.revision == book.acknowledged or self.outpaced or self._outbox.is_busy(STATUS):
             return
-        due = self._write_due(at)
-        if due is not None:
-            at.decision.wake(due)
-            return
-        shown = book.show(at.spec)
-        book.pressing, self._written = False, at.now
-        body = replace(
-            book.known,
-            attempt_status=replace(book.known.attempt_status, task_role_statuses=shown.roles),
-            ready=f"{shown.ready}/{shown.total}",
-            attempts=book.known.attempt_status.id + 1,
-            observed_generation=self._generation,
-        )
-        before = self._stored.conditions if self._stored is not None else ()
-        body = replace(body, conditions=conditions(before or (), body, at.spec, self._generation, at.stamp))
-        self._emit(WriteStatus(body, shown, book.revision, self._resource_version, self._stored), at)
-
-    def _write_due(self, at: Pass) -> datetime | None:
-        """When the status may be written, None if now: large ones wait a little, so that more goes into each.
-
-        A gang that has become complete waits for nothing: its Pods are held back until it is shown.
-        """
-        ready, total = self._book.readiness(at.spec)
-        if self._written is None or (ready == total and not (self._shown and self._shown.complete)):
-            return None
-        each = PRESSING_FLOOR if self._book.pressing else PROGRESS_FLOOR
-        due = self._written + each * self._book.size
-        return due if at.now < due else None
+        for due in (self._writer.due(book, at.spec), self._outbox.wait_until(STATUS, at.now)):
+            if due is not None and at.now < due:
+                at.decision.wake(due)
+                return
+        self._emit(self._writer.compose(book, at.spec, self._generation, at.now, at.stamp), at)
 
     def _grant_access(self, at: Pass) -> None:
-        if self._config.grant_roster_access and self._book.known.state is not State.COMPLETED:
-            accounts = service_accounts(at.spec)
-            if accounts and accounts != self._granted:
-                self._emit(GrantRosterAccess(accounts), at)
+        wanted = self._config.grant_roster_access and self._book.known.state is not State.COMPLETED
+        if wanted and self._accounts and self._accounts != self._granted:
+            self._emit(GrantRosterAccess(self._accounts), at)
 
     def _write_roster(self, at: Pass) -> None:
-        seen = at.view.config_map()
+        seen, shown = at.view.config_map(), self._writer.shown
         uid = self._book.known.attempt_status.config_map_uid
-        if not is_open(self._book) or self._shown is None or seen is None or seen.metadata.uid != uid:
+        if not is_open(self._book) or shown is None or seen is None or seen.metadata.uid != uid:
             return
         if self._gang is None or self._gang.config_map_uid != uid:
             self._gang = Gang(seen.metadata, self._identity)
@@ -480,7 +459,7 @@ class FrameworkReconciler:
         if until is not None:
             at.decision.wake(until)
         elif not self._outbox.is_busy(ROSTER):
-            effect, wake_at = self._gang.decide(self._book, self._outbox, at.view, self._shown, at.now)
+            effect, wake_at = self._gang.decide(self._book, self._outbox, at.view, shown, at.now)
             at.decision.wake(wake_at)
             if effect is not None:
                 self._emit(effect, at)

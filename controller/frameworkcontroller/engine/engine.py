@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.types import FRAMEWORK_DECODER, PARTIAL_DECODER, POD_DECODER, Framework, Partial, Pod
 from frameworkcontroller.cluster.informer import Informer
 from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFound, resource_path
+from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, Failed
 from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.core.snapshots import Snapshot, Trigger
 
 from .events import EventRecorder
 from .executor import DEFAULT_SLOTS, Executor
@@ -41,6 +44,12 @@ Key: TypeAlias = tuple[str, str]
 RELOAD_AGAIN_SECONDS: Final = 5.0
 # A pass is short; after this many in a row the event loop's other tasks get their turn.
 PASSES_AT_A_TIME: Final = 20
+
+
+def write_line(line: bytes) -> None:
+    """To stderr, at once: what follows may end what the line tells of."""
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,8 @@ class Engine:
         namespace: "" for all.
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
+        kept: which history snapshots to write.
+        sink: takes a line of history.
         clock: the time of day, aware.
     """
 
@@ -89,10 +100,13 @@ class Engine:
         namespace: str = "",
         slots: int = DEFAULT_SLOTS,
         metrics: Metrics | None = None,
+        kept: frozenset[Trigger] = frozenset(Trigger),
+        sink: Callable[[bytes], None] = write_line,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client, self._config, self._clock = client, config, clock
         self._performer = performer
+        self._kept, self._sink = kept, sink
         self._events = EventRecorder(client, clock=clock)
         self._executor: Executor[Job] = Executor(self._perform, slots=slots)
         self._queue: WorkQueue[Key] = WorkQueue()
@@ -118,6 +132,7 @@ class Engine:
             resource_path("v1", "pods", namespace=where),
             POD_DECODER,
             on_change=self._on_pod,
+            on_deleted=self._on_deleted_pod,
             label_selector=names.FRAMEWORK_NAME,
         )
         self.metrics = metrics or Metrics()
@@ -148,6 +163,9 @@ class Engine:
         assert seen is not None
         key = (seen.metadata.namespace, seen.metadata.name)
         if new is None:
+            status = seen.stored_status()
+            if status is not None:
+                self._keep(key, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, seen, status))
             # Its Pods are the garbage collector's; what is still under way is answered to nobody.
             self._reconcilers.pop(key, None)
             self._queue.forget(key)
@@ -171,6 +189,16 @@ class Engine:
         if reconciler is not None:
             reconciler.touch_pod(seen.metadata.name)
             self._queue.add(key)
+
+    def _on_deleted_pod(self, document: bytes) -> None:
+        meta = POD_DECODER.decode(document).metadata
+        typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
+        whole = document if b'"kind":"Pod"' in document else typed
+        self._keep((meta.namespace, meta.name), Snapshot(Trigger.POD_DELETION, whole))
+
+    def _keep(self, key: Key, snapshot: Snapshot) -> None:
+        if snapshot.trigger in self._kept:
+            self._sink(snapshots.line("/".join(key), snapshot))
 
     # --- deciding ----------------------------------------------------------------------------------------------------
 
@@ -207,6 +235,8 @@ class Engine:
             self.metrics.failed()
             self._reload(key, "it could not be decided on", after_seconds=RELOAD_AGAIN_SECONDS)
             return
+        for snapshot in decision.snapshots:
+            self._keep(key, snapshot)
         for milestone in decision.milestones:
             self.metrics.reached(milestone)
         for transition in decision.transitions:

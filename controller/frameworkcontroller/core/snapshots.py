@@ -1,0 +1,77 @@
+"""History: what an object was at the moment it is about to be forgotten (source: the Framework API, section 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from frameworkcontroller.api import names
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.types import Framework, FrameworkStatus, TaskSpec, TaskStatus
+
+    from .template import AttemptNames
+
+
+class Trigger(StrEnum):
+    """Why a snapshot is taken, as the lines name it."""
+
+    FRAMEWORK_RETRY = "OnFrameworkRetry"
+    FRAMEWORK_DELETION = "OnFrameworkDeletion"
+    TASK_RETRY = "OnTaskRetry"
+    TASK_DELETION = "OnTaskDeletion"
+    POD_DELETION = "OnPodDeletion"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One object, as JSON in one line."""
+
+    trigger: Trigger
+    document: bytes
+
+
+def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus) -> Snapshot:
+    """The Framework with the status that the API server shows."""
+    document = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": seen.raw_metadata,
+        "spec": seen.raw_spec,
+        "status": status,
+    }
+    return Snapshot(trigger, msgspec.json.encode(document))
+
+
+def of_task(trigger: Trigger, seen: Framework, attempt: AttemptNames, spec: TaskSpec, task: TaskStatus) -> Snapshot:
+    """A Task as an object of its own, which the API server does not have."""
+    values = attempt.values | {names.TASK_INDEX: str(task.index)}
+    meta = seen.metadata
+    metadata: dict[str, Any] = {
+        "name": names.pod_name(attempt.framework, attempt.role, task.index),
+        "namespace": attempt.namespace,
+        "uid": task.instance_uid,
+        "resourceVersion": meta.resource_version,
+        "generation": meta.generation,
+        "creationTimestamp": task.start_time,
+        "annotations": {name: values[name] for name in names.POD_ANNOTATIONS if name in values},
+        "labels": {name: values[name] for name in names.POD_LABELS},
+    }
+    if task.deletion_pending:
+        metadata["deletionTimestamp"] = task.transition_time
+    document = {
+        "apiVersion": names.API_VERSION,
+        "kind": "Task",
+        "metadata": metadata,
+        "spec": spec,
+        "status": task,
+    }
+    return Snapshot(trigger, msgspec.json.encode(document))
+
+
+def line(where: str, snapshot: Snapshot) -> bytes:
+    """The line by which tools find it: ``": ObjectSnapshot: (.+)"``."""
+    return f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.document + b"\n"

@@ -1,0 +1,81 @@
+"""When the status is written, and what is in it; and what the API server has of it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from .conditions import conditions
+from .effects import Done, Shown, WriteStatus
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.types import Framework, FrameworkSpec, FrameworkStatus
+
+    from .book import Book
+
+# The least time between two writes of a status, for each Task in it: where something waits for the write, and where it
+# only tells what goes on. Encoding, sending and storing cost about as much per Task.
+PRESSING_FLOOR: Final = timedelta(microseconds=100)
+PROGRESS_FLOOR: Final = timedelta(microseconds=500)
+
+
+class StatusWriter:
+    """The status as the API server has it, and the next one.
+
+    Attributes:
+        stored: what was last written, None if nobody has written one.
+        shown: its roles, with what was counted in them.
+    """
+
+    def __init__(self, seen: Framework) -> None:
+        self.stored: FrameworkStatus | None = seen.stored_status()
+        self.shown: Shown | None = None
+        self._resource_version = seen.metadata.resource_version
+        self._sent_at: datetime | None = None
+
+    @property
+    def generation(self) -> int:
+        """Of the spec that the stored status speaks of, 0 if it does not say."""
+        known = self.stored.observed_generation if self.stored is not None else None
+        return known if isinstance(known, int) else 0
+
+    def due(self, book: Book, spec: FrameworkSpec) -> datetime | None:
+        """When the next write may be, None if at once: large ones wait a little, so that more goes into each.
+
+        A gang that has become complete waits for nothing: its Pods are held back until it is shown.
+        """
+        ready, total = book.readiness(spec)
+        if self._sent_at is None or (ready == total and not (self.shown and self.shown.complete)):
+            return None
+        return self._sent_at + (PRESSING_FLOOR if book.pressing else PROGRESS_FLOOR) * book.size
+
+    def compose(self, book: Book, spec: FrameworkSpec, generation: int, now: datetime, stamp: datetime) -> WriteStatus:
+        """Everything that is decided up to now, as one write.
+
+        Args:
+            book: what is decided.
+            spec: what is wanted.
+            generation: of that spec.
+            now: the time.
+            stamp: the same in whole seconds.
+        """
+        shown = book.show(spec)
+        book.pressing, self._sent_at = False, now
+        body = replace(
+            book.known,
+            attempt_status=replace(book.known.attempt_status, task_role_statuses=shown.roles),
+            ready=f"{shown.ready}/{shown.total}",
+            attempts=book.known.attempt_status.id + 1,
+            observed_generation=generation,
+        )
+        before = (self.stored.conditions if self.stored is not None else ()) or ()
+        body = replace(body, conditions=conditions(before, body, spec, generation, stamp))
+        return WriteStatus(body, shown, book.revision, self._resource_version, self.stored)
+
+    def settle(self, effect: WriteStatus, outcome: Done, book: Book) -> None:
+        """It is written: whatever waited for it may go on."""
+        self._resource_version = outcome.resource_version
+        self.shown, self.stored = effect.shown, effect.status
+        book.acknowledge(effect.revision)
