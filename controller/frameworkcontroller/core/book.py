@@ -86,6 +86,8 @@ class Book:
         self.pressing = False
         """Whether a change since the last write holds something up until it is shown."""
         self._own_revision = 0
+        self._rescaled = 0
+        """The revision of the last rescale: a role that is gone has none of its own."""
         self._dirty: dict[Slot, None] = {}
         self._awaiting: dict[Slot, int] = {}
         self._alarms: list[tuple[datetime, Slot]] = []
@@ -160,6 +162,7 @@ class Book:
         )
         if changed:
             self.touch_own()
+            self._rescaled = revision
             self.pressing = True
             self._forgotten += [one for one in going if self.task((one.role, one.task.index)) is not one.task]
             for name, index in changed:
@@ -287,7 +290,7 @@ class Book:
             order=tuple(role.name for role in wanted),
             ready=ready,
             total=total,
-            member_revision=max((ledger.member_revision for ledger in ledgers), default=0),
+            member_revision=max([self._rescaled, *(ledger.member_revision for ledger in ledgers)]),
         )
 
     def announce(self, announcement: Announcement) -> None:

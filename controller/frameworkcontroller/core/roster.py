@@ -109,7 +109,8 @@ class RosterKeeper:
             return None, None
         if self._published.complete and self._written is not None and now < self._written + COALESCE:
             return None, self._written + COALESCE
-        published = Published(self._published.generation + 1, complete=True, digest=digest)
+        generation = self._published.generation + (digest != self._published.digest)
+        published = Published(generation, complete=True, digest=digest)
         self._member_revision = shown.member_revision
         return self._write(identity, config_map_uid, published, shown, (), rows, now), None
 
@@ -146,9 +147,9 @@ class RosterKeeper:
         )
 
     def forget(self) -> None:
-        """The last write failed, perhaps: write again whatever it said."""
+        """The last write failed, perhaps: write again whatever it said, of the same generation for the same members."""
         self._member_revision = self._progress = self._written = None
-        self._published = Published(self._published.generation)
+        self._published = Published(self._published.generation, digest=self._published.digest)
 
 
 def document(
