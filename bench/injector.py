@@ -2,7 +2,7 @@
 
     python bench/injector.py [--seconds 10] [--rate 300] [--no-cluster] [--json FILE]
 
-The client runs on the same machine and takes its share of it: the throughput is a floor. Targets: at least 1,000 reviews
+The client runs on the same machine and takes its share: the throughput is a floor. Targets: at least 1,000 reviews
 a second of a 10 KiB Pod on one core, p99 under 10 ms at 300 a second, memory under 80 MiB.
 """
 

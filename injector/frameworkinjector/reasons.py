@@ -133,6 +133,7 @@ class Reason(Enum):
         "The injector failed on this Pod; its log has the details under this request's uid.",
     )
 
+    NOT_HTTP = (Outcome.REJECTED, 400, "The request is no HTTP.")
     NOT_A_REVIEW = (Outcome.REJECTED, 400, "The body is not an AdmissionReview of admission.k8s.io/v1: {problem}.")
     BODY_TOO_LARGE = (Outcome.REJECTED, 413, "The body is larger than {limit} bytes.")
     BODY_TOO_SLOW = (Outcome.REJECTED, 408, "The body did not arrive within {seconds} seconds.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -17,7 +18,7 @@ from frameworkinjector.metrics import Metrics
 from frameworkinjector.probe import Probe
 from frameworkinjector.review import Answer, answer
 from frameworkinjector.selfcall import SelfCall
-from frameworkinjector.server import HealthServer, Limits, ReviewServer
+from frameworkinjector.server import HealthServer, Limits, ReviewServer, place_of
 from frameworkinjector.tls import Served
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ class Options:
     check_seconds: float = 10.0
     settle_seconds: float = 5.0
     limits: Limits = field(default_factory=Limits)
+
+
+def _told(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What happens outside of requests, such as a connection that breaks: its kind, never its bytes."""
+    error = context.get("exception")
+    at = "" if error is None else place_of(error)
+    _log.warning("connection failed", error=type(error).__name__, at=at)
 
 
 async def serve(options: Options) -> None:
@@ -114,6 +122,7 @@ class Injector:
         options = self._options
         asked_to_stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_told)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked_to_stop.set)
         health_port = await self._health.start(options.host, options.health_port)
@@ -125,6 +134,8 @@ class Injector:
             parts.append(self._probe.run())
         tasks = [asyncio.create_task(part) for part in parts]
         stop = asyncio.create_task(asked_to_stop.wait())
+        # What is loaded by now lives as long as the process: full collections, which the server asks for, leave it out.
+        gc.freeze()
         try:
             # None of the parts ends by itself: one that does has met a bug, and the process with it.
             done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)

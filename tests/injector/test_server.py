@@ -402,6 +402,8 @@ async def serial(serving: Serving, *, name: str | None = NAME) -> int:
     _, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=context, server_hostname=name or "")
     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
     return x509.load_der_x509_certificate(der).serial_number
 
 
