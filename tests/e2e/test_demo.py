@@ -91,6 +91,7 @@ def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str) 
                 interrupted.send_signal(signal.SIGINT)
                 break
         lines += interrupted.stdout.readlines()
+        print(*lines, sep="")
         assert interrupted.wait(timeout=30) == 130
     assert "`make demo` goes on from here, `make demo-down` removes it" in lines[-1]
     done = finished(name)
