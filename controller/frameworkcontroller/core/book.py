@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from frameworkcontroller.api.states import State
+from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.types import ROLES_DECODER, FrameworkStatus, TaskRoleStatus, TaskStatus
 
 from . import announce
@@ -226,6 +226,11 @@ class Book:
         """Whether the API server shows the Task as it is here, with the settings of its role."""
         ledger = self.roles[slot[0]]
         return max(ledger.revisions[slot[1]], ledger.own_revision) <= self.acknowledged
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether a Task's Pod is recorded and not seen to be gone."""
+        return any(ledger.by_state[state] for ledger in self.roles.values() for state in ASSOCIATED)
 
     def slots(self) -> Iterator[Slot]:
         """Every Task."""

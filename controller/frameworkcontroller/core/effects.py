@@ -204,4 +204,9 @@ class Outpaced:
     """Somebody else wrote the status meanwhile: all that was decided here is void."""
 
 
-Outcome: TypeAlias = Done | Missing | Refused | Failed | Outpaced
+@dataclass(frozen=True)
+class Dropped:
+    """It was not done: while it waited for its turn it ceased to be wanted."""
+
+
+Outcome: TypeAlias = Done | Missing | Refused | Failed | Outpaced | Dropped

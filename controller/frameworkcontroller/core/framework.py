@@ -56,6 +56,11 @@ class AttemptContext:
     """The random delay to use should this attempt be retried for a conflict."""
     requests_in_flight: bool
     """About Pods or the ConfigMap, sent and not answered: the attempt is not over while one may still happen."""
+    creates_pods: bool
+    """A Pod's creation is among them: if the ConfigMap were deleted before it happens, nothing would hold the ConfigMap
+    until that Pod is gone too."""
+    has_pods: bool
+    """A Task's Pod is recorded and not seen to be gone: the attempt is not over while one may run."""
 
     @property
     def stop(self) -> bool:
@@ -218,11 +223,13 @@ def _is_stray(config_map: Partial, ctx: AttemptContext) -> bool:
 
 def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> Step:
     """The recorded ConfigMap is not in the cache."""
+    if status.state is not State.CREATION_REQUESTED:
+        status = complete(status, predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap was deleted by others"))
+        if ctx.requests_in_flight or ctx.has_pods:
+            return Step(status)
+        return Step(move(status, State.ATTEMPT_COMPLETED, ctx.now))
     if ctx.requests_in_flight:
         return Step(status)
-    if status.state is not State.CREATION_REQUESTED:
-        lost = predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap was deleted by others")
-        return Step(move(complete(status, lost), State.ATTEMPT_COMPLETED, ctx.now))
     if status.completion is None:
         if ctx.stop:
             return Step(complete(status, predefined(Code.STOP_FRAMEWORK_REQUESTED, STOPPED)))
@@ -252,7 +259,7 @@ def _with_config_map(status: FrameworkStatus, config_map: Partial, ctx: AttemptC
         if status.completion is not None:
             status = move(status, State.DELETION_PENDING, ctx.now)
         return Step(status)
-    if status.state is State.DELETION_PENDING and persisted:
+    if status.state is State.DELETION_PENDING and persisted and not ctx.creates_pods:
         return Step(status, Action.DELETE, config_map.metadata.uid)
     return Step(status)
 

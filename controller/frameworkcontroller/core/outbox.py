@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from .effects import CreatePod
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,7 +37,8 @@ class Outbox:
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
-        self._in_flight: set[Key] = set()
+        self._in_flight: dict[Key, Effect] = {}
+        self._creations = 0
         self._patience: dict[Key, Patience] = {}
 
     def is_busy(self, key: Key) -> bool:
@@ -46,6 +49,11 @@ class Outbox:
     def idle(self) -> bool:
         """Whether nothing is under way."""
         return not self._in_flight
+
+    @property
+    def creates_pods(self) -> bool:
+        """Whether the creation of a Pod is under way."""
+        return self._creations > 0
 
     def any_of(self, *kinds: str) -> bool:
         """Whether an effect of one of these kinds (the first part of a key) is under way."""
@@ -70,12 +78,13 @@ class Outbox:
         """Take the effect on, unless one of its key is under way."""
         if effect.key in self._in_flight:
             return False
-        self._in_flight.add(effect.key)
+        self._in_flight[effect.key] = effect
+        self._creations += isinstance(effect, CreatePod)
         return True
 
     def answered(self, key: Key) -> None:
         """The effect is no longer under way."""
-        self._in_flight.discard(key)
+        self._creations -= isinstance(self._in_flight.pop(key, None), CreatePod)
 
     def forgive(self, key: Key) -> None:
         """The next try may come at once."""

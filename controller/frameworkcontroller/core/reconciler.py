@@ -182,6 +182,13 @@ class FrameworkReconciler:
         """Something about the ConfigMap was seen."""
         self._outbox.forgive(CONFIG_MAP)
 
+    def is_wanted(self, effect: Effect) -> bool:
+        """Whether an effect that has waited for its turn is still to be performed; if not, it is `Dropped`."""
+        if not isinstance(effect, CreatePod):
+            return True
+        current = self._book.task((effect.role, effect.index))
+        return current is not None and current.completion is None and not framework.is_ending(self._book.known)
+
     def settle(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
         """Take in what became of an effect."""
         self._outbox.answered(effect.key)
@@ -296,6 +303,8 @@ class FrameworkReconciler:
             completed_retain=timedelta(seconds=self._config.framework_completed_retain_sec),
             conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
             requests_in_flight=self._outbox.any_of("pod", "configmap"),
+            creates_pods=self._outbox.creates_pods,
+            has_pods=self._book.has_pods,
         )
 
     def _end_tasks(self, at: Pass, *, over: bool) -> None:
@@ -312,12 +321,12 @@ class FrameworkReconciler:
                 self._book.touch(slot)
 
     def _follow_tasks(self, at: Pass) -> bool:
-        """Move on with what the Tasks have done; whether that decided the attempt's end."""
+        """Move on with what the Tasks have done; whether the attempt may move on with that."""
         book = self._book
         if book.known.state is State.PREPARING and any(ledger.ran for ledger in book.roles.values()):
             book.set(framework.move(book.known, State.RUNNING, at.stamp))
         if framework.is_ending(book.known):
-            return False
+            return book.known.state not in ENDED and not book.has_pods
         completion = decide_completion(at.spec, book.roles)
         if completion is None:
             return False

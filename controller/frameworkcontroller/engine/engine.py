@@ -19,7 +19,7 @@ from frameworkcontroller.api.types import FRAMEWORK_DECODER, PARTIAL_DECODER, PO
 from frameworkcontroller.cluster.informer import Informer
 from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFound, resource_path
 from frameworkcontroller.core import snapshots
-from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, Failed
+from frameworkcontroller.core.effects import CreatePod, DeletePod, Dropped, Effect, Failed
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.snapshots import Snapshot, Trigger
 
@@ -286,7 +286,10 @@ class Engine:
         if self._reconcilers.get(job.key) is not reconciler:
             return  # decided by what is no longer held true
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
-        outcome = await self._performer.perform(subject, effect)
+        if reconciler.is_wanted(effect):
+            outcome = await self._performer.perform(subject, effect)
+        else:
+            outcome = Dropped()
         if isinstance(outcome, Failed):
             self.metrics.retries.inc()
             _log.warning(
