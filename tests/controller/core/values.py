@@ -216,6 +216,8 @@ def attempt_context(**changes: Any) -> AttemptContext:
         "completed_retain": timedelta(days=30),
         "conflict_delay_sec": 0,
         "requests_in_flight": False,
+        "creates_pods": False,
+        "has_pods": False,
     }
     return AttemptContext(**(values | changes))
 

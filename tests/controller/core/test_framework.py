@@ -1,0 +1,380 @@
+"""The Framework attempt: every row of its state machine, as (what was, what is seen) -> (what becomes, what to do)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from frameworkcontroller.api.states import NEXT, State
+from frameworkcontroller.api.types import RetryPolicyStatus
+from frameworkcontroller.core.framework import (
+    Action,
+    complete,
+    is_ending,
+    may_conflict,
+    move,
+    new_status,
+    record_config_map,
+    step,
+)
+
+from .values import (
+    CONFIG_MAP_UID,
+    at,
+    attempt_context,
+    config_map,
+    framework,
+    framework_end,
+    retry_policy,
+    role,
+    spec,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from frameworkcontroller.api.types import FrameworkStatus, Partial
+
+S = State
+THERE = config_map()
+GOING = config_map(deleted=True)
+STRAY = config_map(uid="stray-uid")
+FOREIGN = config_map(uid="foreign-uid", owner="another")
+ORPHAN = config_map(uid="orphan-uid", owner="")
+STOP = {"execution": "Stop"}
+NEVER_SEEN = (
+    "ConfigMap does not appear in the local cache within timeout 300s, so consider it was deleted and force delete it"
+)
+RETRIED = {"spec": spec(role("worker", 1), retry_policy=retry_policy(1))}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A Framework in a state that the API server shows, and what its next step is."""
+
+    was: FrameworkStatus
+    seen: Partial | None
+    becomes: State
+    action: Action | None = None
+    code: int | None = None
+    wake_at: datetime | None = None
+    context: dict[str, Any] = field(default_factory=dict)
+    uid: str | None = CONFIG_MAP_UID
+
+
+def over(code: int = 1, kind: str | None = None, **more: Any) -> FrameworkStatus:
+    return framework(S.ATTEMPT_COMPLETED, framework_end(code, kind), **more)
+
+
+def delayed(seconds: int) -> FrameworkStatus:
+    return over(since=900, retries=RetryPolicyStatus(0, 0, seconds))
+
+
+def ending(state: State, code: int = 0) -> FrameworkStatus:
+    return framework(state, framework_end(code))
+
+
+ROWS = {
+    # AttemptCreationPending
+    "pending, nothing there: create": Row(framework(), None, S.CREATION_PENDING, Action.CREATE, uid=None),
+    "pending, being deleted: stay": Row(framework(), None, S.CREATION_PENDING, context={"being_deleted": True}),
+    "pending, being deleted and stopped: stay": Row(
+        framework(), None, S.CREATION_PENDING, context={"being_deleted": True, **STOP}
+    ),
+    "pending, Create: stay": Row(framework(), None, S.CREATION_PENDING, context={"execution": "Create"}),
+    "pending, Stop: over": Row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, context=STOP),
+    "pending, Stop while the creation is under way: wait for its answer": Row(
+        framework(), None, S.CREATION_PENDING, context={"requests_in_flight": True, **STOP}
+    ),
+    "pending, a ConfigMap of ours is there: delete it, create later": Row(
+        framework(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+    ),
+    "pending, a ConfigMap of ours is on its way out: wait": Row(framework(), GOING, S.CREATION_PENDING),
+    "pending, somebody else's ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
+    "pending, a ConfigMap of nobody has the name: wait": Row(framework(), ORPHAN, S.CREATION_PENDING),
+    # AttemptCreationRequested
+    "requested, not seen yet: wait until the timeout": Row(
+        framework(S.CREATION_REQUESTED, since=990), None, S.CREATION_REQUESTED, wake_at=at(1290)
+    ),
+    "requested, not seen for too long: over, but confirm": Row(
+        framework(S.CREATION_REQUESTED, since=700), None, S.CREATION_REQUESTED, code=-110
+    ),
+    "requested, timed out and shown: delete by UID": Row(
+        ending(S.CREATION_REQUESTED, -110), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-110
+    ),
+    "requested, not seen, Stop: at once, but confirm": Row(
+        framework(S.CREATION_REQUESTED, since=990), None, S.CREATION_REQUESTED, code=-210, context=STOP
+    ),
+    "requested, another ConfigMap has the name: not seen": Row(
+        framework(S.CREATION_REQUESTED, since=990), STRAY, S.CREATION_REQUESTED, wake_at=at(1290)
+    ),
+    "requested, seen": Row(framework(S.CREATION_REQUESTED), THERE, S.PREPARING),
+    "requested, seen, Stop": Row(framework(S.CREATION_REQUESTED), THERE, S.DELETION_PENDING, code=-210, context=STOP),
+    "requested, seen being deleted": Row(framework(S.CREATION_REQUESTED), GOING, S.DELETING, code=-100),
+    # AttemptPreparing and AttemptRunning
+    "preparing": Row(framework(S.PREPARING), THERE, S.PREPARING),
+    "preparing, Stop": Row(framework(S.PREPARING), THERE, S.DELETION_PENDING, code=-210, context=STOP),
+    "preparing, completed by a policy": Row(ending(S.PREPARING, 5), THERE, S.DELETION_PENDING, code=5),
+    "preparing, ConfigMap being deleted": Row(framework(S.PREPARING), GOING, S.DELETING, code=-100),
+    "preparing, ConfigMap gone": Row(framework(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-100),
+    "preparing, another ConfigMap has the name": Row(framework(S.PREPARING), STRAY, S.ATTEMPT_COMPLETED, code=-100),
+    "running": Row(framework(S.RUNNING), THERE, S.RUNNING),
+    "running, the Framework is being deleted: its ConfigMap tells": Row(
+        framework(S.RUNNING), THERE, S.RUNNING, context={"being_deleted": True}
+    ),
+    "running, back to Create changes nothing": Row(
+        framework(S.RUNNING), THERE, S.RUNNING, context={"execution": "Create"}
+    ),
+    "running, Stop": Row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, context=STOP),
+    "running, completed by a policy before the Stop": Row(
+        ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, code=5, context=STOP
+    ),
+    "running, ConfigMap being deleted": Row(framework(S.RUNNING), GOING, S.DELETING, code=-100),
+    "running, ConfigMap gone": Row(framework(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-100),
+    "running, ConfigMap gone, Pods are not: wait for them": Row(
+        framework(S.RUNNING), None, S.RUNNING, code=-100, context={"has_pods": True}
+    ),
+    "running, ConfigMap gone, a request is under way: wait for its answer": Row(
+        framework(S.RUNNING), None, S.RUNNING, code=-100, context={"requests_in_flight": True}
+    ),
+    # AttemptDeletionPending
+    "deletion pending: delete": Row(ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, Action.DELETE, code=0),
+    "deletion pending, a Pod is being created: wait for its answer": Row(
+        ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, code=0, context={"creates_pods": True}
+    ),
+    "deletion pending, being deleted": Row(ending(S.DELETION_PENDING), GOING, S.DELETING, code=0),
+    "deletion pending, gone": Row(ending(S.DELETION_PENDING), None, S.ATTEMPT_COMPLETED, code=0),
+    # AttemptDeletionRequested and AttemptDeleting
+    "deletion requested, not visible yet: wait": Row(ending(S.DELETION_REQUESTED), THERE, S.DELETION_REQUESTED, code=0),
+    "deletion requested, being deleted": Row(ending(S.DELETION_REQUESTED), GOING, S.DELETING, code=0),
+    "deletion requested, gone": Row(ending(S.DELETION_REQUESTED), None, S.ATTEMPT_COMPLETED, code=0),
+    "deleting: wait": Row(ending(S.DELETING), GOING, S.DELETING, code=0),
+    "deleting, gone": Row(ending(S.DELETING), None, S.ATTEMPT_COMPLETED, code=0),
+    "deleting, gone, Pods are not: wait for them": Row(
+        ending(S.DELETING), None, S.DELETING, code=0, context={"has_pods": True}
+    ),
+    "deleting, another ConfigMap has the name": Row(ending(S.DELETING), FOREIGN, S.ATTEMPT_COMPLETED, code=0),
+    # AttemptCompleted
+    "over, not retried": Row(over(), None, S.COMPLETED, code=1, wake_at=at(1000) + timedelta(days=30)),
+    "over, retried: the delay is decided and shown first": Row(
+        over(), None, S.ATTEMPT_COMPLETED, code=1, context=RETRIED
+    ),
+    "over, retried at once": Row(delayed(0), None, S.CREATION_PENDING, Action.RENEW, context=RETRIED, uid=None),
+    "over, retried later": Row(delayed(101), None, S.ATTEMPT_COMPLETED, code=1, wake_at=at(1001), context=RETRIED),
+    "over, retried when the delay is over": Row(
+        delayed(100), None, S.CREATION_PENDING, Action.RENEW, context=RETRIED, uid=None
+    ),
+    "over, Stop does not wait for the delay": Row(
+        delayed(10_000), None, S.CREATION_PENDING, Action.RENEW, context=STOP, uid=None
+    ),
+    "over, a retry that is decided stays so": Row(delayed(0), None, S.CREATION_PENDING, Action.RENEW, uid=None),
+    # Completed
+    "completed: kept": Row(ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30)),
+    "completed: kept long enough": Row(
+        ending(S.COMPLETED),
+        None,
+        S.COMPLETED,
+        Action.DELETE_FRAMEWORK,
+        code=0,
+        context={"completed_retain": timedelta(seconds=1000)},
+        uid=None,
+    ),
+    "completed, what a lost answer left is deleted": Row(
+        ending(S.COMPLETED), STRAY, S.COMPLETED, Action.DELETE_STRAY, code=0, uid="stray-uid"
+    ),
+    "completed, somebody else's ConfigMap is left alone": Row(
+        ending(S.COMPLETED), FOREIGN, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30)
+    ),
+    "completed, Stop changes nothing": Row(
+        ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30), context=STOP
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_framework_follows_its_config_map(row: Row) -> None:
+    done = step(row.was, row.seen, attempt_context(**row.context), persisted=True)
+    code = None if done.status.completion is None else done.status.completion.code
+    assert (done.status.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
+    if row.action is not None:
+        assert done.uid == row.uid
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_nothing_is_done_before_the_api_server_shows_why(row: Row) -> None:
+    assert step(row.was, row.seen, attempt_context(**row.context), persisted=False).action is None
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_whatever_changed_is_shown_before_anything_is_done(row: Row) -> None:
+    done = step(row.was, row.seen, attempt_context(**row.context), persisted=True)
+    assert done.action in {None, Action.RENEW} or done.status == row.was
+
+
+SEEN = [None, THERE, GOING, STRAY, FOREIGN, ORPHAN]
+
+
+@given(
+    st.sampled_from(list(State)),
+    st.sampled_from(SEEN),
+    st.booleans(),
+    st.sampled_from(["Create", "Start", "Stop"]),
+    st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
+    st.sampled_from([-2, 0, 1]),
+    st.sampled_from([None, 0, 10**6]),
+    st.booleans(),
+)
+def test_no_situation_breaks_the_state_machine(
+    state: State,
+    seen: Partial | None,
+    is_ended: bool,
+    execution: str,
+    flags: tuple[bool, bool, bool, bool],
+    retries: int,
+    delay: int | None,
+    persisted: bool,
+) -> None:
+    must_be_ended = state in {S.DELETION_PENDING, S.DELETION_REQUESTED, S.DELETING, S.ATTEMPT_COMPLETED, S.COMPLETED}
+    may_be_ended = must_be_ended or state is not S.CREATION_PENDING
+    end = framework_end(201, "conflict") if must_be_ended or (is_ended and may_be_ended) else None
+    was = framework(state, end, retries=RetryPolicyStatus(0, 0, delay if state is S.ATTEMPT_COMPLETED else None))
+    being_deleted, in_flight, creates, has_pods = flags
+    context = attempt_context(
+        spec=spec(role("worker", 1), execution_type=execution, retry_policy=retry_policy(retries)),
+        being_deleted=being_deleted,
+        requests_in_flight=in_flight or creates,
+        creates_pods=creates,
+        has_pods=has_pods,
+    )
+    done = step(was, seen, context, persisted=persisted)
+    now = done.status
+    if done.action is Action.RENEW:
+        assert (was.state, now.state) == (S.ATTEMPT_COMPLETED, S.CREATION_PENDING)
+        assert now.attempt_status.id == was.attempt_status.id + 1
+    else:
+        assert now.attempt_status.id == was.attempt_status.id
+        assert was.completion in {None, now.completion}
+        assert now.attempt_status.config_map_uid == was.attempt_status.config_map_uid
+    if done.action is not None:
+        assert persisted
+    if done.action is Action.CREATE:
+        assert seen is None
+        assert execution == "Start"
+        assert not being_deleted
+    if done.action in {Action.DELETE, Action.DELETE_UNSEEN}:
+        assert now.completion is not None
+        assert done.uid == CONFIG_MAP_UID
+    if now.state is S.ATTEMPT_COMPLETED and was.state not in {S.ATTEMPT_COMPLETED, S.CREATION_PENDING}:
+        assert not in_flight
+        assert not has_pods
+
+
+# --- what each change writes ------------------------------------------------------------------------------------------
+
+
+def test_a_state_is_left_only_as_the_table_says() -> None:
+    for before, after in itertools.product(State, State):
+        was = ending(before)
+        if after in NEXT[before]:
+            assert move(was, after, at(5)).transition_time == at(5)
+        else:
+            with pytest.raises(AssertionError, match=f"{before} -> {after}"):
+                move(was, after, at(5))
+
+
+def test_each_time_is_set_by_its_state() -> None:
+    running = move(framework(S.PREPARING), S.RUNNING, at(5))
+    assert (running.run_time, running.attempt_status.run_time) == (at(5), at(5))
+    ended = move(ending(S.DELETING), S.ATTEMPT_COMPLETED, at(7))
+    assert (ended.completion_time, ended.attempt_status.completion_time) == (None, at(7))
+    done = move(ended, S.COMPLETED, at(8))
+    assert (done.completion_time, done.attempt_status.completion_time) == (at(8), at(7))
+
+
+def test_the_run_time_of_the_framework_is_that_of_its_first_attempt() -> None:
+    first = move(framework(S.PREPARING), S.RUNNING, at(5))
+    ended = move(complete(first, framework_end(1)), S.ATTEMPT_COMPLETED, at(6))
+    decided = step(ended, None, attempt_context(**RETRIED), persisted=True).status
+    renewed = step(decided, None, attempt_context(**RETRIED), persisted=True).status
+    assert (renewed.run_time, renewed.attempt_status.run_time) == (at(5), None)
+
+
+def test_a_new_attempt_is_all_new() -> None:
+    was = framework(S.ATTEMPT_COMPLETED, framework_end(1), retries=RetryPolicyStatus(4, 2, 0))
+    context = attempt_context(spec=spec(role("worker", 1), retry_policy=retry_policy(9)))
+    now = step(was, None, context, persisted=True).status
+    assert now.start_time == was.start_time
+    assert now.retry_policy_status == RetryPolicyStatus(5, 3, None)
+    assert now.attempt_status == replace(new_status("fw", at(1000)).attempt_status, id=5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "delay"), [("conflict", 77), ("transient", 0), ("failed", 0)], ids=["conflict", "transient", "unknown"]
+)
+def test_only_a_conflict_waits(kind: str, delay: int) -> None:
+    policy = retry_policy(1, fancy=True)
+    context = attempt_context(spec=spec(retry_policy=policy), conflict_delay_sec=77)
+    now = step(over(201, kind), None, context, persisted=True).status
+    assert now.retry_policy_status.retry_delay_sec == delay
+
+
+def test_a_delay_that_was_drawn_stays_over_restarts() -> None:
+    context = attempt_context(spec=spec(retry_policy=retry_policy(1, fancy=True)), conflict_delay_sec=5)
+    was = framework(
+        S.ATTEMPT_COMPLETED, framework_end(201, "conflict"), since=900, retries=RetryPolicyStatus(0, 0, 500)
+    )
+    done = step(was, None, context, persisted=True)
+    assert (done.status, done.wake_at) == (was, at(1400))
+
+
+@pytest.mark.parametrize(
+    ("was", "seen", "context", "text"),
+    [
+        (framework(S.RUNNING), None, {}, "ConfigMap was deleted by others"),
+        (framework(S.RUNNING), GOING, {}, "ConfigMap is being deleted by others"),
+        (framework(S.RUNNING), THERE, STOP, "User has requested to stop the Framework"),
+        (framework(), None, STOP, "User has requested to stop the Framework"),
+        (framework(S.CREATION_REQUESTED, since=990), None, STOP, "User has requested to stop the Framework"),
+        (
+            framework(S.CREATION_REQUESTED),
+            None,
+            {},
+            NEVER_SEEN,
+        ),
+    ],
+    ids=["gone", "being deleted", "stopped", "stopped early", "stopped unseen", "never seen"],
+)
+def test_the_end_says_what_happened(
+    was: FrameworkStatus, seen: Partial | None, context: dict[str, Any], text: str
+) -> None:
+    end = step(was, seen, attempt_context(**context), persisted=True).status.completion
+    assert end is not None
+    assert end.diagnostics == text
+
+
+def test_a_created_config_map_is_recorded_by_its_uid() -> None:
+    attempt = record_config_map(framework(), "new-uid", at(3)).attempt_status
+    assert (attempt.config_map_uid, attempt.instance_uid) == ("new-uid", "0_new-uid")
+
+
+def test_the_first_reason_of_an_end_stays() -> None:
+    assert complete(complete(framework(), framework_end(1)), framework_end(2)).completion == framework_end(1)
+
+
+def test_an_attempt_ends_from_the_moment_its_end_is_decided() -> None:
+    assert [is_ending(framework(state)) for state in (S.CREATION_PENDING, S.PREPARING, S.RUNNING)] == [False] * 3
+    assert is_ending(ending(S.RUNNING))
+    assert all(is_ending(ending(state)) for state in State)
+
+
+def test_only_a_conflict_needs_a_delay_drawn() -> None:
+    assert may_conflict(framework(S.RUNNING, framework_end(201, "conflict")))
+    assert not may_conflict(framework(S.RUNNING, framework_end(200, "transient")))
+    assert not may_conflict(framework(S.RUNNING))
