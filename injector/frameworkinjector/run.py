@@ -14,11 +14,12 @@ import structlog
 from frameworkcontroller.cluster.rest import KubeClient
 from frameworkinjector.certificates import FromFiles, Places, SelfMade
 from frameworkinjector.config import EnvFiles
+from frameworkinjector.health import HealthServer
 from frameworkinjector.metrics import Metrics
 from frameworkinjector.probe import Probe
 from frameworkinjector.review import Answer, answer
 from frameworkinjector.selfcall import SelfCall
-from frameworkinjector.server import HealthServer, Limits, ReviewServer, place_of
+from frameworkinjector.server import Limits, ReviewServer, place_of
 from frameworkinjector.tls import Served
 
 if TYPE_CHECKING:
