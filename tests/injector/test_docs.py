@@ -1,0 +1,72 @@
+"""The manual names everything that a user may write and everything that he may be told; its examples work."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from frameworkinjector import names
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.plan import Plan, decide
+from frameworkinjector.pod import Container, Metadata, Pod, Spec
+from frameworkinjector.reasons import Outcome, Reason
+from frameworkinjector.settings import KNOWN, parse
+
+ROOT = Path(__file__).parents[2]
+MANUAL = (ROOT / "docs" / "injector.md").read_text()
+EXAMPLES: list[Any] = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", MANUAL, re.DOTALL)]
+
+
+def test_each_annotation_has_a_section_with_an_example_that_is_accepted() -> None:
+    headings = re.findall(r"^### ([a-z-]+)$", MANUAL, re.MULTILINE)
+    assert headings == list(KNOWN)
+    settings = [example for example in EXAMPLES if "kind" not in example]
+    assert [key for example in settings for key in example] == [names.PREFIX + name for name in KNOWN]
+    for example in settings:
+        parse(example)
+
+
+def test_each_reason_that_a_user_can_meet_is_explained() -> None:
+    for reason in Reason:
+        if reason.outcome in {Outcome.REFUSED, Outcome.LEFT_ALONE}:
+            assert f"`{reason.slug}`" in MANUAL, reason
+
+
+def test_the_first_example_is_injected() -> None:
+    (framework,) = [example for example in EXAMPLES if "kind" in example]
+    template = framework["spec"]["taskRoles"][0]["task"]["pod"]
+    metadata = template["metadata"]
+    pod = Pod(
+        Metadata({**metadata["labels"], "FC_FRAMEWORK_NAME": "mnist"}, metadata["annotations"]),
+        Spec([Container("train", ["python"])]),
+    )
+    assert isinstance(decide(pod, "demo", Config(version="1"), EnvFiles.QUOTED), Plan)
+
+
+def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
+    configuration = yaml.safe_load((ROOT / "injector" / "manifests" / "webhook.yaml").read_text())
+    (webhook,) = configuration["webhooks"]
+    assert webhook["objectSelector"] == {"matchLabels": {names.LABEL: names.LABEL_VALUE}}
+    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == [
+        "kube-system",
+        "frameworkcontroller-system",
+    ]
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Fail", "None")
+    assert (webhook["timeoutSeconds"], webhook["reinvocationPolicy"]) == (5, "IfNeeded")
+    assert webhook["admissionReviewVersions"] == ["v1"]
+    assert "caBundle" not in webhook["clientConfig"]
+
+
+def test_the_server_imports_only_what_its_extra_installs() -> None:
+    """The image holds the extra and nothing else: ``kubernetes`` alone would cost 81 MiB of memory."""
+    absent = ("kubernetes", "uvloop", "re2", "yaml", "requests", "jinja2", "rich")
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
+        "import frameworkinjector.run, frameworkinjector.commands, frameworkinjector.audit"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
