@@ -39,7 +39,7 @@ def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
     with _uncaptured(config):
         remove_abandoned()
         try:
-            cluster = localcluster.up(name, depth, progress=Lines())
+            cluster = localcluster.up(name, depth, progress=Lines(quiet_seconds=10))
         except BaseException:
             # Also when the person who waits for a long build interrupts it.
             if not kept:
