@@ -47,7 +47,11 @@ CONNECTIONS = 8
 
 @dataclass
 class Results:
-    """Times in milliseconds, memory in MiB."""
+    """Times in milliseconds, memory in MiB.
+
+    ``machine_p99`` is how late a process that does nothing wakes up while the rate is kept: what other work on this
+    machine adds to every latency here.
+    """
 
     body_bytes: int = 0
     function_reviews_per_second: float = 0.0
@@ -57,6 +61,7 @@ class Results:
     rate: float = 0.0
     rate_p50: float = 0.0
     rate_p99: float = 0.0
+    machine_p99: float = 0.0
     create_p50_without: float = 0.0
     create_p50_with: float = 0.0
     create_p99_without: float = 0.0
@@ -246,6 +251,25 @@ async def at_rate(target: Server, body: bytes, rate: float, seconds: float) -> l
     return latencies
 
 
+class Idler:
+    """A process that only sleeps, and says how late it woke."""
+
+    program = (
+        "import time, sys\n"
+        "end, late = time.monotonic() + float(sys.argv[1]), []\n"
+        "while time.monotonic() < end:\n"
+        "    due = time.monotonic() + 0.005; time.sleep(0.005); late.append(time.monotonic() - due)\n"
+        "print(sorted(late)[int(len(late) * 0.99)] * 1000)"
+    )
+
+    def __init__(self, seconds: float) -> None:
+        self._process = subprocess.Popen([sys.executable, "-c", self.program, str(seconds)], stdout=subprocess.PIPE)
+
+    def p99(self) -> float:
+        """In milliseconds."""
+        return float(self._process.communicate()[0])
+
+
 def quantile(values: list[float], share: float) -> float:
     """In milliseconds."""
     return statistics.quantiles(values, n=1000, method="inclusive")[int(share * 1000) - 1] * 1000
@@ -310,7 +334,9 @@ def main() -> int:
         spent = target.cpu_seconds() - before
         results.server_cpu_ms_per_review = spent / (results.served_reviews_per_second * options.seconds) * 1000
         results.reviews_per_second_of_a_core = 1000 / results.server_cpu_ms_per_review
+        idler = Idler(options.seconds)
         latencies = asyncio.run(at_rate(target, body, options.rate, options.seconds))
+        results.machine_p99 = idler.p99()
         results.rate_p50, results.rate_p99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
         if not options.no_cluster:
             creates(target, results, options.creates)

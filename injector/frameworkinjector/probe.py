@@ -63,7 +63,9 @@ class Probe:
             except KubeError as error:
                 if str(error) != self.problem:
                     _log.warning("support for fileKeyRef not known", problem=str(error))
-                wait, self.problem = RETRY_SECONDS, str(error)
+                # Once there is an answer, it stands; there is no hurry to hear it again.
+                wait = RETRY_SECONDS if self.env_files is None else RETRY_SECONDS * 30
+                self.problem = str(error)
             else:
                 if found is not self.env_files:
                     _log.info("support for fileKeyRef", found=found.value)
@@ -84,17 +86,20 @@ class Probe:
         except Invalid:
             # Gate off: the field is dropped, and a valueFrom without a source is no valid Pod.
             return EnvFiles.NONE
-        if _REFERENCE["key"] not in str(_env_of(msgspec.json.decode(answer))):
+        if _reference_in(msgspec.json.decode(answer)) != _REFERENCE:
+            # A server that drops what it does not know, without a word.
             return EnvFiles.NONE
-        minor = _minor(msgspec.json.decode(await self._client.get("/version")))
-        return EnvFiles.QUOTED if minor >= FIRST_QUOTED_MINOR else EnvFiles.PLAIN
+        return syntax_of(msgspec.json.decode(await self._client.get("/version")))
 
 
-def _env_of(template: dict[str, Any]) -> Any:
-    return template["template"]["spec"]["containers"][0].get("env", [{}])[0].get("valueFrom", {}).get("fileKeyRef")
-
-
-def _minor(version: dict[str, Any]) -> int:
-    """The minor version; managed clusters write it as ``35+``."""
+def syntax_of(version: dict[str, Any]) -> EnvFiles:
+    """The syntax that the nodes of a server of this ``/version`` read; managed clusters write the minor as ``35+``."""
     digits = "".join(one for one in str(version.get("minor", "")) if one.isdigit())
-    return int(digits) if digits else 0
+    return EnvFiles.QUOTED if int(digits or FIRST_QUOTED_MINOR) >= FIRST_QUOTED_MINOR else EnvFiles.PLAIN
+
+
+def _reference_in(template: dict[str, Any]) -> dict[str, Any] | None:
+    (variable,) = template["template"]["spec"]["containers"][0]["env"]
+    found: dict[str, Any] | None = variable.get("valueFrom", {}).get("fileKeyRef")
+    # The server adds the default of "optional".
+    return None if found is None else {key: found[key] for key in _REFERENCE if key in found}

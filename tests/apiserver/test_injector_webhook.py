@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import ssl
 import time
 from typing import TYPE_CHECKING
@@ -170,6 +171,38 @@ def test_a_dry_run_is_injected_and_leaves_nothing(raw: Raw, injector: Replica, n
     created = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
     assert created["spec"]["initContainers"][0]["name"] == "frameworkbarrier"
     assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
+
+
+def test_a_server_that_calls_twice_gets_one_barrier(raw: Raw, injector: Replica, namespace: str) -> None:
+    """As with ``reinvocationPolicy: IfNeeded`` after another webhook changed the Pod."""
+    (webhook,) = raw.get(CONFIGURATION)["webhooks"]
+    again = {**webhook, "name": "again.frameworkcontroller.microsoft.com"}
+    metadata = {"name": f"again-{namespace[-8:]}"}
+    path = CONFIGURATION.rpartition("/")[0] + "/" + metadata["name"]
+    document = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    before = reasons(injector)
+    raw.apply(path, {**document, "metadata": metadata, "webhooks": [again]})
+    try:
+
+        def called_twice() -> None:
+            created = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
+            assert [one["name"] for one in created["spec"]["initContainers"]] == ["frameworkbarrier"]
+            assert len(created["spec"]["volumes"]) == 3
+            assert reasons(injector)["already-present"] > before["already-present"]
+
+        eventually(called_twice, timeout=15)
+    finally:
+        raw.delete(path)
+
+
+def reasons(injector: Replica) -> dict[str, float]:
+    """The outcomes so far, by reason."""
+    found = re.findall(
+        r'^frameworkinjector_requests_total\{outcome="[^"]+",reason="([^"]+)"\} (\S+)$',
+        injector.health("/metrics")[1],
+        re.MULTILINE,
+    )
+    return {reason: float(value) for reason, value in found}
 
 
 def test_the_service_account_may_not_do_more_than_it_needs(

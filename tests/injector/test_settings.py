@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frameworkinjector.config import EnvFiles
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.presets import Preset
+from frameworkinjector.probe import syntax_of
 from frameworkinjector.reasons import Outcome, Reason, Verdict
 from frameworkinjector.settings import KNOWN, Delivery, Hosts, Mode, Settings, parse
 
@@ -136,3 +138,17 @@ def test_every_reason_is_one_sentence() -> None:
         assert reason.template[0].isupper() or reason.template.startswith("{"), reason
         assert reason.slug.isascii()
     assert len({reason.template for reason in Reason}) == len(Reason)
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [
+        ("34", EnvFiles.PLAIN),
+        ("34+", EnvFiles.PLAIN),
+        ("35", EnvFiles.QUOTED),
+        ("36+", EnvFiles.QUOTED),
+        ("", EnvFiles.QUOTED),
+    ],
+)
+def test_the_syntax_of_the_file_follows_the_servers_version(minor: str, expected: EnvFiles) -> None:
+    assert syntax_of({"major": "1", "minor": minor}) is expected
