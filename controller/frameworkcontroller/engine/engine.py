@@ -88,6 +88,7 @@ class Engine:
         metrics: where to count; a fresh set by default.
         kept: which history snapshots to write.
         sink: takes a line of history.
+        may_act: whether this process may still change anything; asked right before each effect.
         clock: the time of day, aware.
     """
 
@@ -102,11 +103,12 @@ class Engine:
         metrics: Metrics | None = None,
         kept: frozenset[Trigger] = frozenset(Trigger),
         sink: Callable[[bytes], None] = write_line,
+        may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client, self._config, self._clock = client, config, clock
         self._performer = performer
-        self._kept, self._sink = kept, sink
+        self._kept, self._sink, self._may_act = kept, sink, may_act
         self._events = EventRecorder(client, clock=clock)
         self._executor: Executor[Job] = Executor(self._perform, slots=slots)
         self._queue: WorkQueue[Key] = WorkQueue()
@@ -283,8 +285,8 @@ class Engine:
         if reconciler is None or effect is None:
             await self._load(job.key)
             return
-        if self._reconcilers.get(job.key) is not reconciler:
-            return  # decided by what is no longer held true
+        if self._reconcilers.get(job.key) is not reconciler or not self._may_act():
+            return  # decided by what is no longer held true, or by who is no longer asked
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
         if reconciler.is_wanted(effect):
             outcome = await self._performer.perform(subject, effect)

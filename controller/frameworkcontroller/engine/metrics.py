@@ -30,13 +30,13 @@ _START: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800)
 class _States(Collector):
     """Counts Frameworks and Tasks by state when somebody asks, from what is counted anyway."""
 
-    def __init__(self, reconcilers: Callable[[], Iterable[FrameworkReconciler]]) -> None:
-        self._reconcilers = reconcilers
+    def __init__(self) -> None:
+        self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         frameworks: Tally[str] = Tally()
         tasks: Tally[str] = Tally()
-        for reconciler in self._reconcilers():
+        for reconciler in self.reconcilers():
             if reconciler.state is not None:
                 frameworks[str(reconciler.state)] += 1
             tasks.update(reconciler.tasks_by_state)
@@ -57,6 +57,8 @@ class Metrics:
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
+        self._states = _States()
+        registry.register(self._states)
         self._depth = Gauge(
             "workqueue_depth", "Frameworks that wait.", ("name", "controller"), registry=registry
         ).labels(CONTROLLER, CONTROLLER)
@@ -131,7 +133,7 @@ class Metrics:
 
     def watch(self, reconcilers: Callable[[], Iterable[FrameworkReconciler]], queue_length: Callable[[], int]) -> None:
         """Read these at each scrape: all Frameworks, and how many of them wait for their pass."""
-        self.registry.register(_States(reconcilers))
+        self._states.reconcilers = reconcilers
         self._depth.set_function(queue_length)
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
