@@ -67,7 +67,7 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
 def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.set_defaults(run=_serve)
     _add_config(serve)
-    serve.add_argument("--host", default="0.0.0.0", help="address to listen on")
+    serve.add_argument("--host", help="address to listen on (default: all, IPv4 and IPv6)")
     serve.add_argument("--port", type=_port, default=8443, help="of the webhook, HTTPS (default %(default)s)")
     serve.add_argument("--health-port", type=_port, default=8081, help="of /healthz, /readyz, /metrics")
     serve.add_argument("--namespace", help="where the injector runs (default: its service account's)")

@@ -29,8 +29,8 @@ class HealthServer:
         self._server = web.Server(self._handle, access_log=None, keepalive_timeout=30.0)
         self._listener: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port."""
+    async def start(self, host: str | None, port: int) -> int:
+        """Listens, on every address if ``host`` is None; returns the port."""
         self._listener = await asyncio.get_running_loop().create_server(self._server, host, port)
         found: int = self._listener.sockets[0].getsockname()[1]
         return found

@@ -47,7 +47,7 @@ class Options:
     certificate_file: Path | None = None
     key_file: Path | None = None
     env_files: EnvFiles | None = None
-    host: str = "0.0.0.0"
+    host: str | None = None
     port: int = 8443
     health_port: int = 8081
     check_seconds: float = 10.0
@@ -130,7 +130,7 @@ class Injector:
         # Listens from the start: before there is a certificate every handshake fails, as every call would.
         port = await self._server.start(options.host, options.port, self._served.context)
         _log.info("started", version=options.config.version, port=port, health_port=health_port)
-        parts = [self._certificates.run(), self._self_call.run(port)]
+        parts = [self._certificates.run(), self._self_call.run(options.host, port)]
         if self._probe is not None:
             parts.append(self._probe.run())
         tasks = [asyncio.create_task(part) for part in parts]

@@ -161,8 +161,8 @@ class ReviewServer:
         self._in_flight = 0
         self._begun = 0
 
-    async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Listens; returns the port, which is another than asked for if that was 0."""
+    async def start(self, host: str | None, port: int, context: ssl.SSLContext | None) -> int:
+        """Listens, on every address (IPv4 and IPv6) if ``host`` is None; returns the port."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
             self._connections,
