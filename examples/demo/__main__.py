@@ -42,8 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _down(display, board, target, options)
             return _up(display, board, target, options, arguments.json)
     except KeyboardInterrupt:
+        board.close()
         print(f"\nLeft as it is: `make demo{again}` goes on from here, `make demo-down{again}` removes it.")
         return 130
+    finally:
+        board.close()
 
 
 def _target(arguments: argparse.Namespace) -> Target:

@@ -126,6 +126,7 @@ class Board:
         self._clock = clock
         self._changed = threading.Condition()
         self._demo = Demo()
+        self._closed = False
 
     @property
     def demo(self) -> Demo:
@@ -139,9 +140,20 @@ class Board:
     def post(self, event: Event) -> None:
         """Let an event happen; any thread may."""
         with self._changed:
+            if self._closed:
+                return
             before, self._demo = self._demo, advance(self._demo, event)
             self._display.changed(before, self._demo, self._clock())
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Take no more events.
+
+        A thread that still wrote while the interpreter ends would bring it down by a signal, because it would hold the
+        output's lock for ever.
+        """
+        with self._changed:
+            self._closed = True
 
     def wait(self, until: Callable[[Demo], bool], seconds: float) -> bool:
         """Wait until something is true of the run, at most so many seconds; return whether it is."""

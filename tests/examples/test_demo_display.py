@@ -217,6 +217,16 @@ def test_the_board_wakes_who_waits_for_what_another_thread_posts() -> None:
     later.join()
 
 
+def test_a_closed_board_takes_no_more_events() -> None:
+    stream = io.StringIO()
+    board = Board(Plain(stream))
+    board.post(events.Said("before"))
+    board.close()
+    board.post(events.Said("after"))
+    assert "before" in stream.getvalue()
+    assert "after" not in stream.getvalue()
+
+
 def test_the_board_waits_no_longer_than_it_was_told() -> None:
     assert not Board(Plain(io.StringIO())).wait(lambda demo: demo.finished, 0.05)
 
