@@ -1,0 +1,292 @@
+"""When which roster is written, and what it says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.types import Meta, TaskRoleStatus
+from frameworkcontroller.core.effects import Shown
+from frameworkcontroller.core.roster import Absentee, Identity, RosterKeeper, document
+
+from .values import START, at, ended, task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from frameworkcontroller.core.effects import WriteRoster
+
+IDENTITY = Identity("ns", "fw", "framework-uid", 2, "2_config-map-uid")
+
+
+def gang(*addresses: str | None, revision: int = 1, total: int | None = None) -> Shown:
+    """A status that shows role `worker` with Tasks of these addresses; None: no Pod yet."""
+    tasks = tuple(
+        task() if ip is None else task(State.RUNNING, index=index, ip=ip, pod_uid=f"{index}2345678-pod")
+        for index, ip in enumerate(addresses)
+    )
+    roles = (TaskRoleStatus("worker", "role-uid", task_statuses=tasks),)
+    ready = sum(bool(ip) for ip in addresses)
+    return Shown(roles, ("worker",), ready, len(addresses) if total is None else total, revision)
+
+
+class Keeper:
+    """A keeper with its ConfigMap, made at the start."""
+
+    def __init__(self, annotation: str | None = None) -> None:
+        annotations = {} if annotation is None else {names.ROSTER_ANNOTATION: annotation}
+        self.keeper = RosterKeeper(
+            Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
+        )
+        self.last: WriteRoster | None = None
+
+    def decide(
+        self, shown: Shown, seconds: float, absentees: Sequence[Absentee] = ()
+    ) -> tuple[dict[str, Any] | None, datetime | None]:
+        """The roster that is written, and when to ask again."""
+        effect, wake_at = self.keeper.decide(IDENTITY, "config-map-uid", shown, absentees, at(seconds))
+        if effect is None:
+            return None, wake_at
+        self.last = effect
+        assert effect.config_map_uid == "config-map-uid"
+        written: dict[str, Any] = json.loads(effect.document)
+        assert written["complete"] == effect.complete
+        return written, wake_at
+
+
+def test_progress_is_written_at_most_every_5_seconds() -> None:
+    keeper = Keeper()
+    assert keeper.decide(gang("a", None), 0) == (None, at(5))
+    assert keeper.decide(gang("a", None), 4.9) == (None, at(5))
+    written, wake_at = keeper.decide(gang("a", None), 5)
+    assert written is not None
+    assert (written["ready"], written["total"], written["complete"], written["generation"]) == (1, 2, False, 0)
+    assert wake_at == at(10)
+    assert keeper.decide(gang("a", "b", None), 9.9) == (None, at(10))
+    written, _ = keeper.decide(gang("a", "b", None), 10)
+    assert written is not None
+
+
+def test_progress_that_is_none_is_not_written() -> None:
+    keeper = Keeper()
+    why = [Absentee("worker-1", "Pending")]
+    keeper.decide(gang("a", None), 5, why)
+    assert keeper.decide(gang("a", None), 10, why) == (None, at(15))
+    written, _ = keeper.decide(gang("a", None), 15, [Absentee("worker-1", "Pending: no image")])
+    assert written is not None
+    assert written["waitingFor"] == [{"task": "worker-1", "why": "Pending: no image"}]
+
+
+def test_at_most_ten_are_named() -> None:
+    missing = [Absentee(f"worker-{index}", "Pending") for index in range(50)]
+    written, _ = Keeper().decide(gang("a", None), 5, missing)
+    assert written is not None
+    assert [one["task"] for one in written["waitingFor"]] == [f"worker-{index}" for index in range(10)]
+
+
+def test_a_complete_gang_is_written_at_once() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", None), 5)
+    written, wake_at = keeper.decide(gang("a", "b"), 5.001)
+    assert written is not None
+    assert (written["complete"], written["generation"], written["waitingFor"]) == (True, 1, [])
+    assert wake_at is None
+
+
+def test_a_complete_roster_lists_every_member() -> None:
+    written, _ = Keeper().decide(gang("10.0.0.1", "10.0.0.2"), 0)
+    assert written == {
+        "version": 1,
+        "generation": 1,
+        "framework": {
+            "namespace": "ns",
+            "name": "fw",
+            "uid": "framework-uid",
+            "attemptID": 2,
+            "attemptInstanceUID": "2_config-map-uid",
+        },
+        "ready": 2,
+        "total": 2,
+        "complete": True,
+        "waitingFor": [],
+        "taskRoles": [
+            {
+                "name": "worker",
+                "tasks": [[0, "10.0.0.1", "02345678", 0, "", ""], [1, "10.0.0.2", "12345678", 0, "", ""]],
+            }
+        ],
+    }
+
+
+def test_an_incomplete_roster_lists_nobody() -> None:
+    written, _ = Keeper().decide(gang("a", None), 5)
+    assert written is not None
+    assert "taskRoles" not in written
+
+
+def test_roles_stand_in_the_order_of_the_spec_and_those_that_go_are_left_out() -> None:
+    roles = tuple(
+        TaskRoleStatus(name, f"{name}-uid", task_statuses=(task(State.RUNNING, role=name, ip="a"),)) for name in "abc"
+    )
+    written, _ = Keeper().decide(Shown(roles, ("c", "a"), 2, 2, 1), 0)
+    assert written is not None
+    assert [one["name"] for one in written["taskRoles"]] == ["c", "a"]
+
+
+def test_tasks_that_go_are_left_out() -> None:
+    shown = gang("a", "b", total=1)
+    stays, goes = shown.roles[0].task_statuses
+    role = replace(shown.roles[0], task_statuses=(stays, replace(goes, deletion_pending=True)))
+    written, _ = Keeper().decide(Shown((role,), ("worker",), 1, 1, 1), 0)
+    assert written is not None
+    assert [row[0] for row in written["taskRoles"][0]["tasks"]] == [0]
+
+
+def test_a_member_that_has_ended_is_still_a_member() -> None:
+    done = task(State.COMPLETED, ended(0), ip="a")
+    shown = Shown((TaskRoleStatus("worker", "uid", task_statuses=(done,)),), ("worker",), 1, 1, 1)
+    written, _ = Keeper().decide(shown, 0)
+    assert written is not None
+    assert [row[1] for row in written["taskRoles"][0]["tasks"]] == ["a"]
+
+
+def test_the_same_members_are_not_written_again() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    assert keeper.decide(gang("a", "b"), 10) == (None, None)
+    assert keeper.decide(gang("a", "b", revision=2), 20) == (None, None)
+
+
+def test_a_change_of_a_running_gang_is_a_new_generation_a_second_after_the_last() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    assert keeper.decide(gang("a", "c", revision=2), 0.5) == (None, at(1))
+    written, _ = keeper.decide(gang("a", "d", revision=3), 1)
+    assert written is not None
+    assert (written["generation"], written["taskRoles"][0]["tasks"][1][1]) == (2, "d")
+    written, _ = keeper.decide(gang("a", "e", revision=4), 30)
+    assert written is not None
+    assert written["generation"] == 3
+
+
+def test_a_change_that_was_undone_before_it_was_written_is_none() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    keeper.decide(gang("a", "c", revision=2), 0.5)
+    assert keeper.decide(gang("a", "b", revision=3), 2) == (None, None)
+
+
+def test_a_gang_that_lost_a_member_says_so_and_grows_by_one_generation_when_it_is_back() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    written, _ = keeper.decide(gang("a", None, revision=2), 5)
+    assert written is not None
+    assert (written["complete"], written["generation"]) == (False, 1)
+    written, _ = keeper.decide(gang("a", "c", revision=3), 5.5)
+    assert written is not None
+    assert (written["complete"], written["generation"]) == (True, 2)
+
+
+def test_a_gang_that_is_back_with_the_same_members_is_the_same_generation() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    keeper.decide(gang("a", "b", None, revision=2), 5)
+    written, _ = keeper.decide(gang("a", "b", revision=3), 6)
+    assert written is not None
+    assert (written["complete"], written["generation"]) == (True, 1)
+
+
+def test_a_write_that_failed_is_repeated_with_the_same_generation() -> None:
+    keeper = Keeper()
+    first, _ = keeper.decide(gang("a", "b"), 0)
+    keeper.keeper.forget()
+    assert keeper.decide(gang("a", "b"), 0.1) == (first, None)
+
+
+def test_progress_that_failed_is_repeated() -> None:
+    keeper = Keeper()
+    first, _ = keeper.decide(gang("a", None), 5)
+    keeper.keeper.forget()
+    assert keeper.decide(gang("a", None), 5.1)[0] == first
+
+
+def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
+    first = Keeper()
+    first.decide(gang("a", "b"), 0)
+    first.decide(gang("a", "c", revision=2), 5)
+    assert first.last is not None
+    second = Keeper(first.last.annotation)
+    assert second.keeper.was_complete
+    assert second.decide(gang("a", "c", revision=77), 10) == (None, None)
+    written, _ = second.decide(gang("a", "d", revision=78), 20)
+    assert written is not None
+    assert written["generation"] == 3
+
+
+@pytest.mark.parametrize("annotation", [None, "", "nonsense", "{}", '{"generation": "x"}', "[]"])
+def test_an_annotation_that_cannot_be_read_is_none(annotation: str | None) -> None:
+    keeper = Keeper(annotation)
+    assert not keeper.keeper.was_complete
+    written, _ = keeper.decide(gang("a"), 0)
+    assert written is not None
+    assert written["generation"] == 1
+
+
+def test_the_first_roster_waits_for_everybody() -> None:
+    made = json.loads(document(IDENTITY, 0, 0, 7))
+    assert (made["generation"], made["ready"], made["total"], made["complete"]) == (0, 0, 7, False)
+
+
+@dataclass(frozen=True)
+class Written:
+    at: float
+    roster: dict[str, Any]
+
+
+addresses = st.lists(st.sampled_from(["a", "b", None]), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(st.floats(0, 8), addresses, st.booleans(), st.booleans()), max_size=40))
+def test_generations_tell_memberships_apart_and_readers_never_wait_long(
+    moments: list[tuple[float, list[str | None], bool, bool]],
+) -> None:
+    """Over any life, with lost writes and new controllers: the ConfigMap tells the truth soon, and each truth once."""
+    keeper, now, revision = Keeper(), 0.0, 0
+    stored: list[Written] = []
+    annotation: str | None = None
+    for pause, members, lost, restart in moments:
+        now, revision = now + pause, revision + 1
+        if restart:
+            keeper = Keeper(annotation)
+        shown = gang(*members, revision=revision)
+        written, wake_at = keeper.decide(shown, now)
+        if written is not None:
+            assert keeper.last is not None
+            if lost:
+                keeper.keeper.forget()
+            else:
+                annotation = keeper.last.annotation
+                stored.append(Written(now, written))
+        elif wake_at is not None:
+            assert wake_at > at(now)
+        if shown.complete and not lost and wake_at is None:
+            assert stored[-1].roster["complete"]
+            assert [row[1] for row in stored[-1].roster["taskRoles"][0]["tasks"]] == members
+    complete = [one.roster for one in stored if one.roster["complete"]]
+    for before, after in pairwise(complete):
+        step = after["generation"] - before["generation"]
+        if before["taskRoles"] != after["taskRoles"]:
+            assert step > 0
+        elif not any(lost for _, _, lost, _ in moments):
+            assert step == 0
+    assert [one.roster["generation"] for one in stored] == sorted(one.roster["generation"] for one in stored)
