@@ -47,8 +47,11 @@ def warm_up(settings: Settings, around: Surroundings) -> None:
         from .templates import compile_template
 
         for name in settings.presets:
-            for variable, source in _load(name).variables.items():
+            preset = _load(name)
+            for variable, source in preset.variables.items():
                 compile_template(variable, source)
+            for variable, source in preset.short_variables.items():
+                compile_template(f"{variable} (short)", source)
         for name, source in around.templates.items():
             compile_template(name, source)
 
