@@ -117,7 +117,7 @@ class TestLife:
         cluster = localcluster.up(name)
         write_something(cluster)
         file = cluster.state / "cluster.json"
-        kill(name, *CONTROL_PLANE)
+        kill(name, *reversed(CONTROL_PLANE))
         file.write_text(json.dumps({**json.loads(file.read_text()), "boot": "another"}))
         assert not something_is_there(localcluster.up(name))
 
