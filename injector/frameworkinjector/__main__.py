@@ -7,10 +7,10 @@ import asyncio
 import os
 import sys
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from frameworkinjector import __version__
 from frameworkinjector.config import DEFAULT_BARRIER_IMAGE, Config, EnvFiles, PullPolicy
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="frameworkinjector", description="Adds the barrier to the Pods that ask for it by a label."
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
     _add_serve(commands.add_parser("serve", help="answer the API server (the default)"))
     _add_render(commands.add_parser("render", help="print what would be injected, without a cluster"))
@@ -170,14 +170,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _config(options: argparse.Namespace) -> Config:
-    return Config(version=_version(), barrier_image=options.barrier_image, pull_policy=options.barrier_pull_policy)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("frameworkcontroller")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    return Config(version=__version__, barrier_image=options.barrier_image, pull_policy=options.barrier_pull_policy)
 
 
 def _own_namespace() -> str:

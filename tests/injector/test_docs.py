@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from frameworkinjector import names
+from frameworkinjector import __version__, names
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
@@ -70,3 +71,7 @@ def test_the_server_imports_only_what_its_extra_installs() -> None:
         "import frameworkinjector.run, frameworkinjector.commands, frameworkinjector.audit"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert __version__ == metadata.version("frameworkcontroller")
