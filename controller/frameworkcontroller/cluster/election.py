@@ -8,7 +8,11 @@ programs of both may compete for one Lease. What differs serves the rule that tw
 - a Lease that vanished is not free before the holder last seen has had its time.
 
 Nobody's clock but the own is read: another's lease is over when its record has not changed here for its duration. This
-bears clocks that run at different rates, up to the lease's duration through the renew deadline (1.5 by default).
+bears clocks of different rates: 1.5 to 1 by default (the lease's duration through the renew deadline), and 1.2 to 1
+when the work does not stop and the process has to end.
+
+A replica that starts in the seconds between somebody's deleting the Lease and its holder's noticing cannot know of the
+holder; then two work until the holder's next renewal. Do not delete it.
 """
 
 from __future__ import annotations
@@ -266,8 +270,8 @@ class LeaderElection:
         return self._renewed_at + self._deadline - self._clock()
 
     def _end(self) -> float:
-        """When the work must be over; a fifth of the time since the deadline is left to others' faster clocks."""
-        return self._renewed_at + self._duration - (self._duration - self._deadline) / 5
+        """When the work must be over; half of the time after the deadline is left to others' faster clocks."""
+        return self._renewed_at + (self._deadline + self._duration) / 2
 
     # --- both --------------------------------------------------------------------------------------------------------
 

