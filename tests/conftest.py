@@ -15,7 +15,7 @@ from support import eventually
 from support.clusters import is_required, session_cluster
 from support.definition import apply_definition
 from support.kubelet import Kubelet
-from support.raw import Raw
+from support.raw import Raw, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,9 @@ def namespace(raw: Raw, request: pytest.FixtureRequest) -> Iterator[str]:
         eventually(has_service_account, timeout=30)
         yield name
     finally:
-        raw.delete(f"/api/v1/namespaces/{name}")
+        # A test may have deleted it itself.
+        with contextlib.suppress(RefusedError):
+            raw.delete(f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
