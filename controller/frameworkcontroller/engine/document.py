@@ -151,9 +151,10 @@ def parse(text: str) -> Value | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-        raise DocumentError(_one_line(f"{where}{error.problem or error.context}")) from error
-    except yaml.YAMLError as error:
-        raise DocumentError(_one_line(str(error))) from error
+        raise DocumentError(f"{where}{error.problem or error.context}") from error
+    except yaml.reader.ReaderError as error:
+        character = f"U+{int(error.character):04X}"
+        raise DocumentError(f"character {error.position + 1}, {character}, is not allowed in YAML") from error
     except RecursionError:
         raise DocumentError("it is nested too deeply") from None
     return None if node is None or Value(node).is_null else Value(node)
@@ -161,7 +162,3 @@ def parse(text: str) -> Value | None:
 
 def _range(low: int, high: int) -> str:
     return f"at least {low}" if high == INT64_MAX else f"from {low} to {high}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -1,0 +1,381 @@
+"""The configuration file: every key, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkcontroller.api.codes import PERMANENT, TRANSIENT_CONFLICT
+from frameworkcontroller.core.classify import CONTAINER_CONTRACT
+from frameworkcontroller.core.config import CoreConfig
+from frameworkcontroller.core.snapshots import Trigger
+from frameworkcontroller.engine.document import DocumentError
+from frameworkcontroller.engine.settings import (
+    LeaderElectionSettings,
+    Settings,
+    SettingsError,
+    load_settings,
+    read_settings,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVERYTHING = """
+kubeApiServerAddress: http://10.10.1.1:8080
+kubeConfigFilePath: ''
+kubeClientQps: 80
+kubeClientBurst: 120
+workerNumber: 20
+largeFrameworkCompression: false
+crdEstablishedCheckIntervalSec: 2
+crdEstablishedCheckTimeoutSec: 10
+objectLocalCacheCreationTimeoutSec: 60
+frameworkCompletedRetainSec: 0
+frameworkMinRetryDelaySecForTransientConflictFailed: 1
+frameworkMaxRetryDelaySecForTransientConflictFailed: 1
+logObjectSnapshot:
+  framework:
+    onFrameworkRetry: false
+  task: {onTaskRetry: off, onTaskDeletion: yes}
+  pod:
+    onPodDeletion: false
+podFailureSpec:
+- code: 221
+  phrase: "Unlucky"
+  type:
+    name: Failed
+    attributes:
+    - Transient
+    - Conflict
+  podPatterns:
+  - messageRegex: (?msi)no space left on device
+    containers:
+    - {nameRegex: '^main$', signalRange: {max: 15}, codeRange: {min: 1, max: 1}}
+- code: -1000
+  phrase: Any
+  type: {name: Failed, attributes: [Permanent]}
+  podPatterns: [{}]
+namespace: team-a
+grantRosterAccess: no
+concurrentRequests: 32
+leaderElection: {enabled: false, namespace: a, name: b, leaseDurationSec: 6, renewDeadlineSec: 4.5, retryPeriodSec: 1}
+"""
+
+
+def test_every_key_is_read() -> None:
+    read = read_settings(EVERYTHING)
+    assert read.kube_api_server_address == "http://10.10.1.1:8080"
+    assert read.kube_config_file_path is None
+    assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (80, 120, 20)
+    assert read.large_framework_compression is False
+    assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (2, 10)
+    assert read.log_object_snapshot == {Trigger.FRAMEWORK_DELETION, Trigger.TASK_DELETION}
+    assert read.namespace == "team-a"
+    assert read.leader_election == LeaderElectionSettings(False, "a", "b", 6, 4.5, 1)
+    core = read.core
+    assert (core.object_local_cache_creation_timeout_sec, core.framework_completed_retain_sec) == (60, 0)
+    assert (core.framework_min_retry_delay_sec, core.framework_max_retry_delay_sec) == (1, 1)
+    assert core.grant_roster_access is False
+
+
+def test_configured_codes_come_after_the_container_contract() -> None:
+    codes = read_settings(EVERYTHING).core.codes
+    assert codes[: len(CONTAINER_CONTRACT)] == CONTAINER_CONTRACT
+    unlucky, any_other = codes[len(CONTAINER_CONTRACT) :]
+    assert (unlucky.code, unlucky.phrase, unlucky.type) == (221, "Unlucky", TRANSIENT_CONFLICT)
+    assert (any_other.code, any_other.type) == (-1000, PERMANENT)
+    (pattern,) = unlucky.patterns
+    assert pattern.message is not None
+    assert pattern.message.find("write: No space left on device (28)") == "No space left on device"
+    (container,) = pattern.containers
+    assert container.name is not None
+    assert (container.name.find("main"), container.name.find("domain")) == ("main", None)
+    assert container.reason is None
+    assert [
+        0 in container.signal if container.signal else None,
+        16 in container.signal if container.signal else None,
+    ] == [
+        True,
+        False,
+    ]
+    assert container.code is not None
+    assert [number for number in range(-3, 5) if number in container.code] == [1]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "~", "podFailureSpec:\nlogObjectSnapshot:\n  pod:\n"])
+def test_what_is_not_said_has_its_default(text: str) -> None:
+    assert read_settings(text) == Settings()
+
+
+def test_defaults_are_those_of_the_frameworks_api() -> None:
+    read = Settings()
+    assert read.core == CoreConfig(300, 2_592_000, 60, 900)
+    assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (None, None, 200)
+    assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (1, 60)
+    assert read.large_framework_compression is True
+    assert read.log_object_snapshot == set(Trigger)
+
+
+@pytest.mark.parametrize(("workers", "requests", "slots"), [(200, 64, 64), (10, 64, 10), (200, 300, 200)])
+def test_the_smaller_of_two_limits_bounds_requests(workers: int, requests: int, slots: int) -> None:
+    assert read_settings(f"workerNumber: {workers}\nconcurrentRequests: {requests}").slots == slots
+
+
+def test_for_ever_fits_into_the_calendar() -> None:
+    assert read_settings(f"frameworkCompletedRetainSec: {2**63 - 1}").core.framework_completed_retain_sec < 10**10
+
+
+def code(**changes: str) -> str:
+    """A podFailureSpec whose second entry has these values."""
+    entry = {"code": "1000", "phrase": "P", "type": "{name: Failed, attributes: []}", "podPatterns": "[{}]"} | changes
+    lines = [f"  {key}: {value}" for key, value in entry.items() if value]
+    first = "- {code: 999, phrase: P, type: {name: Failed}, podPatterns: [{}]}"
+    return "\n".join(["podFailureSpec:", first, "-", *lines])
+
+
+WRONG = {
+    # The document.
+    "syntax": ("workerNumber: [", "line 1, column 16: expected the node content, but found '<stream end>'"),
+    "tab": ("pod:\n\tx: 1", "line 2, column 1: found character '\\t' that cannot start any token"),
+    "two-documents": ("a: 1\n---\nb: 1", "line 2, column 1: but found another document"),
+    "control-character": ("a: \x07", "character 4, U+0007, is not allowed in YAML"),
+    "list": ("- 1", "must be a mapping, found a list"),
+    "text": ("hello", "must be a mapping, found the text 'hello'"),
+    "deep": ("[" * 5000, "it is nested too deeply"),
+    "unknown": ("workerNumbers: 1", "workerNumbers: unknown key; did you mean workerNumber?"),
+    "unknown-far": ("x: 1", "x: unknown key"),
+    "unknown-case": ("kubeClientQPS: 1", "kubeClientQPS: unknown key; did you mean kubeClientQps?"),
+    "twice": ("workerNumber: 1\nworkerNumber: 2", "workerNumber: the key is given twice"),
+    "merge": ("<<: {workerNumber: 1}", "<<: merge keys are not supported; write the keys out"),
+    "key-list": ("[a]: 1", "a key must be text, found a list or a mapping"),
+    # Types, and what YAML makes of words.
+    "word-for-number": ("workerNumber: many", "workerNumber: must be an integer, found the text 'many'"),
+    "quoted-number": ("workerNumber: '20'", "workerNumber: must be an integer, found the text '20'"),
+    "yes-for-number": ("workerNumber: yes", "workerNumber: must be an integer, found yes, which YAML reads as true"),
+    "octal": ("workerNumber: 0140", "workerNumber: must be an integer, found 0140, which YAML reads as 96"),
+    "base-60": ("workerNumber: 1:30", "workerNumber: must be an integer, found 1:30, which YAML reads as 90"),
+    "fraction": ("workerNumber: 20.0", "workerNumber: must be an integer, found 20.0"),
+    "number-for-flag": ("largeFrameworkCompression: 1", "largeFrameworkCompression: must be true or false, found 1"),
+    "text-for-flag": (
+        "largeFrameworkCompression: 'true'",
+        "largeFrameworkCompression: must be true or false, found the text 'true'",
+    ),
+    "number-for-text": ("namespace: 12", "namespace: must be text, found 12; quote it"),
+    "no-for-text": ("namespace: no", "namespace: must be text, found no, which YAML reads as false; quote it"),
+    "date-for-text": ("namespace: 2026-01-01", "namespace: must be text, found 2026-01-01; quote it"),
+    "list-for-text": ("namespace: [a]", "namespace: must be text, found a list"),
+    "tagged": ("namespace: !secret x", "namespace: must be text, found 'x', tagged !secret; quote it"),
+    "not-a-number": ("kubeClientQps: .nan", "kubeClientQps: must be a number, found .nan, which YAML reads as nan"),
+    "infinite": ("kubeClientQps: .inf", "kubeClientQps: must be a number, found .inf, which YAML reads as inf"),
+    # Ranges.
+    "qps-0": ("kubeClientQps: 0", "kubeClientQps: must be greater than 0 and at most 10000, found 0"),
+    "qps-high": ("kubeClientQps: 10000.5", "kubeClientQps: must be greater than 0 and at most 10000, found 10000.5"),
+    "burst-low": ("kubeClientBurst: -1", "kubeClientBurst: must be from 0 to 10000, found -1"),
+    "burst-high": ("kubeClientBurst: 10001", "kubeClientBurst: must be from 0 to 10000, found 10001"),
+    "workers-0": ("workerNumber: 0", "workerNumber: must be from 1 to 2147483647, found 0"),
+    "interval": ("crdEstablishedCheckIntervalSec: 0", "crdEstablishedCheckIntervalSec: must be at least 1, found 0"),
+    "timeout": ("crdEstablishedCheckTimeoutSec: 9", "crdEstablishedCheckTimeoutSec: must be at least 10, found 9"),
+    "cache": (
+        "objectLocalCacheCreationTimeoutSec: 59",
+        "objectLocalCacheCreationTimeoutSec: must be at least 60, found 59",
+    ),
+    "retain": ("frameworkCompletedRetainSec: -1", "frameworkCompletedRetainSec: must be at least 0, found -1"),
+    "requests": ("concurrentRequests: 1001", "concurrentRequests: must be from 1 to 1000, found 1001"),
+    "min-delay": (
+        "frameworkMinRetryDelaySecForTransientConflictFailed: 901",
+        (
+            "frameworkMinRetryDelaySecForTransientConflictFailed: must not be greater than "
+            "frameworkMaxRetryDelaySecForTransientConflictFailed, which is 900; found 901"
+        ),
+    ),
+    "max-delay": (
+        "frameworkMaxRetryDelaySecForTransientConflictFailed: 59",
+        (
+            "frameworkMaxRetryDelaySecForTransientConflictFailed: must not be less than "
+            "frameworkMinRetryDelaySecForTransientConflictFailed, which is 60; found 59"
+        ),
+    ),
+    # Names and addresses.
+    "address": (
+        "kubeApiServerAddress: 10.1.1.1:80",
+        "kubeApiServerAddress: must be http[s]://host:port, found the text '10.1.1.1:80'",
+    ),
+    "namespace": (
+        "namespace: Team_A",
+        "namespace: must be 1 to 63 lower-case letters, digits and inner hyphens, found the text 'Team_A'",
+    ),
+    # Groups.
+    "snapshot-list": ("logObjectSnapshot: [pod]", "logObjectSnapshot: must be a mapping, found a list"),
+    "snapshot-group": ("logObjectSnapshot: {pods: {}}", "logObjectSnapshot.pods: unknown key; did you mean pod?"),
+    "snapshot-key": (
+        "logObjectSnapshot: {pod: {onPodRetry: true}}",
+        "logObjectSnapshot.pod.onPodRetry: unknown key; did you mean onPodDeletion?",
+    ),
+    "snapshot-flag": (
+        "logObjectSnapshot: {pod: {onPodDeletion: 1}}",
+        "logObjectSnapshot.pod.onPodDeletion: must be true or false, found 1",
+    ),
+    "election-times": (
+        "leaderElection: {renewDeadlineSec: 15}",
+        "leaderElection: the lease duration, 15 s, must be greater than the renew deadline, 15 s",
+    ),
+    "election-name": (
+        "leaderElection: {name: ''}",
+        "leaderElection.name: must be 1 to 63 lower-case letters, digits and inner hyphens, found the text ''",
+    ),
+    # podFailureSpec.
+    "spec-mapping": ("podFailureSpec: {}", "podFailureSpec: must be a list, found a mapping"),
+    "entry-text": ("podFailureSpec: [x]", "podFailureSpec[0]: must be a mapping, found the text 'x'"),
+    "entry-null": ("podFailureSpec: [~]", "podFailureSpec[0]: must be a mapping, found nothing"),
+    "code-missing": (code(code=""), "podFailureSpec[1].code: is required"),
+    "code-null": (code(code="~"), "podFailureSpec[1].code: is required"),
+    "code-octal": (code(code="0137"), "podFailureSpec[1].code: must be an integer, found 0137, which YAML reads as 95"),
+    "code-large": (
+        code(code="2147483648"),
+        "podFailureSpec[1].code: must be from -2147483648 to 2147483647, found 2147483648",
+    ),
+    "phrase-missing": (code(phrase=""), "podFailureSpec[1].phrase: is required"),
+    "phrase-empty": (code(phrase="''"), "podFailureSpec[1].phrase: must not be empty"),
+    "phrase-on": (
+        code(phrase="on"),
+        "podFailureSpec[1].phrase: must be text, found on, which YAML reads as true; quote it",
+    ),
+    "type-missing": (code(type=""), "podFailureSpec[1].type: is required"),
+    "type-name": (
+        code(type="{name: Succeeded}"),
+        "podFailureSpec[1].type.name: must be Failed, found the text 'Succeeded'",
+    ),
+    "attribute": (
+        code(type="{name: Failed, attributes: [x, Permanent]}"),
+        "podFailureSpec[1].type.attributes[0]: must be one of Transient, Conflict, Permanent, found the text 'x'",
+    ),
+    "patterns-missing": (code(podPatterns=""), "podFailureSpec[1].podPatterns: is required"),
+    "patterns-empty": (
+        code(podPatterns="[]"),
+        "podFailureSpec[1].podPatterns: must not be empty; the pattern {} matches every failed Pod",
+    ),
+    "pattern-key": (
+        code(podPatterns="[{}, {reason: x}]"),
+        "podFailureSpec[1].podPatterns[1].reason: unknown key; did you mean reasonRegex?",
+    ),
+    "pod-range": (
+        code(podPatterns="[{codeRange: {min: 1}}]"),
+        "podFailureSpec[1].podPatterns[0].codeRange: unknown key",
+    ),
+    "regex": (
+        code(podPatterns="[{messageRegex: '('}]"),
+        "podFailureSpec[1].podPatterns[0].messageRegex: '(' is not a regular expression in RE2 syntax: missing ): (",
+    ),
+    "regex-lookahead": (
+        code(podPatterns="[{containers: [{}, {reasonRegex: 'a(?!b)'}]}]"),
+        (
+            "podFailureSpec[1].podPatterns[0].containers[1].reasonRegex: 'a(?!b)' is not a regular expression in RE2 "
+            "syntax: invalid perl operator: (?!"
+        ),
+    ),
+    "regex-number": (
+        code(podPatterns="[{messageRegex: 137}]"),
+        "podFailureSpec[1].podPatterns[0].messageRegex: must be text, found 137; quote it",
+    ),
+    "range-number": (
+        code(podPatterns="[{containers: [{codeRange: 1}]}]"),
+        "podFailureSpec[1].podPatterns[0].containers[0].codeRange: must be a mapping, found 1",
+    ),
+    "range-backwards": (
+        code(podPatterns="[{containers: [{signalRange: {min: 9, max: 1}}]}]"),
+        "podFailureSpec[1].podPatterns[0].containers[0].signalRange: min 9 is greater than max 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_with_the_path_of_its_key(text: str, words: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_settings(text)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("number", [-999, -310, -100, 0, 200, 201, 219])
+def test_reserved_codes_are_refused(number: int) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_settings(code(code=str(number)))
+    words = f"podFailureSpec[1].code: {number} is reserved, as all of 200 to 219 and of -999 to 0 are"
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("number", [-1000, 1, 199, 220])
+def test_codes_beside_the_reserved_ones_are_taken(number: int) -> None:
+    assert read_settings(code(code=str(number))).pod_failure_spec[1].code == number
+
+
+def test_a_code_is_given_once() -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_settings(code(code="999"))
+    assert str(caught.value) == "podFailureSpec[1].code: 999 is the code of podFailureSpec[0] already"
+
+
+def test_anchors_are_followed() -> None:
+    text = code(type="&t {name: Failed, attributes: [Permanent]}") + (
+        "\n- {code: 5, phrase: Q, type: *t, podPatterns: [{}]}"
+    )
+    assert read_settings(text).pod_failure_spec[2].type == PERMANENT
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_file_everything_has_its_default() -> None:
+    assert load_settings(None) == Settings()
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text("\ufeffworkerNumber: 3\r\n")
+    assert load_settings(file).worker_number == 3
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    for content, words in [
+        (b"workerNumber: x", "workerNumber: must be an integer"),
+        (b"a: \xff", "byte 4 is not UTF-8"),
+    ]:
+        file.write_bytes(content)
+        with pytest.raises(SettingsError) as caught:
+            load_settings(file)
+        assert str(caught.value).startswith(f"{file}: {words}")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(tmp_path / "none.yaml")
+    assert str(caught.value) == f"{tmp_path / 'none.yaml'}: No such file or directory"
+    with pytest.raises(SettingsError) as caught:
+        load_settings(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (code(podPatterns="[{messageRegex: '('}]"), "podFailureSpec[1].podPatterns[0].messageRegex: "),
+        ("workerNumber: [", "line 1, column 16: "),
+    ],
+    ids=["regex", "syntax"],
+)
+def test_a_bad_file_in_the_working_folder_stops_the_start_with_one_line(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    (tmp_path / "frameworkcontroller.yaml").write_text(content)
+    ended = subprocess.run(
+        [sys.executable, "-m", "frameworkcontroller"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"frameworkcontroller: frameworkcontroller.yaml: {words}")

@@ -1,0 +1,413 @@
+"""The configuration that is shipped: what failures of Pods mean, by the statuses that nodes really write.
+
+The statuses are those of Kubernetes 1.36.3 with containerd 1.6 and runc 1.1, where a node wrote them; others are put
+together from the messages of Kubernetes (1.22 to 1.36), of newer runc, of crun and of dockerd.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from frameworkcontroller.api.codes import PERMANENT, TRANSIENT, TypeName, is_reserved
+from frameworkcontroller.api.types import POD_DECODER, Pod
+from frameworkcontroller.core.classify import failed
+from frameworkcontroller.engine import defaults, settings
+from frameworkcontroller.engine.settings import Settings, default_config, load_settings, read_settings
+
+MANIFEST = Path(__file__).parents[3] / "controller" / "manifests" / "config.yaml"
+CODES = read_settings(default_config()).core.codes
+
+RUNC = "OCI runtime create failed: runc create failed: unable to start container process: "
+CONTAINERD = "failed to create containerd task: failed to create shim task: " + RUNC
+DOCKERD = "failed to create task for container: failed to create shim task: " + RUNC
+DOCKERD_19 = "OCI runtime create failed: container_linux.go:349: starting container process caused "
+
+
+def pod(reason: str = "", message: str = "", *ends: dict[str, Any], init: dict[str, Any] | None = None) -> Pod:
+    """A Pod that failed; each end is the `terminated` state of a container."""
+
+    def statuses(names: str, states: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+        return [{"name": f"{names}{place}", "state": {"terminated": state}} for place, state in enumerate(states)]
+
+    status: dict[str, Any] = {"phase": "Failed", "containerStatuses": statuses("main", ends)}
+    if init is not None:
+        status["initContainerStatuses"] = statuses("init", (init,))
+    status |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
+    metadata = {"name": "a-worker-0", "namespace": "n", "uid": "u", "resourceVersion": "1"}
+    return POD_DECODER.decode(msgspec.json.encode({"metadata": metadata, "status": status}))
+
+
+def rejected(reason: str, message: str) -> Pod:
+    """A node refused to take it: it never had a container."""
+    return pod(reason, f"Pod was rejected: {message}")
+
+
+def end(code: int, reason: str = "Error", message: str = "") -> dict[str, Any]:
+    return {"exitCode": code, "reason": reason} | ({"message": message} if message else {})
+
+
+def start_error(message: str) -> Pod:
+    return pod("", "", end(128, "StartError", f"{message}: unknown"))
+
+
+def cannot_run(code: int, message: str) -> Pod:
+    return pod("", "", end(code, "ContainerCannotRun", message))
+
+
+KILLED = end(137)
+STATUSES: dict[str, tuple[int, Pod]] = {
+    # --- evicted
+    "evicted-memory": (
+        -1000,
+        pod(
+            "Evicted",
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: 46Mi. Container main was "
+            "using 9Gi, request is 0, has larger consumption of memory. ",
+            KILLED,
+        ),
+    ),
+    "evicted-empty-dir": (-1000, pod("Evicted", 'Usage of EmptyDir volume "v" exceeds the limit "10Mi". ', KILLED)),
+    "evicted-ephemeral": (
+        -1000,
+        pod("Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", end(143)),
+    ),
+    "evicted-at-admission": (-1000, rejected("Evicted", "The node had condition: [DiskPressure]. ")),
+    # --- node lost
+    "node-lost": (-1001, pod("NodeLost", "Node n-1 which was running pod a-worker-0 is unresponsive")),
+    "node-shutdown": (
+        -1001,
+        pod("Terminated", "Pod was terminated in response to imminent node shutdown.", end(143)),
+    ),
+    "node-shutdown-1.21": (-1001, pod("Shutdown", "Node is shutting, evicting pods", end(143))),
+    "node-shutdown-admission": (-1001, rejected("NodeShutdown", "Pod was rejected as the node is shutting down.")),
+    # --- not enough room
+    "out-of-cpu": (
+        -1002,
+        rejected("OutOfcpu", "Node didn't have enough resource: cpu, requested: 500000, used: 0, capacity: 2000"),
+    ),
+    "out-of-cpu-1.24": (
+        -1002,
+        pod("OutOfcpu", "Pod Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000"),
+    ),
+    "out-of-memory": (
+        -1002,
+        rejected(
+            "OutOfmemory", "Node didn't have enough resource: memory, requested: 9663, used: 41943, capacity: 2527"
+        ),
+    ),
+    "out-of-pods": (
+        -1002,
+        rejected("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110"),
+    ),
+    "out-of-gpu": (
+        -1002,
+        rejected(
+            "OutOfnvidia.com/gpu",
+            "Node didn't have enough resource: nvidia.com/gpu, requested: 8, used: 4, capacity: 8",
+        ),
+    ),
+    "host-port-taken": (
+        -1002,
+        rejected("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"),
+    ),
+    "no-aligned-room": (
+        -1002,
+        rejected("TopologyAffinityError", "Resources cannot be allocated with Topology locality"),
+    ),
+    "no-whole-cores": (
+        -1002,
+        rejected(
+            "SMTAlignmentError",
+            "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = 2, requested CPUs = 4, CPUs "
+            "per core = 2",
+        ),
+    ),
+    # --- preempted, too long
+    "preempted": (-1003, pod("Preempting", "Preempted in order to admit critical pod", KILLED)),
+    "deadline": (
+        -1004,
+        pod("DeadlineExceeded", "Pod was active on the node longer than the specified deadline", KILLED),
+    ),
+    # --- refused
+    "affinity": (
+        -1005,
+        rejected("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"),
+    ),
+    "selector-1.21": (-1005, pod("MatchNodeSelector", "Pod Predicate MatchNodeSelector failed")),
+    "taint": (
+        -1005,
+        rejected(
+            "TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
+        ),
+    ),
+    "sysctl": (-1005, rejected("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted')),
+    "apparmor": (-1005, rejected("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")),
+    "windows": (-1005, rejected("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")),
+    "half-cores": (
+        -1005,
+        rejected("SMTAlignmentError", "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"),
+    ),
+    "feature": (-1005, rejected("PodFeatureUnsupported", "Pod requires node features that are not available: X")),
+    "no-shared-cores": (
+        -1005,
+        rejected("EmptyPodSharedPoolError", "pod-level exclusive resources leave no CPUs for the other containers"),
+    ),
+    "volumes": (-1002, rejected("VolumeAttachmentLimitExceeded", "Node has reached its volume attachment limit")),
+    "device-gone": (
+        -1006,
+        rejected(
+            "UnexpectedAdmissionError",
+            "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, "
+            "Available: 0, which is unexpected",
+        ),
+    ),
+    "device-unhealthy": (
+        -1006,
+        rejected(
+            "UnexpectedAdmissionError",
+            "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, "
+            "which is unexpected",
+        ),
+    ),
+    "no-node-info": (-1006, rejected("InvalidNodeInfo", "Kubelet cannot get node info.")),
+    # --- memory
+    "oom": (-1200, pod("", "", end(137, "OOMKilled"))),
+    "oom-of-a-child": (-1200, pod("", "", end(1, "OOMKilled", "worker died"))),
+    "oom-of-init": (-1200, pod("", "", init=end(137, "OOMKilled"))),
+    "oom-survived": (7, pod("", "", end(0, "OOMKilled"), end(7))),
+    # --- creation
+    "mount-containerd": (
+        -1201,
+        start_error(
+            CONTAINERD
+            + 'error during container init: error mounting "/var/lib/kubelet/pods/7b/volumes/v" to rootfs at '
+            '"/etc/passwd": mount /var/lib/v:/etc/passwd (via /proc/self/fd/6), flags: 0x5000: not a directory'
+        ),
+    ),
+    "mount-dockerd": (
+        -1201,
+        cannot_run(
+            127,
+            DOCKERD
+            + 'error during container init: error mounting "/data" to rootfs at "/etc/hosts": permission denied: '
+            "unknown: Are you trying to mount a directory onto a file (or vice-versa)?",
+        ),
+    ),
+    "mount-dockerd-19": (
+        -1201,
+        cannot_run(
+            128,
+            DOCKERD_19
+            + r'"process_linux.go:449: container init caused \"rootfs_linux.go:58: mounting \\\"/data\\\" to '
+            r'rootfs caused \\\"permission denied\\\"\"": unknown',
+        ),
+    ),
+    "gpu-hook": (
+        -1201,
+        start_error(
+            CONTAINERD
+            + "error during container init: error running prestart hook #0: exit status 1, stdout: , stderr: "
+            "nvidia-container-cli: initialization error: nvml error: driver not loaded"
+        ),
+    ),
+    "gpu-hook-old": (
+        -1201,
+        start_error(CONTAINERD + "error during container init: error running hook #0: exit status 1"),
+    ),
+    "seccomp": (
+        -1201,
+        start_error(CONTAINERD + "error during container init: unable to init seccomp: invalid argument"),
+    ),
+    # --- permission denied
+    "denied-containerd": (-1202, start_error(CONTAINERD + 'exec: "/etc/passwd": permission denied')),
+    "denied-folder": (-1202, start_error(CONTAINERD + 'exec: "/etc": is a directory')),
+    "denied-newer-runc": (
+        -1202,
+        start_error(CONTAINERD + 'error during container init: exec: "/run.sh": permission denied'),
+    ),
+    "denied-working-folder": (
+        -1202,
+        start_error(CONTAINERD + 'chdir to cwd ("/root") set in config.json failed: permission denied'),
+    ),
+    "denied-dockerd": (-1202, cannot_run(126, DOCKERD + 'exec: "/run.sh": permission denied: unknown')),
+    "denied-dockerd-19": (-1202, cannot_run(126, DOCKERD_19 + r'"exec: \"/run.sh\": permission denied": unknown')),
+    "denied-late": (-1202, pod("", "", end(255, "Error", "exec /mnt/run.sh: permission denied\n"))),
+    # --- not found
+    "missing-containerd": (
+        -1203,
+        start_error(CONTAINERD + 'exec: "nosuchprogram": executable file not found in $PATH'),
+    ),
+    "missing-path": (
+        -1203,
+        start_error(CONTAINERD + 'exec: "/no/such/program": stat /no/such/program: no such file or directory'),
+    ),
+    "missing-below-a-file": (
+        -1203,
+        start_error(CONTAINERD + 'exec: "/etc/passwd/x": stat /etc/passwd/x: not a directory'),
+    ),
+    "missing-crun": (
+        -1203,
+        start_error(
+            "failed to create containerd task: failed to create shim task: OCI runtime create failed: crun: executable "
+            "file `nosuch` not found in $PATH: No such file or directory"
+        ),
+    ),
+    "missing-dockerd": (
+        -1203,
+        cannot_run(127, DOCKERD + 'exec: "nosuch": executable file not found in $PATH: unknown'),
+    ),
+    "missing-dockerd-19": (
+        -1203,
+        cannot_run(127, DOCKERD_19 + r'"exec: \"nosuch\": executable file not found in $PATH": unknown'),
+    ),
+    "missing-interpreter": (-1203, pod("", "", end(1, "Error", "exec /s/run: no such file or directory\n"))),
+    "missing-interpreter-old": (
+        -1203,
+        pod(
+            "", "", end(1, "Error", "standard_init_linux.go:228: exec user process caused: no such file or directory\n")
+        ),
+    ),
+    "missing-interpreter-oldest": (
+        -1203,
+        pod(
+            "",
+            "",
+            end(1, "Error", 'standard_init_linux.go:190: exec user process caused "no such file or directory"\n'),
+        ),
+    ),
+    # --- other starts
+    "start-other": (
+        -1204,
+        start_error(CONTAINERD + "error during container init: mkdir /etc/passwd: not a directory"),
+    ),
+    "start-other-dockerd": (-1204, cannot_run(128, "driver failed programming external connectivity on endpoint")),
+    "start-other-processor": (-1204, pod("", "", end(1, "Error", "exec /s/garbage: exec format error\n"))),
+    # --- lost with its node's memory of it
+    "unknown": (
+        137,
+        pod(
+            "",
+            "",
+            end(137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated"),
+        ),
+    ),
+    # --- what users' own programs say is theirs
+    "user-exec-message": (
+        3,
+        pod("", "", end(3, "Error", "Traceback:\nexec /x: no such file or directory\nin line 3")),
+    ),
+    "shell-not-found": (127, pod("", "", end(127, "Error", "sh: 2: exec: /tmp/x: not found\n"))),
+    "user-reason": (1, pod("Terminated", "by hand", end(1))),
+    "contract-first": (210, pod("Evicted", "", end(210))),
+}
+SIGNALS = {
+    130: ("Int", TRANSIENT),
+    131: ("Quit", TRANSIENT),
+    132: ("Ill", PERMANENT),
+    134: ("Abrt", None),
+    135: ("Bus", PERMANENT),
+    136: ("Fpe", PERMANENT),
+    137: ("Kill", TRANSIENT),
+    139: ("Segv", PERMANENT),
+    141: ("Pipe", PERMANENT),
+    143: ("Term", TRANSIENT),
+}
+PHRASES = {
+    -1000: ("PodEvicted", ("Transient",)),
+    -1001: ("PodNodeLost", ("Transient",)),
+    -1002: ("PodScheduledToInsufficientResourceNode", ("Transient",)),
+    -1003: ("PodPreemptedForCriticalPod", ("Transient",)),
+    -1004: ("PodDeadlineExceeded", ("Permanent",)),
+    -1005: ("PodNodeAdmissionForbidden", ("Permanent",)),
+    -1006: ("PodNodeAdmissionUnexpectedError", ("Permanent",)),
+    -1200: ("ContainerDockerOOMKilled", ("Permanent",)),
+    -1201: ("ContainerDockerCreationError", ()),
+    -1202: ("ContainerDockerStartCmdPermissionDenied", ("Permanent",)),
+    -1203: ("ContainerDockerStartCmdNotFound", ("Permanent",)),
+    -1204: ("ContainerDockerStartUnknownError", ()),
+} | {
+    code: (f"ContainerSig{name}Received", () if kind is None else kind.attributes or ())
+    for code, (name, kind) in SIGNALS.items()
+}
+
+
+@pytest.mark.parametrize(("code", "seen"), STATUSES.values(), ids=STATUSES)
+def test_a_failure_is_recognised(code: int, seen: Pod) -> None:
+    found = failed(seen, CODES)
+    assert found.code == code, found.diagnostics
+    if code in PHRASES:
+        assert (found.phrase, found.type.name, found.type.attributes) == (PHRASES[code][0], "Failed", PHRASES[code][1])
+
+
+@pytest.mark.parametrize("code", range(1, 256))
+def test_an_exit_code_alone_means_a_signal_or_itself(code: int) -> None:
+    found = failed(pod("", "", end(0, "Completed"), end(code, message="some words")), CODES)
+    assert found.code == code
+    if code in SIGNALS:
+        assert (found.phrase, found.type.attributes) == PHRASES[code]
+    else:
+        assert found.phrase in {
+            "ContainerUnrecognizedFailed",
+            "ContainerTransientFailed",
+            "ContainerTransientConflictFailed",
+            "ContainerPermanentFailed",
+        }
+
+
+def test_the_codes_are_those_of_the_frameworks_api() -> None:
+    shipped = read_settings(default_config()).pod_failure_spec
+    assert {info.code: (info.phrase, info.type.attributes) for info in shipped} == PHRASES
+    assert {info.type.name for info in shipped} == {TypeName.FAILED}
+    assert not any(is_reserved(info.code) for info in shipped)
+
+
+def test_every_pattern_is_met_by_a_status() -> None:
+    """A pattern that no status of the table meets is not known to work."""
+    statuses = [seen for _, seen in STATUSES.values()] + [pod("", "", end(code)) for code in SIGNALS]
+    unmet = []
+    for info in read_settings(default_config()).pod_failure_spec:
+        for pattern in info.patterns:
+            alone = replace(info, patterns=(pattern,))
+            if not any(failed(seen, [alone]).code == info.code for seen in statuses):
+                unmet.append((info.code, pattern))
+    assert unmet == []
+
+
+def test_all_but_the_codes_has_its_default() -> None:
+    assert replace(read_settings(default_config()), pod_failure_spec=()) == Settings()
+
+
+def test_the_comments_show_the_defaults() -> None:
+    """Uncommented, the documented keys are valid and change nothing."""
+    keys = [line[1:] for line in default_config().splitlines() if re.match(r"#(\w|  )", line)]
+    elsewhere = ("kubeApiServerAddress", "kubeConfigFilePath")
+    text = "\n".join(line for line in keys if not line.startswith(elsewhere))
+    read = read_settings(text)
+    assert {*yaml.safe_load(text), *elsewhere, "podFailureSpec"} == set(settings._READERS)
+    assert (read.kube_client_qps, read.kube_client_burst) == (80, 120)
+    assert replace(read, kube_client_qps=None, kube_client_burst=None) == Settings()
+
+
+# --- the manifest ----------------------------------------------------------------------------------------------------
+
+
+def test_the_manifest_is_up_to_date() -> None:
+    assert MANIFEST.read_text() == defaults.manifest(), "run `make manifests`"
+
+
+def test_the_manifest_holds_the_file_as_it_is(tmp_path: Path) -> None:
+    document = yaml.safe_load(MANIFEST.read_text())
+    assert document["kind"] == "ConfigMap"
+    assert document["metadata"]["name"] == defaults.CONFIG_MAP
+    (name,) = document["data"]
+    file = tmp_path / name
+    file.write_text(document["data"][name])
+    assert file.read_text() == default_config()
+    assert len(load_settings(file).pod_failure_spec) == len(PHRASES)
