@@ -46,6 +46,7 @@ format: venv ## Format the code, fix what can be fixed
 .PHONY: manifests images lock
 manifests: venv ## Write the manifests that are made from code
 	$(BIN)/python -m frameworkcontroller.api.crd > controller/manifests/crd.yaml
+	$(BIN)/python -m frameworkcontroller.engine.defaults > controller/manifests/config.yaml
 
 images: venv ## Build the images of the three programs and of the example (root)
 	$(BIN)/python -m localcluster build

@@ -242,7 +242,8 @@ async def clean(cluster: Cluster) -> None:
 def start_controller(cluster: Cluster, folder: Path) -> subprocess.Popen[bytes]:
     """A controller as a process of its own."""
     config = folder / "frameworkcontroller.yaml"
-    config.write_text(yaml.safe_dump({"kubeConfigFilePath": str(cluster.kubeconfig)}))
+    alone = {"kubeConfigFilePath": str(cluster.kubeconfig), "leaderElection": {"enabled": False}}
+    config.write_text(yaml.safe_dump(alone))
     with (folder / "controller.log").open("wb") as log:
         command = [sys.executable, "-m", "frameworkcontroller", "--config", str(config), "--health-port", "0"]
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)

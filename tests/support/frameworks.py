@@ -161,7 +161,8 @@ class ControllerProcess:
     def start(self) -> None:
         """Start it, again if it was stopped."""
         config, kubeconfig = self.folder / "frameworkcontroller.yaml", self.folder / "kubeconfig"
-        config.write_text(yaml.safe_dump(self.settings | {"kubeConfigFilePath": str(kubeconfig)}))
+        alone = {"kubeConfigFilePath": str(kubeconfig), "leaderElection": {"enabled": False}}
+        config.write_text(yaml.safe_dump(alone | self.settings))
         kubeconfig.write_text(yaml.safe_dump(self._kubeconfig()))
         self.starts += 1
         with (self.folder / "controller.log").open("ab") as log:

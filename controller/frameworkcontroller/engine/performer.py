@@ -46,6 +46,7 @@ from frameworkcontroller.core.effects import (
 )
 
 from . import manifests
+from .limiter import Limiter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,6 +66,7 @@ class Performer:
     Args:
         client: of the API server.
         compress: whether large statuses may be written compressed.
+        limiter: gives turns; everybody has one at once by default.
         sleep: waits so many seconds.
         clock: monotonic seconds.
     """
@@ -74,13 +76,16 @@ class Performer:
         client: KubeClient,
         *,
         compress: bool = True,
+        limiter: Limiter | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._limiter = limiter or Limiter(None, 1)
         self._client, self._compress, self._sleep, self._clock = client, compress, sleep, clock
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: PLR0911 - one for each effect
         """Do it once, and translate the answer; only a status write insists until its fate is known."""
+        await self._limiter.turn()
         try:
             match effect:
                 case WriteStatus():
