@@ -249,8 +249,10 @@ class Watchers:
         self._headers = {"Authorization": f"Bearer {token}"}
         self.open = 0
         self.all_open = asyncio.Event()
+        self._turns = asyncio.Semaphore(50)  # they start over some seconds in a real gang, too
         self.bytes = 0
         self.requests = 0
+        self.refused = 0
         self.released: list[float] = []
 
     def session(self) -> aiohttp.ClientSession:
@@ -262,7 +264,8 @@ class Watchers:
 
     async def watch(self, session: aiohttp.ClientSession, tasks: int) -> None:
         """One barrier: get, watch, released by the complete roster."""
-        async with session.get(f"{CONFIG_MAPS}/mnist-attempt") as answer:
+        async with self._turns, session.get(f"{CONFIG_MAPS}/mnist-attempt") as answer:
+            answer.raise_for_status()
             first = await answer.read()
         version = json.loads(first)["metadata"]["resourceVersion"]
         params = {
@@ -274,6 +277,7 @@ class Watchers:
         self.requests += 2
         self.bytes += len(first)
         async with session.get(CONFIG_MAPS, params=params, timeout=aiohttp.ClientTimeout(None)) as answer:
+            answer.raise_for_status()
             self.open += 1
             if self.open == tasks:
                 self.all_open.set()
@@ -291,6 +295,11 @@ class Watchers:
                 data = await answer.read()
             self.requests += 1
             self.bytes += len(data)
+            if answer.status == 429:
+                self.refused += 1
+                await asyncio.sleep(1)
+                continue
+            answer.raise_for_status()
             if b'"podIP":""' not in data:
                 self.released.append(time.monotonic())
                 return
@@ -305,7 +314,9 @@ async def measure_watches(cluster: Cluster, raw: Raw, token: str, tasks: int) ->
     watchers = Watchers(cluster, token)
     async with watchers.session() as session:
         running = [asyncio.create_task(watchers.watch(session, tasks)) for _ in range(tasks)]
-        await watchers.all_open.wait()
+        opening = asyncio.create_task(watchers.all_open.wait())
+        await asyncio.wait([opening, *running], return_when=asyncio.FIRST_COMPLETED)
+        assert opening.done(), [task.exception() for task in running if task.done()]
         await asyncio.sleep(2)
         at = await asyncio.to_thread(put_roster, raw, roster(tasks, generation=2))
         await asyncio.gather(*running)
@@ -392,7 +403,7 @@ async def measure_polls(cluster: Cluster, raw: Raw, token: str, tasks: int, seco
         p99,
         pollers.requests / tasks,
         pollers.bytes / tasks / 1e3,
-        "grows with the wait",
+        f"grows with the wait; {pollers.refused} answers were 429",
     )
 
 
@@ -453,9 +464,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         account = prepare(cluster, raw, Path(scratch))
         token = (account / "token").read_text()
+        print("starts ...", flush=True)
         figures.starts = measure_starts(cluster, raw, account, options.runs)
+        print(f"{options.tasks} watches ...", flush=True)
         figures.releases.append(asyncio.run(measure_watches(cluster, raw, token, options.tasks)))
         for count in dict.fromkeys((1, min(4, options.processes), options.processes)):
+            print(f"{count} processes ...", flush=True)
             figures.releases.append(measure_processes(cluster, raw, account, options.tasks, count))
         figures.releases.append(asyncio.run(measure_polls(cluster, raw, token, options.tasks, options.poll_seconds)))
     show(figures)
