@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import eventually
-from support.frameworks import role
+from support.frameworks import POD, role
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -156,6 +156,22 @@ def test_history_lines_hold_the_last_state_of_what_is_forgotten(
     last = history["OnFrameworkDeletion"][-1]
     assert (last["kind"], last["status"]["state"]) == ("Framework", "Completed")
     assert last["spec"]["taskRoles"][0]["name"] == "worker"
+
+
+def test_a_pod_that_asked_for_the_barrier_and_came_without_is_told_of(
+    controller: ControllerProcess, frameworks: Frameworks
+) -> None:
+    # No webhook is registered here.
+    pod = POD | {"metadata": {"labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"}}}
+    frameworks.create("fw", role("worker", 1, pod=pod))
+
+    def told() -> Json:
+        assert "BarrierMissing" in reasons(frameworks)
+        return next(event for event in events(frameworks) if event["reason"] == "BarrierMissing")
+
+    event = eventually(told, 20)
+    assert event["type"] == "Warning"
+    assert "Pod fw-worker-0 carries the label frameworkcontroller.microsoft.com/barrier" in event["message"]
 
 
 def test_a_quota_is_waited_for(controller: ControllerProcess, frameworks: Frameworks, player: Player) -> None:

@@ -340,11 +340,17 @@ class PodStatus(Wire, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class Container(Wire, frozen=True):
+    """A container, as far as it matters whether it is there."""
+
+    name: str = ""
+
+
 class PodSpec(Wire, frozen=True):
-    """Where the Pod is, and as whom it runs."""
+    """Where the Pod is, and what runs before its application."""
 
     node_name: str = ""
-    service_account_name: str = ""
+    init_containers: tuple[Container, ...] = ()
 
 
 class Pod(Wire, frozen=True):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frameworkcontroller.api.types import FrameworkCompletion, FrameworkStatus, TaskCompletion, TaskStatus
+    from frameworkcontroller.api.types import FrameworkCompletion, FrameworkStatus, Pod, TaskCompletion, TaskStatus
 
     from .roster import Absentee
 
@@ -81,6 +82,18 @@ def of_absentees(ready: int, total: int, absentees: Sequence[Absentee], seconds:
     rest = f" and {more} more" if more > 0 else ""
     text = f"{ready}/{total} Tasks are ready after {seconds:.0f} s, not {named}{rest}"
     return Announcement("GangWaiting", text, warning=True)
+
+
+def of_unguarded(pod: Pod) -> Announcement | None:
+    """A Pod that asked for the barrier and came without it: its application does not wait for its peers."""
+    asked = pod.metadata.labels.get(names.BARRIER_LABEL) == "enabled"
+    if not asked or any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
+        return None
+    text = (
+        f"Pod {pod.metadata.name} carries the label {names.BARRIER_LABEL} and has no barrier: "
+        "was the injector's webhook registered when it was created?"
+    )
+    return Announcement("BarrierMissing", text, warning=True)
 
 
 def of_trouble(about: str, message: str) -> Announcement:

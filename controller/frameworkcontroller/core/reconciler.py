@@ -19,7 +19,7 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.api.types import RetryPolicy, TaskSpec
 
-from . import classify, framework, roster, snapshots, task
+from . import announce, classify, framework, roster, snapshots, task
 from .book import Book, Slot, Transition
 from .completion import decide_completion
 from .effects import (
@@ -356,6 +356,10 @@ class FrameworkReconciler:
             step = task.step(current, pod, contexts[name], persisted=self._book.is_shown(slot))
             if step.task != current:
                 self._book.put(slot, step.task)
+                first_seen = current.state is State.CREATION_REQUESTED and step.task.state is State.PREPARING
+                unguarded = announce.of_unguarded(pod) if pod is not None and first_seen else None
+                if unguarded is not None:
+                    self._book.announce(unguarded)
             if step.wake_at is not None:
                 self._book.touch_at(slot, step.wake_at)
             if step.action is not None:

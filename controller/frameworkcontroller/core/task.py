@@ -169,15 +169,17 @@ def _retry_or_complete(task: TaskStatus, ctx: TaskContext) -> TaskStatus:
 
 
 def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> Step:
-    if task.deletion_pending:
-        task = complete(task, classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN))
-    if task.completion is not None:
+    if task.deletion_pending and task.completion is None:
+        return Step(complete(task, classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
+    ours = pod is not None and is_ours(pod, ctx)
+    if task.completion is not None and not ours:
         return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
-    if ctx.attempt_ending or not persisted:
+    if not persisted:
         return Step(task)
     if pod is None:
-        return Step(task, Action.CREATE)
-    if is_ours(pod, ctx) and pod.metadata.deletion_timestamp is None:
+        return Step(task) if ctx.attempt_ending else Step(task, Action.CREATE)
+    if ours and pod.metadata.deletion_timestamp is None:
+        # Also if nobody wants the Task any more: it is not over while this runs.
         return Step(task, Action.DELETE_STRAY, pod.metadata.uid)
     # Somebody else's Pod, or one on its way out: never touched, only waited for.
     return Step(task)
