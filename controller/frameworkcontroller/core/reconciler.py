@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from .config import CoreConfig
     from .ledger import RoleLedger
 
+# The Pod of a Task in one of these has shown up.
+SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
 # The Tasks wait in these states; in the ended ones they only look after what a lost answer left behind.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
 
@@ -356,7 +358,7 @@ class FrameworkReconciler:
             step = task.step(current, pod, contexts[name], persisted=self._book.is_shown(slot))
             if step.task != current:
                 self._book.put(slot, step.task)
-                first_seen = current.state is State.CREATION_REQUESTED and step.task.state is State.PREPARING
+                first_seen = current.state is State.CREATION_REQUESTED and step.task.state in SEEN
                 unguarded = announce.of_unguarded(pod) if pod is not None and first_seen else None
                 if unguarded is not None:
                     self._book.announce(unguarded)
