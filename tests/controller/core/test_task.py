@@ -69,6 +69,20 @@ ROWS = {
     "pending, a Pod of ours is there: delete it, create later": Row(
         task(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
     ),
+    "pending, scaled down, a Pod of ours is there: delete it, over later": Row(
+        task(S.CREATION_PENDING, ended(-230), **GOING),
+        STRAY,
+        S.CREATION_PENDING,
+        Action.DELETE_STRAY,
+        code=-230,
+        uid="stray-uid",
+    ),
+    "pending, completed with the attempt, a Pod of ours is on its way out: over later": Row(
+        task(S.CREATION_PENDING, ended(-220)), pod(deleted=1), S.CREATION_PENDING, code=-220
+    ),
+    "pending, scaled down, somebody else's Pod has the name: over": Row(
+        task(**GOING), FOREIGN, S.ATTEMPT_COMPLETED, code=-230
+    ),
     "pending, a Pod of ours is on its way out: wait": Row(task(), pod(deleted=1), S.CREATION_PENDING),
     "pending, somebody else's Pod has the name: wait": Row(task(), FOREIGN, S.CREATION_PENDING),
     # AttemptCreationRequested
