@@ -1,15 +1,17 @@
 """See what happens to one Framework, and post it: watches for its objects, followed logs for its containers.
 
-Each follower is a thread that ends with the process. A watch that breaks is opened again after a pause, and starts with
-what is there, so nothing but a deletion in between can be missed.
+Each follower is a thread. A watch that breaks is opened again after a pause, and starts with what is there, so nothing
+but a deletion in between can be missed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import threading
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from demo import events
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from demo.parts import Post
 
 SERVER_SECONDS = 240
+CONNECT_SECONDS = 5.0
 READ_SECONDS = 300.0
+STOP_SECONDS = 3.0
 PAUSE_SECONDS = 0.5
 CLOCKS_AGREE_SECONDS = 5.0
 
@@ -38,7 +42,10 @@ class Watcher:
         self._framework = framework
         self._post = post
         self._followed: set[tuple[str, str]] = set()
+        self._threads: list[threading.Thread] = []
         self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._responses: set[Any] = set()
 
     def start(self) -> None:
         """Open all watches."""
@@ -53,11 +60,38 @@ class Watcher:
         self._thread(watch, core.list_namespaced_pod, place, mine, self._pod_seen)
 
     def stop(self) -> None:
-        """Post nothing any more."""
+        """Post nothing any more, and end the threads: one that still reads when the interpreter ends can abort it."""
         self._over.set()
+        with self._lock:
+            responses, threads = list(self._responses), list(self._threads)
+        for response in responses:
+            # Not there any more, or not a socket: then nobody is blocked in it.
+            with contextlib.suppress(ValueError, RuntimeError, OSError):
+                response.shutdown()
+        deadline = time.monotonic() + STOP_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _thread(self, target: Callable[..., None], *arguments: Any) -> None:
-        threading.Thread(target=target, args=arguments, daemon=True, name="demo-follower").start()
+        thread = threading.Thread(target=target, args=arguments, daemon=True, name="demo-follower")
+        with self._lock:
+            if self._over.is_set():
+                return
+            self._threads.append(thread)
+            thread.start()
+
+    def _lines(self, call: Callable[..., Any], *place: str, **options: Any) -> Iterator[bytes]:
+        """Give the lines of a stream as they come; none if the API server refuses it."""
+        response = call(*place, **options, _preload_content=False, _request_timeout=(CONNECT_SECONDS, READ_SECONDS))
+        with self._lock:
+            self._responses.add(response)
+        try:
+            if response.status == HTTPStatus.OK and not self._over.is_set():
+                yield from lines_of(response)
+        finally:
+            with self._lock:
+                self._responses.discard(response)
+            response.close()
 
     def _tell(self, event: events.Event) -> None:
         if not self._over.is_set():
@@ -72,15 +106,7 @@ class Watcher:
     ) -> None:
         while not self._over.is_set():
             try:
-                response = call(
-                    *place,
-                    **selector,
-                    watch=True,
-                    timeout_seconds=SERVER_SECONDS,
-                    _preload_content=False,
-                    _request_timeout=(5.0, READ_SECONDS),
-                )
-                for line in lines_of(response):
+                for line in self._lines(call, *place, **selector, watch=True, timeout_seconds=SERVER_SECONDS):
                     event = json.loads(line)
                     if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
                         seen(event["type"], event["object"])
@@ -112,16 +138,9 @@ class Watcher:
 
     def _follow_log(self, fact: PodFact, container: str) -> None:
         try:
-            response = self._cluster.core.read_namespaced_pod_log(
-                fact.name,
-                self._namespace,
-                container=container,
-                follow=True,
-                timestamps=True,
-                _preload_content=False,
-                _request_timeout=(5.0, READ_SECONDS),
-            )
-            for line in lines_of(response):
+            read = self._cluster.core.read_namespaced_pod_log
+            place, options = (fact.name, self._namespace), {"container": container, "follow": True, "timestamps": True}
+            for line in self._lines(read, *place, **options):
                 at, text = stamped(line.decode(errors="replace"), time.time())
                 self._tell(events.Logged(at, fact.key, fact.uid, barrier=container == BARRIER, text=text))
         except TROUBLE:
@@ -132,14 +151,11 @@ class Watcher:
 def lines_of(response: Any) -> Iterator[bytes]:
     """Give the lines of a response as they come."""
     rest = b""
-    try:
-        for chunk in response.stream(amt=None, decode_content=False):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-        if rest:
-            yield rest
-    finally:
-        response.close()
+    for chunk in response.stream(amt=None, decode_content=False):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def stamped(line: str, arrival: float) -> tuple[float, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +196,7 @@ def test_a_stopped_watcher_tells_nothing_more(demo_cluster: Cluster, namespace: 
     raw.create(f"/api/v1/namespaces/{namespace}/pods", task_pod("spirals-chief-0"))
     time.sleep(1)
     assert seen == []
+    assert [thread for thread in threading.enumerate() if thread.name == "demo-follower"] == []
 
 
 @pytest.fixture
