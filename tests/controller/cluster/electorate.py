@@ -52,6 +52,21 @@ def late(seconds: float) -> Trouble:
     return trouble
 
 
+def slow_answer(seconds: float) -> Trouble:
+    """The request has its effect at once, and its answer takes a while."""
+
+    def trouble(effect: Step) -> Step:
+        async def slow(connection: Connection) -> None:
+            held = _Held(connection)
+            await effect(held)
+            await asyncio.sleep(seconds)
+            await connection.send(held.answer)
+
+        return slow
+
+    return trouble
+
+
 HANG, HANG_AFTER = before(silence()), afterwards(silence())
 RESET, RESET_AFTER = before(reset_connection()), afterwards(reset_connection())
 ERROR, ERROR_AFTER = before(refusal(500, "InternalError")), afterwards(refusal(500, "InternalError"))
@@ -72,6 +87,17 @@ class _Nowhere(Connection):
 
 class Death(BaseException):
     """The process does not exist any more."""
+
+
+class _Held(Connection):
+    """Keeps an answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.writer, connection.request)
+        self.answer = b""
+
+    async def send(self, data: bytes) -> None:
+        self.answer += data
 
 
 @dataclass(frozen=True)
@@ -261,12 +287,17 @@ class Candidate:
                 await self.request("POST", "/work", timeout_seconds=1.0)
             await asyncio.sleep(WORK_EVERY_SECONDS)
 
+    async def ended(self) -> None:
+        """Waits for its end, however it comes."""
+        assert self.task is not None
+        with contextlib.suppress(asyncio.CancelledError, Death):
+            await self.task
+
     async def stop(self) -> None:
         """SIGTERM."""
         assert self.task is not None
         self.task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Death):
-            await self.task
+        await self.ended()
 
     def kill(self) -> None:
         """SIGKILL: nothing more is heard of it."""

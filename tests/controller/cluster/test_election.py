@@ -21,9 +21,11 @@ from .electorate import (
     RESET_AFTER,
     Trouble,
     an_election,
+    before,
     late,
+    slow_answer,
 )
-from .scripted import answer
+from .scripted import answer, refusal
 from .virtualtime import in_virtual_time
 
 POLL = 2.2
@@ -192,9 +194,7 @@ async def test_a_holder_that_was_promised_more_time_gets_it() -> None:
 @in_virtual_time
 async def test_work_that_is_done_gives_the_lease_back_and_ends_the_run() -> None:
     async with an_election() as world:
-        candidate = world.candidate("a").start(lambda: asyncio.sleep(5))
-        assert candidate.task is not None
-        await candidate.task
+        await world.candidate("a").start(lambda: asyncio.sleep(5)).ended()
         assert world.spec["holderIdentity"] == ""
 
 
@@ -205,10 +205,8 @@ async def test_work_that_fails_gives_the_lease_back_and_its_error_is_raised() ->
         raise RuntimeError("a defect")
 
     async with an_election() as world:
-        candidate = world.candidate("a").start(fail)
-        assert candidate.task is not None
         with pytest.raises(RuntimeError, match="a defect"):
-            await candidate.task
+            await world.candidate("a").start(fail).ended()
         assert world.spec["holderIdentity"] == ""
 
 
@@ -297,6 +295,19 @@ async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again_
         assert first.terms == 2
         assert world.spec["leaseTransitions"] == 0
         world.assert_never_two()
+
+
+@in_virtual_time
+async def test_the_deadline_counts_from_when_the_renewal_was_sent_not_from_its_answer() -> None:
+    async with an_election() as world:
+        first = world.candidate("a").start()
+        await asyncio.sleep(31)
+        world.trouble("a", slow_answer(4.5))
+        await asyncio.sleep(2)
+        world.cut_off("a")
+        last_renewal = max(seen.at for seen in world.log if seen.what == "write")
+        await asyncio.sleep(15)
+        assert first.stopped_at == [pytest.approx(last_renewal + 10, abs=ROUND_TRIP)]
 
 
 @in_virtual_time
@@ -437,6 +448,68 @@ async def test_a_candidate_that_is_stopped_while_it_claims_does_not_keep_the_lea
         assert world.holder == "a"
         await first.stop()
         assert world.holder == ""
+
+
+@in_virtual_time
+async def test_a_candidate_that_is_stopped_while_it_takes_over_does_not_keep_the_lease() -> None:
+    async with an_election() as world:
+        await world.candidate("b").start(lambda: asyncio.sleep(0)).ended()
+        first = world.candidate("a")
+        world.trouble("a", late(0), HANG_AFTER)
+        first.start()
+        await asyncio.sleep(1)
+        assert world.holder == "a"
+        await first.stop()
+        assert world.holder == ""
+
+
+@in_virtual_time
+async def test_nobody_gives_back_what_another_holds() -> None:
+    async with an_election() as world:
+        first = world.candidate("a").start()
+        await asyncio.sleep(1)
+        world.edit(holderIdentity="c")
+        await first.stop()
+        assert world.holder == "c"
+
+
+@in_virtual_time
+async def test_who_gives_the_lease_back_does_not_hold_it_any_more() -> None:
+    async with an_election() as world:
+        first = world.candidate("a").start()
+        await asyncio.sleep(1)
+        assert first.task is not None
+        world.cut_off("a")
+        began = now()
+        first.task.cancel()
+        await asyncio.sleep(1)
+        assert not first.election.holds
+        await first.ended()
+        assert now() - began < 6, "a farewell that nobody hears is short"
+
+
+@in_virtual_time
+async def test_a_candidate_comes_back_when_the_server_has_asked_it_to() -> None:
+    async with an_election() as world:
+        world.trouble("a", before(refusal(429, "TooManyRequests", retryAfterSeconds=9)))
+        world.candidate("a").start()
+        await asyncio.sleep(8.9)
+        assert world.requests_of("a") == ["GET"]
+        await asyncio.sleep(1)
+        assert world.holder == "a"
+
+
+@pytest.mark.parametrize(("draw", "period"), [(0.0, 2.0), (0.999, 2.4)])
+@in_virtual_time
+async def test_looks_are_spread(draw: float, period: float) -> None:
+    async with an_election() as world:
+        world.candidate("a").start()
+        await asyncio.sleep(1)
+        world.candidate("b", draw=lambda: draw).start()
+        began = now()
+        await asyncio.sleep(100)
+        looks = [request.at for request in world.server.requests if request.headers["user-agent"] == "b"]
+        assert (looks[-1] - began) / (len(looks) - 1) == pytest.approx(period, rel=0.01)
 
 
 @in_virtual_time
