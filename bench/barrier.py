@@ -216,20 +216,23 @@ def measure_processes(cluster: Cluster, raw: Raw, account: Path, tasks: int, cou
         subprocess.Popen(
             [sys.executable, "-m", "frameworkbarrier"],
             env=environment(index, folder.name, account, KUBE_APISERVER_ADDRESS=cluster.server),
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         for index, folder in enumerate(folders)
     ]
+    for process in processes:
+        assert process.stderr is not None
+        process.stderr.readline()  # it waits
     ends: list[float] = []
 
     def reap(process: subprocess.Popen[bytes]) -> None:
-        process.wait()
+        process.communicate()
         ends.append(time.monotonic())
 
     threads = [threading.Thread(target=reap, args=(process,)) for process in processes]
     for thread in threads:
         thread.start()
-    time.sleep(3 + count * 0.4)  # they start on the cores that they share
+    time.sleep(2)
     at = put_roster(raw, roster(tasks, generation=2))
     for thread in threads:
         thread.join()
