@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _TAG: Final = "tag:yaml.org,2002:"
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _NUMBER: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+# What PyYAML raises about a value whose tag is a lie, such as `!!int x`.
+_UNREADABLE: Final = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _MAX_EXCERPT: Final = 60
 _MAX_DIGITS: Final = 40
 INT32_MAX: Final = 2**31 - 1
@@ -78,9 +81,10 @@ class Value:
 
     def boolean(self) -> bool:
         """True or false, in the spellings of YAML 1.1 (``yes``, ``on``)."""
-        if not self._is("bool"):
+        word = str(self.node.value).lower() if self._is("bool") else ""
+        if word not in _WORDS:
             raise self._unexpected("true or false")
-        return str(self.node.value).lower() in {"true", "yes", "on"}
+        return _WORDS[word]
 
     def integer(self, low: int, high: int = INT64_MAX) -> int:
         """A decimal integer in this range."""
@@ -109,7 +113,8 @@ class Value:
         return isinstance(self.node, yaml.ScalarNode) and self.node.tag == _TAG + tag
 
     def _at(self, key: str, node: yaml.Node) -> Value:
-        return Value(node, f"{self.path}.{key}" if self.path else key)
+        shown = key if key.isprintable() and len(key) <= _MAX_EXCERPT else repr(key[:_MAX_EXCERPT])
+        return Value(node, f"{self.path}.{shown}" if self.path else shown)
 
     def _pairs(self, mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
         for key, value in mapping.value:
@@ -129,15 +134,15 @@ class Value:
             return "a list"
         if self.is_null:
             return "nothing"
-        raw = self.node.value if len(self.node.value) <= _MAX_EXCERPT else self.node.value[:_MAX_EXCERPT] + "..."
+        raw = _short(self.node.value)
         if self._is("str"):
             return f"the text {raw!r}"
         try:
             meaning = yaml.SafeLoader("").construct_object(self.node)
             word = str(meaning).lower() if isinstance(meaning, bool) else str(meaning)
-        except (yaml.YAMLError, ValueError):
+        except _UNREADABLE:
             return f"{raw!r}, tagged {self.node.tag}"
-        return raw if raw == word else f"{raw}, which YAML reads as {word}"
+        return raw if raw == word else f"{raw}, which YAML reads as {_short(word)}"
 
 
 def parse(text: str) -> Value | None:
@@ -162,3 +167,7 @@ def parse(text: str) -> Value | None:
 
 def _range(low: int, high: int) -> str:
     return f"at least {low}" if high == INT64_MAX else f"from {low} to {high}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_EXCERPT else text[:_MAX_EXCERPT] + "..."

@@ -7,6 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from frameworkcontroller.api.codes import PERMANENT, TRANSIENT_CONFLICT
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT
@@ -170,6 +172,10 @@ WRONG = {
     "list-for-text": ("namespace: [a]", "namespace: must be text, found a list"),
     "tagged": ("namespace: !secret x", "namespace: must be text, found 'x', tagged !secret; quote it"),
     "not-a-number": ("kubeClientQps: .nan", "kubeClientQps: must be a number, found .nan, which YAML reads as nan"),
+    "lying-flag": (
+        "grantRosterAccess: !!bool maybe",
+        "grantRosterAccess: must be true or false, found 'maybe', tagged tag:yaml.org,2002:bool",
+    ),
     "infinite": ("kubeClientQps: .inf", "kubeClientQps: must be a number, found .inf, which YAML reads as inf"),
     # Ranges.
     "qps-0": ("kubeClientQps: 0", "kubeClientQps: must be greater than 0 and at most 10000, found 0"),
@@ -379,3 +385,52 @@ def test_a_bad_file_in_the_working_folder_stops_the_start_with_one_line(
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"frameworkcontroller: frameworkcontroller.yaml: {words}")
+
+
+# --- anything --------------------------------------------------------------------------------------------------------
+
+PIECES = """
+code type podPatterns containers codeRange min leaderElection pod workerNumber { } [ ] *a | > ' " # --- ? << 0140 1:30
+yes ~ .inf 1e400 -1 2026-13-45 = %
+"""
+ODD = (
+    "- ",
+    ": ",
+    "\n",
+    "  ",
+    "&a ",
+    "!!int ",
+    "!!bool ",
+    "!!null ",
+    "!!timestamp ",
+    "!x ",
+    "\x00",
+    "\ufeff",
+    "9" * 5000,
+)
+WORDS = st.sampled_from([*PIECES.split(), *ODD])
+
+
+def one_line_or_settings(text: str) -> None:
+    try:
+        read_settings(text)
+    except DocumentError as caught:
+        error = str(caught)
+    else:
+        error = "none"
+    assert len(error.splitlines()) == 1
+
+
+@given(st.lists(WORDS, max_size=30).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_any_text_is_settings_or_one_line_of_error(text: str) -> None:
+    one_line_or_settings(text)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_any_damage_of_a_file_is_settings_or_one_line_of_error(data: st.DataObject) -> None:
+    lines = EVERYTHING.splitlines()
+    place = data.draw(st.integers(0, len(lines) - 1))
+    lines[place] = lines[place][: data.draw(st.integers(0, 40))] + data.draw(WORDS)
+    one_line_or_settings("\n".join(lines))
