@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.types import FrameworkSpec, Meta
 
     from .book import Book
+    from .decision import View
     from .effects import Shown, WriteRoster
     from .outbox import Outbox
-    from .reconciler import View
 
 # Whoever is missing for longer than this is worth an Event.
 PATIENCE: Final = timedelta(seconds=30)

@@ -10,18 +10,16 @@ The status last written outranks every cache. It is lost only with the process, 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import ENDED, State
-from frameworkcontroller.api.types import RetryPolicy, TaskSpec
 
-from . import announce, classify, framework, roster, snapshots, task
-from .book import Book, Slot, Transition
+from . import classify, framework, roster, snapshots, task
+from .book import Book
 from .completion import decide_completion
+from .decision import Decision, Pass, View
 from .effects import (
     CONFIG_MAP,
     ROSTER,
@@ -43,69 +41,22 @@ from .effects import (
     WriteRoster,
     WriteStatus,
 )
-from .gang import Gang, Milestone, identity_of, is_open
+from .gang import Gang, identity_of, is_open
 from .outbox import Outbox
 from .settle import failure_of, settle_config_map, settle_pod
-from .template import AttemptNames, PodTemplate, TemplateError, service_accounts
+from .tasks import Tasks
+from .template import service_accounts
 from .writer import StatusWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.types import Framework, FrameworkSpec, Partial, Pod
+    from frameworkcontroller.api.types import Framework, FrameworkSpec
 
-    from .announce import Announcement
     from .config import CoreConfig
-    from .ledger import RoleLedger
 
-# The Pod of a Task in one of these has shown up.
-SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
 # The Tasks wait in these states; in the ended ones they only look after what a lost answer left behind.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
-
-
-class View(Protocol):
-    """What the caches show of one Framework."""
-
-    @property
-    def framework(self) -> Framework:
-        """The object as last seen."""
-
-    def config_map(self) -> Partial | None:
-        """Whatever has the name of its ConfigMap."""
-
-    def pod(self, name: str) -> Pod | None:
-        """Whatever has the name of one of its Pods."""
-
-
-@dataclass
-class Decision:
-    """What to do now, what to tell, and when to look again without being told."""
-
-    effects: list[Effect] = field(default_factory=list)
-    transitions: list[Transition] = field(default_factory=list)
-    announcements: list[Announcement] = field(default_factory=list)
-    milestones: list[Milestone] = field(default_factory=list)
-    snapshots: list[snapshots.Snapshot] = field(default_factory=list)
-    """To be kept before any effect is performed: one of them may overwrite what they show."""
-    wake_at: datetime | None = None
-
-    def wake(self, at: datetime | None) -> None:
-        """Look again at this time at the latest."""
-        if at is not None and (self.wake_at is None or at < self.wake_at):
-            self.wake_at = at
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One call of :meth:`FrameworkReconciler.reconcile`: what it sees, and what it decides."""
-
-    now: datetime
-    stamp: datetime
-    """``now`` in whole seconds, as statuses hold it."""
-    view: View
-    spec: FrameworkSpec
-    decision: Decision
 
 
 class FrameworkReconciler:
@@ -131,7 +82,7 @@ class FrameworkReconciler:
         self._accounts: tuple[str, ...] = ()
         self._writer = StatusWriter(seen)
         self._generation = self._writer.generation
-        self._templates: dict[str, PodTemplate] = {}
+        self._tasks = Tasks(meta, config, self._book)
         self._gang: Gang | None = None
         self._granted: tuple[str, ...] | None = None
         self._conflict_draw = draw()
@@ -233,18 +184,18 @@ class FrameworkReconciler:
 
     def reconcile(self, now: datetime, view: View) -> Decision:
         """Decide on everything that is dirty, and say what to do next."""
-        at = Pass(now, task.utc_seconds(now), view, self._read_spec(view.framework), Decision())
+        at = Pass(now, task.utc_seconds(now), view, self._read_spec(view.framework), self._outbox, Decision())
         if self._book.status is None:
             self._book.set(framework.new_status(self.name, at.stamp))
         if not framework.is_ending(self._book.known):
             self._book.rescale(at.spec, at.stamp, self._new_uid)
         self._step_framework(at)
         if self._book.known.state not in TASKS_WAIT:
-            self._step_tasks(at)
+            self._tasks.step(at)
             if self._follow_tasks(at):
                 self._step_framework(at)
-                self._step_tasks(at)
-        self._take_snapshots(at)
+                self._tasks.step(at)
+        self._tasks.take_snapshots(at)
         self._grant_access(at)
         self._write_status(at)
         self._write_roster(at)
@@ -261,7 +212,7 @@ class FrameworkReconciler:
         spec, generation = seen.spec, seen.metadata.generation
         self._spec, self._raw_spec = spec, bytes(seen.raw_spec)
         self._accounts = service_accounts(spec)
-        self._templates.clear()
+        self._tasks.forget_templates()
         if generation != self._generation:
             # Shown as observedGeneration, also if nothing else follows from it.
             self._generation = generation
@@ -285,7 +236,7 @@ class FrameworkReconciler:
             book.renew()
             book.rescale(at.spec, at.stamp, self._new_uid)
             self._outbox.forgive_all()
-            self._templates.clear()
+            self._tasks.forget_templates()
             self._gang = None
             self._conflict_draw = self._draw()
         if framework.is_ending(book.known):
@@ -335,38 +286,6 @@ class FrameworkReconciler:
         book.set(framework.complete(book.known, completion))
         return True
 
-    def _step_tasks(self, at: Pass) -> None:
-        policies = {role.name: role.task.retry_policy for role in at.spec.task_roles or ()}
-        contexts: dict[str, task.TaskContext] = {}
-        for slot in self._book.take_dirty(at.now):
-            current = self._book.task(slot)
-            if current is None or self._outbox.is_busy(("pod", *slot)):
-                continue  # its outcome will make it dirty again
-            name = slot[0]
-            if name not in contexts:
-                contexts[name] = task.TaskContext(
-                    now=at.stamp,
-                    retry_policy=policies.get(name, RetryPolicy()),
-                    graceful_timeout_sec=self._book.roles[name].graceful_timeout_sec,
-                    creation_timeout=timedelta(seconds=self._config.object_local_cache_creation_timeout_sec),
-                    codes=self._config.codes,
-                    attempt_ending=framework.is_ending(self._book.known),
-                    config_map_name=names.config_map_name(self.name),
-                    framework_uid=self.uid,
-                )
-            pod = at.view.pod(current.attempt_status.pod_name)
-            step = task.step(current, pod, contexts[name], persisted=self._book.is_shown(slot))
-            if step.task != current:
-                self._book.put(slot, step.task)
-                first_seen = current.state is State.CREATION_REQUESTED and step.task.state in SEEN
-                unguarded = announce.of_unguarded(pod) if pod is not None and first_seen else None
-                if unguarded is not None:
-                    self._book.announce(unguarded)
-            if step.wake_at is not None:
-                self._book.touch_at(slot, step.wake_at)
-            if step.action is not None:
-                self._act_on_task(slot, step, at)
-
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def _act_on_framework(self, step: framework.Step, at: Pass) -> None:
@@ -374,79 +293,14 @@ class FrameworkReconciler:
             case framework.Action.CREATE:
                 total = sum(role.task_number for role in at.spec.task_roles or ())
                 empty = roster.document(self._identity, 0, 0, total)
-                self._emit(CreateConfigMap(step.status.attempt_status.id, empty), at)
+                at.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:
-                self._emit(DeleteFramework(), at)
+                at.emit(DeleteFramework())
             case framework.Action.DELETE | framework.Action.DELETE_STRAY | framework.Action.DELETE_UNSEEN:
                 assert step.uid is not None
-                self._emit(DeleteConfigMap(step.uid, confirm=step.action is framework.Action.DELETE_UNSEEN), at)
+                at.emit(DeleteConfigMap(step.uid, confirm=step.action is framework.Action.DELETE_UNSEEN))
             case None | framework.Action.RENEW:
                 pass
-
-    def _act_on_task(self, slot: Slot, step: task.Step, at: Pass) -> None:
-        effect: Effect
-        if step.action is not task.Action.CREATE:
-            assert step.pod_uid is not None
-            effect = DeletePod(
-                *slot,
-                step.pod_uid,
-                grace_seconds=0 if step.action is task.Action.DELETE_FORCED else None,
-                confirm=step.action is task.Action.DELETE_UNSEEN,
-                recorded=step.action is not task.Action.DELETE_STRAY,
-            )
-        elif not self._book.shown:
-            # The ConfigMap that will own the Pod is not recorded yet.
-            self._book.touch_when_shown(slot)
-            return
-        else:
-            try:
-                template = self._template(self._book.roles[slot[0]], at.spec)
-            except TemplateError as error:
-                refusal = classify.predefined(Code.POD_CREATION_PERMANENT_ERROR, f"Failed to create Pod: {error}")
-                ended = task.complete(step.task, refusal)
-                self._book.put(slot, task.move(ended, State.ATTEMPT_COMPLETED, at.stamp))
-                return
-            effect = CreatePod(*slot, step.task.instance_uid, step.task.attempt_status.id, template)
-        until = self._emit(effect, at)
-        if until is not None:
-            self._book.touch_at(slot, until)
-
-    def _take_snapshots(self, at: Pass) -> None:
-        """Of Tasks that this pass has put others in the place of; their last state is shown, else it would not have."""
-        for one in self._book.take_forgotten():
-            spec = next((role.task for role in at.spec.task_roles or () if role.name == one.role), TaskSpec())
-            shared = self._attempt_names(one.role, one.role_uid)
-            at.decision.snapshots.append(snapshots.of_task(one.trigger, at.view.framework, shared, spec, one.task))
-
-    def _attempt_names(self, role: str, role_uid: str) -> AttemptNames:
-        attempt = self._book.known.attempt_status
-        return AttemptNames(
-            namespace=self.namespace,
-            framework=self.name,
-            framework_uid=self.uid,
-            framework_attempt_id=attempt.id,
-            config_map_uid=attempt.config_map_uid or "",
-            role=role,
-            role_uid=role_uid,
-        )
-
-    def _template(self, ledger: RoleLedger, spec: FrameworkSpec) -> PodTemplate:
-        template = self._templates.get(ledger.name)
-        if template is None:
-            assert self._book.known.attempt_status.config_map_uid is not None
-            shared = self._attempt_names(ledger.name, ledger.instance_uid)
-            raw = next(role.task.pod for role in spec.task_roles or () if role.name == ledger.name)
-            template = self._templates[ledger.name] = PodTemplate(bytes(raw), shared)
-        return template
-
-    def _emit(self, effect: Effect, at: Pass) -> datetime | None:
-        """Ask for the effect, unless its last try calls for patience; until when, in that case."""
-        until = self._outbox.wait_until(effect.key, at.now)
-        if until is not None:
-            at.decision.wake(until)
-        elif self._outbox.send(effect):
-            at.decision.effects.append(effect)
-        return until
 
     def _write_status(self, at: Pass) -> None:
         book = self._book
@@ -456,12 +310,12 @@ class FrameworkReconciler:
             if due is not None and at.now < due:
                 at.decision.wake(due)
                 return
-        self._emit(self._writer.compose(book, at.spec, self._generation, at.now, at.stamp), at)
+        at.emit(self._writer.compose(book, at.spec, self._generation, at.now, at.stamp))
 
     def _grant_access(self, at: Pass) -> None:
         wanted = self._config.grant_roster_access and self._book.known.state is not State.COMPLETED
         if wanted and self._accounts and self._accounts != self._granted:
-            self._emit(GrantRosterAccess(self._accounts), at)
+            at.emit(GrantRosterAccess(self._accounts))
 
     def _write_roster(self, at: Pass) -> None:
         seen, shown = at.view.config_map(), self._writer.shown
@@ -477,7 +331,7 @@ class FrameworkReconciler:
             effect, wake_at = self._gang.decide(self._book, self._outbox, at.view, shown, at.now)
             at.decision.wake(wake_at)
             if effect is not None:
-                self._emit(effect, at)
+                at.emit(effect)
 
     def _note_milestones(self, at: Pass) -> None:
         if self._gang is None or not is_open(self._book):
