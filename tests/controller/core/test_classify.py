@@ -260,3 +260,24 @@ def test_a_range_includes_both_its_ends(value: int, low: int | None, high: int |
 def test_attributes_of_a_configured_code_are_kept() -> None:
     end = classify.failed(pod("Failed"), [info(-1004, pattern(), kind=PERMANENT)])
     assert end.type.has("Permanent")
+
+
+def test_a_sidecar_that_is_ended_after_the_application_does_not_say_why_the_pod_failed() -> None:
+    pod = Pod(
+        metadata=Meta(name="p", uid="u", resource_version="1"),
+        spec=PodSpec(init_containers=(Container("proxy", restart_policy="Always"),)),
+        status=PodStatus(
+            phase="Failed",
+            init_container_statuses=(
+                ContainerStatus("proxy", ContainerState(terminated=Terminated(exit_code=143, finished_at=LATER))),
+            ),
+            container_statuses=(
+                ContainerStatus("main", ContainerState(terminated=Terminated(exit_code=1, finished_at=EARLIER))),
+            ),
+        ),
+    )
+    by_signal = CodeInfo(143, "ContainerSigTermReceived", TRANSIENT, (exit_pattern(143),))
+    completion = failed(pod, (*CONTAINER_CONTRACT, by_signal))
+    assert completion.code == 1
+    assert completion.pod is not None
+    assert [end.name for end in completion.pod.containers] == ["proxy", "main"]
