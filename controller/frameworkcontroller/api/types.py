@@ -341,9 +341,10 @@ class PodStatus(Wire, frozen=True):
 
 
 class Container(Wire, frozen=True):
-    """A container, as far as it matters whether it is there."""
+    """An init container; one that restarts always is a sidecar."""
 
     name: str = ""
+    restart_policy: str = ""
 
 
 class PodSpec(Wire, frozen=True):

@@ -10,11 +10,21 @@ import msgspec
 import re2
 
 from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
-from frameworkcontroller.api.types import CompletionType, ContainerEnd, Pod, PodEnd, TaskCompletion, Wire
+from frameworkcontroller.api.types import (
+    CompletionType,
+    ContainerEnd,
+    ContainerStatus,
+    Pod,
+    PodEnd,
+    TaskCompletion,
+    Wire,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_QUIET: Final = re2.Options()
+_QUIET.log_errors = False  # it would print a line of its own beside ours
 EPOCH: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -29,9 +39,11 @@ class Regex:
     def parse(cls, source: str) -> Regex:
         """Compile. Raises ValueError with RE2's reason."""
         try:
-            return cls(source, re2.compile(source))
+            return cls(source, re2.compile(source, _QUIET))
         except re2.error as error:
-            reason = f"{source!r} is not a regular expression in RE2 syntax: {error}"
+            # The library gives bytes.
+            why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+            reason = f"{source!r} is not a regular expression in RE2 syntax: {why}"
             raise ValueError(reason) from error
 
     def find(self, text: str) -> str | None:
@@ -120,7 +132,7 @@ def describe(pod: Pod) -> PodEnd:
     return PodEnd(
         reason=pod.status.reason,
         message=pod.status.message,
-        containers=tuple(end for end, _ in _ends(pod)),
+        containers=tuple(end for end, _ in _ends(_all(pod))),
     )
 
 
@@ -141,14 +153,24 @@ def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
                     code=info.code, phrase=info.phrase, type=info.type, diagnostics=diagnostics, pod=end
                 )
     diagnostics = f"Pod failed: PodPattern unmatched: {_json(end)}"
-    failures = [(finished, container) for container, finished in _ends(pod) if container.code != 0]
+    failures = [(finished, container) for container, finished in _ends(_judged(pod)) if container.code != 0]
     if not failures:
         return predefined(Code.POD_FAILED_WITHOUT_FAILED_CONTAINER, diagnostics, end)
     last = max(failures, key=lambda failure: failure[0])[1]
     return TaskCompletion(code=last.code, phrase=UNRECOGNIZED_PHRASE, type=FAILED, diagnostics=diagnostics, pod=end)
 
 
-def _ends(pod: Pod) -> Sequence[tuple[ContainerEnd, datetime]]:
+def _all(pod: Pod) -> tuple[ContainerStatus, ...]:
+    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+
+def _judged(pod: Pod) -> tuple[ContainerStatus, ...]:
+    """The containers that a Pod can fail by: a sidecar is only ended after the application is over."""
+    sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
+    return tuple(status for status in _all(pod) if status.name not in sidecars)
+
+
+def _ends(statuses: Iterable[ContainerStatus]) -> Sequence[tuple[ContainerEnd, datetime]]:
     """Each terminated container with the time of its end."""
     return [
         (
@@ -157,7 +179,7 @@ def _ends(pod: Pod) -> Sequence[tuple[ContainerEnd, datetime]]:
             ),
             end.finished_at or EPOCH,
         )
-        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        for status in statuses
         if (end := status.state.terminated) is not None
     ]
 
@@ -168,8 +190,9 @@ def _match_pod(pattern: PodPattern, pod: Pod) -> Matched | None:
     )
     if texts is None:
         return None
-    ends = {end.name: end for end, _ in _ends(pod)}
-    names = [status.name for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
+    judged = _judged(pod)
+    ends = {end.name: end for end, _ in _ends(judged)}
+    names = [status.name for status in judged]
     containers = []
     for wanted in pattern.containers:
         found = next((m for name in names if (m := _match_container(wanted, name, ends.get(name))) is not None), None)

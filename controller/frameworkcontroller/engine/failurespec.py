@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-import re2
+from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.codes import Attribute, TypeName, is_reserved
 from frameworkcontroller.api.types import CompletionType
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
 
 _KEYS: Final = ("code", "phrase", "type", "podPatterns")
 _INT32_MIN: Final = -INT32_MAX - 1
-_QUIET: Final = re2.Options()
-_QUIET.log_errors = False  # it would print a line of its own beside ours
 
 
 def read_codes(value: Value) -> tuple[CodeInfo, ...]:
@@ -93,14 +89,10 @@ def _container_pattern(value: Value) -> ContainerPattern:
 def _regex(value: Value | None) -> Regex | None:
     if value is None:
         return None
-    source = value.text()
     try:
-        compiled: Any = re2.compile(source, _QUIET)
-    except re2.error as error:
-        reason = error.args[0] if error.args else error
-        words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise value.error(f"{source!r} is not a regular expression in RE2 syntax: {words}") from error
-    return Regex(source, compiled)
+        return Regex.parse(value.text())
+    except ValueError as error:
+        raise value.error(str(error)) from error
 
 
 def _range(value: Value | None) -> Range | None:

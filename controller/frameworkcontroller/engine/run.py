@@ -56,7 +56,9 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         loop.add_signal_handler(number, stopping.set)
     metrics = Metrics()
     client = KubeClient(endpoint, max_connections=2 * settings.slots, observer=metrics)
-    controller = _Controller(settings, client, metrics)
+    # The lease is never behind anything else.
+    lease_client = KubeClient(endpoint, max_connections=2, observer=metrics)
+    controller = _Controller(settings, client, lease_client, metrics)
     _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")
     try:
         async with asyncio.TaskGroup() as group:
@@ -72,13 +74,15 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         raise errors.exceptions[0] from None
     finally:
         await client.close()
+        await lease_client.close()
 
 
 class _Controller:
     """The work of this replica, in as many terms as it is elected for."""
 
-    def __init__(self, settings: Settings, client: KubeClient, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, client: KubeClient, lease_client: KubeClient, metrics: Metrics) -> None:
         self._settings, self._client, self._metrics = settings, client, metrics
+        self._lease_client = lease_client
         self._engine: Engine | None = None
         self._stands_by = False
         self._election: LeaderElection | None = None
@@ -100,7 +104,7 @@ class _Controller:
             await self._lead()
             return
         self._election = LeaderElection(
-            self._client,
+            self._lease_client,
             chosen.namespace or own_namespace(),
             chosen.name,
             unique_identity(),
@@ -113,7 +117,8 @@ class _Controller:
 
     async def _lead(self) -> None:
         settings = self._settings
-        limiter = Limiter(settings.kube_client_qps, settings.kube_client_burst or DEFAULT_BURST)
+        burst = DEFAULT_BURST if settings.kube_client_burst is None else settings.kube_client_burst
+        limiter = Limiter(settings.kube_client_qps, burst)
         self._engine = Engine(
             self._client,
             Performer(self._client, compress=settings.large_framework_compression, limiter=limiter),

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT
+from frameworkcontroller.api.types import Container
 from frameworkcontroller.core import classify
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT, CodeInfo, ContainerPattern, PodPattern, Range, Regex
 
@@ -263,21 +265,15 @@ def test_attributes_of_a_configured_code_are_kept() -> None:
 
 
 def test_a_sidecar_that_is_ended_after_the_application_does_not_say_why_the_pod_failed() -> None:
-    pod = Pod(
-        metadata=Meta(name="p", uid="u", resource_version="1"),
-        spec=PodSpec(init_containers=(Container("proxy", restart_policy="Always"),)),
-        status=PodStatus(
-            phase="Failed",
-            init_container_statuses=(
-                ContainerStatus("proxy", ContainerState(terminated=Terminated(exit_code=143, finished_at=LATER))),
-            ),
-            container_statuses=(
-                ContainerStatus("main", ContainerState(terminated=Terminated(exit_code=1, finished_at=EARLIER))),
-            ),
-        ),
+    failed = pod(
+        phase="Failed",
+        initContainerStatuses=[terminated("proxy", 143, finished=9)],
+        containerStatuses=[terminated("main", 1, finished=5)],
     )
-    by_signal = CodeInfo(143, "ContainerSigTermReceived", TRANSIENT, (exit_pattern(143),))
-    completion = failed(pod, (*CONTAINER_CONTRACT, by_signal))
+    proxy = Container("proxy", restart_policy="Always")
+    failed = replace(failed, spec=replace(failed.spec, init_containers=(proxy,)))
+    by_signal = info(143, pattern(container(code=Range(143, 143))), kind=TRANSIENT)
+    completion = classify.failed(failed, (*CONTAINER_CONTRACT, by_signal))
     assert completion.code == 1
     assert completion.pod is not None
     assert [end.name for end in completion.pod.containers] == ["proxy", "main"]
