@@ -89,8 +89,9 @@ def _container_pattern(value: Value) -> ContainerPattern:
 def _regex(value: Value | None) -> Regex | None:
     if value is None:
         return None
+    source = value.text()
     try:
-        return Regex.parse(value.text())
+        return Regex.parse(source)
     except ValueError as error:
         raise value.error(str(error)) from error
 
