@@ -97,10 +97,12 @@ def _from_kubeconfig(path: str) -> Access:
         config.load_kube_config(config_file=path, client_configuration=loaded)
     except config.ConfigException as fault:
         raise SettingsError(f"KUBECONFIG={path}: {fault}") from fault
-    bearer = loaded.get_api_key_with_prefix("authorization")
+    # Read once: a kubeconfig is for a desk, where nobody waits longer than its token lives.
+    schemes = loaded.auth_settings().values()
+    headers = {str(each["key"]): str(each["value"]) for each in schemes if each.get("in") == "header" and each["value"]}
     return Access(
         loaded.host.rstrip("/"),
         ca=(loaded.ssl_ca_cert or True) if loaded.verify_ssl else False,
         client_certificate=(loaded.cert_file, loaded.key_file) if loaded.cert_file else None,
-        headers={"Authorization": bearer} if bearer else {},
+        headers=headers,
     )

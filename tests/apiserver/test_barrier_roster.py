@@ -149,3 +149,19 @@ def test_without_any_right_it_ends_with_210_after_30_seconds_and_names_the_role(
     assert "create a Role with the rule" in last
     assert "resourceNames: [other-attempt], verbs: [get, watch]" in last
     assert f"system:serviceaccount:{namespace}:default" in last
+
+
+def test_a_kubeconfig_will_do_where_there_is_no_cluster_around(
+    controller: ControllerProcess,
+    frameworks: Frameworks,
+    kubelet: Kubelet,
+    cluster: Cluster,
+    start: Callable[..., Barrier],
+) -> None:
+    frameworks.create("fw", role("worker", 1))
+    pod = pods(frameworks, 1)["fw-worker-0"]
+    barrier = start(pod, KUBE_APISERVER_ADDRESS="", KUBECONFIG=str(cluster.kubeconfig))
+    kubelet.run(pod)
+    code, _ = barrier.ends(30)
+    assert code == 0, barrier.lines
+    assert json.loads(barrier.read("framework.json"))["metadata"]["name"] == "fw"
