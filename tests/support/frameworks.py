@@ -157,9 +157,14 @@ class ControllerProcess:
     settings: Json
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
+    health_port: int = 0
 
-    def start(self) -> None:
-        """Start it, again if it was stopped."""
+    def start(self, *, works: bool = True) -> None:
+        """Start it, again if it was stopped.
+
+        Args:
+            works: Wait until it does; else only until it has begun.
+        """
         config, kubeconfig = self.folder / "frameworkcontroller.yaml", self.folder / "kubeconfig"
         alone = {"kubeConfigFilePath": str(kubeconfig), "leaderElection": {"enabled": False}}
         config.write_text(yaml.safe_dump(alone | self.settings))
@@ -167,14 +172,22 @@ class ControllerProcess:
         self.starts += 1
         with (self.folder / "controller.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "frameworkcontroller", "--config", str(config), "--health-port", "0"],
+                [
+                    sys.executable,
+                    "-m",
+                    "frameworkcontroller",
+                    "--config",
+                    str(config),
+                    "--health-port",
+                    str(self.health_port),
+                ],
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
             )
 
         def is_working() -> None:
-            assert self.log.count("caches are full") >= self.starts, self.log[-2000:]
+            assert self.log.count("caches are full" if works else "starting") >= self.starts, self.log[-2000:]
 
         eventually(is_working, 30)
 

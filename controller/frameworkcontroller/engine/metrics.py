@@ -127,6 +127,9 @@ class Metrics:
             buckets=_START,
             registry=registry,
         )
+        self._leads = Gauge(
+            "leader_election_master_status", "1 while this replica holds the lease.", ("name",), registry=registry
+        )
         self.events_dropped = Gauge(
             "frameworkcontroller_events_dropped", "Events that were too many to write.", registry=registry
         )
@@ -135,6 +138,10 @@ class Metrics:
         """Read these at each scrape: all Frameworks, and how many of them wait for their pass."""
         self._states.reconcilers = reconcilers
         self._depth.set_function(queue_length)
+
+    def watch_lease(self, name: str, holds: Callable[[], bool]) -> None:
+        """Read at each scrape whether this replica is the one that works."""
+        self._leads.labels(name).set_function(holds)
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
         """One HTTP exchange ended (see `cluster.transport.RequestObserver`)."""

@@ -112,6 +112,7 @@ class _Controller:
             renew_deadline_seconds=chosen.renew_deadline_sec,
             retry_period_seconds=chosen.retry_period_sec,
         )
+        self._metrics.watch_lease(chosen.name, self._may_act)
         self._stands_by = True
         await self._election.run(self._lead)
 

@@ -1,0 +1,136 @@
+"""The controller as a process: health, metrics, a bad start, two replicas."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import eventually
+from support.frameworks import ControllerProcess, role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from support.frameworks import Frameworks, Player
+
+pytestmark = pytest.mark.apiserver
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fetch(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_metrics_count_what_has_happened(
+    cluster: Cluster,
+    namespace: str,
+    controller_rights: None,
+    frameworks: Frameworks,
+    player: Player,
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    controller = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=port)
+    controller.start()
+    try:
+        assert fetch(port, "/healthz") == (200, "ok\n")
+        assert fetch(port, "/readyz") == (200, "ok\n")
+        player.plan = {"worker-0": [3, 0]}
+        frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
+        with player.playing():
+            frameworks.wait("fw", "Completed")
+
+        def counted() -> None:
+            text = fetch(port, "/metrics")[1]
+            for line in (
+                'frameworkcontroller_frameworks{state="Completed"} 1.0',
+                'frameworkcontroller_tasks{state="Completed"} 2.0',
+                'frameworkcontroller_attempts_total{kind="framework"} 1.0',
+                'frameworkcontroller_attempts_total{kind="task"} 3.0',
+                'frameworkcontroller_attempt_completions_total{code="3",kind="task",phrase="ContainerUnrecognizedFailed"} 1',
+                'frameworkcontroller_attempt_completions_total{code="0",kind="framework",phrase="Succeeded"} 1.0',
+                'frameworkcontroller_gang_start_seconds_count{phase="created"} 1.0',
+                'frameworkcontroller_gang_start_seconds_count{phase="addressed"} 1.0',
+                'workqueue_depth{controller="framework",name="framework"} 0.0',
+                'controller_runtime_reconcile_total{controller="framework",result="error"} 0.0',
+            ):
+                assert line in text, line
+            assert 'rest_client_requests_total{code="201"' in text
+
+        eventually(counted)
+    finally:
+        assert controller.stop() == 0
+
+
+def test_a_configuration_that_is_not_usable_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "frameworkcontroller.yaml"
+    config.write_text("largeFrameworkCompresion: true\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "frameworkcontroller"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "largeFrameworkCompresion" in done.stderr
+
+
+def test_of_two_replicas_one_works_and_the_other_follows_when_it_is_told_to_stop(
+    cluster: Cluster,
+    namespace: str,
+    controller_rights: None,
+    frameworks: Frameworks,
+    player: Player,
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "namespace": namespace,
+        # Under the manifest's own Role: that Lease and no other.
+        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
+    }
+    replicas = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        replicas.append(ControllerProcess(cluster, folder, settings))
+    first, second = replicas
+    first.start()
+    second.start(works=False)
+    try:
+        player.plan = {"worker-0": ["stay"]}
+        frameworks.create("fw", role("worker", 1))
+        with player.playing():
+            frameworks.wait("fw", "AttemptRunning")
+            assert "state changed" not in second.log
+            uid = frameworks.pods()["fw-worker-0"]["metadata"]["uid"]
+            assert first.stop() == 0
+
+            def follows() -> None:
+                assert "caches are full" in second.log
+
+            eventually(follows, 10)
+            player.plan = {}
+            frameworks.wait("fw", "Completed")
+        assert frameworks.tasks("fw")["worker-0"]["attemptStatus"]["podUID"] == uid
+    finally:
+        for replica in replicas:
+            replica.stop()
