@@ -89,12 +89,13 @@ class Progress:
         if self.due_in() == 0.0:
             self._told = self._state()
             self._quiet_until = self._clock() + PROGRESS_SEC
-            self._log.note(f"waiting {self.describe()}")
+            self._log.note(f"waiting{self.describe()}")
 
     def describe(self) -> str:
-        """Who is missing and why, and what is wrong with the way to know it."""
-        parts = [str(self.waiting)] if self.waiting else []
-        return "; ".join([*parts, self.trouble] if self.trouble else parts) or "for the first answer of the API server"
+        """Who is missing and why, and what is wrong with the way to know it; goes on after a word like `waiting`."""
+        if self.waiting:
+            return f" {self.waiting}" + (f"; {self.trouble}" if self.trouble else "")
+        return f": {self.trouble}" if self.trouble else " for the first answer of the API server"
 
     def _state(self) -> tuple[object, ...]:
         waiting = self.waiting
@@ -134,7 +135,7 @@ def wait(
         except BarrierError as end:
             raise type(end)(f"{end} (waited {clock() - started:.1f} s)") from end
         except TerminatedError as end:
-            raise TerminatedError(f"{end} after {clock() - started:.1f} s at {progress.describe()}") from end
+            raise TerminatedError(f"{end} after {clock() - started:.1f} s of waiting{progress.describe()}") from end
         if isinstance(item, Look):
             verdict = decide(item.gang, me)
             if isinstance(verdict, Open):
@@ -148,4 +149,4 @@ def wait(
         if item is not None and not prepared:
             prepared = True
             while_waiting()
-    raise GaveUpError(f"gave up after {timeout_sec:g} s at {progress.describe()}")
+    raise GaveUpError(f"gave up after {timeout_sec:g} s of waiting{progress.describe()}")

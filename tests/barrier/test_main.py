@@ -102,7 +102,9 @@ def test_the_timeout_exits_201_and_says_who_is_missing_and_why(start: Callable[.
     barrier = start(server.url, environment(), "--check-timeout-sec", "1")
     code, last = barrier.ends()
     assert code == 201
-    assert last.endswith("gave up after 1 s at 7/10: worker-3 Pending: Unschedulable, worker-4, 1 more (exit code 201)")
+    assert last.endswith(
+        "gave up after 1 s of waiting 7/10: worker-3 Pending: Unschedulable, worker-4, 1 more (exit code 201)"
+    )
     assert barrier.termination_log.read_text() in last
 
 
