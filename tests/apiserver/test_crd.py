@@ -1,0 +1,257 @@
+"""The definition of Frameworks on a real API server: what is accepted, refused, written and kept."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from frameworkcontroller.api import crd, names
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.types import FRAMEWORK_DECODER
+from frameworkcontroller.core.book import roles_of
+from support import eventually
+from support.raw import Raw, RefusedError
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from support.raw import Json
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("frameworks_crd")]
+
+FRAMEWORKS = Path(__file__).parent.parent / "controller" / "api" / "frameworks"
+VALID = sorted(FRAMEWORKS.glob("valid/*.yaml"))
+INVALID = sorted(FRAMEWORKS.glob("invalid/*.yaml"))
+POD: Json = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+OF_MICROSOFT = Path(__file__).parent.parent / "controller" / "api" / "microsoft.yaml"
+
+
+@pytest.fixture
+def path(namespace: str) -> str:
+    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks"
+
+
+def framework(name: str = "fw", **spec: object) -> Json:
+    return {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def worker(**more: object) -> Json:
+    return {"name": "worker", "task": {"pod": POD}, **more}
+
+
+# --- what is accepted and refused ------------------------------------------------------------------------------------
+
+
+def contained(part: object, whole: object) -> bool:
+    """Whether everything of one document is in the other, which may have more fields."""
+    match part, whole:
+        case dict(), dict():
+            return all(key in whole and contained(value, whole[key]) for key, value in part.items())
+        case list(), list():
+            return len(part) == len(whole) and all(map(contained, part, whole))
+    return part == whole
+
+
+@pytest.mark.parametrize("file", VALID, ids=lambda path: path.stem)
+def test_a_valid_framework_is_accepted_and_kept_as_it_came(raw: Raw, path: str, file: Path) -> None:
+    document = yaml.safe_load(file.read_text())
+    stored = raw.create(path, document)
+    assert contained(document["spec"], stored["spec"])
+    read = FRAMEWORK_DECODER.decode(json.dumps(stored).encode())
+    for asked, role in zip(document["spec"].get("taskRoles") or (), read.spec.task_roles or (), strict=True):
+        assert json.loads(bytes(role.task.pod)) == asked["task"]["pod"]
+
+
+@pytest.mark.parametrize("file", INVALID, ids=lambda path: path.stem)
+def test_an_invalid_framework_is_refused_with_a_message_that_names_the_field(raw: Raw, path: str, file: Path) -> None:
+    text = file.read_text()
+    with pytest.raises(RefusedError) as refused:
+        raw.create(path, yaml.safe_load(text))
+    assert refused.value.status == 422
+    rest = refused.value.body["message"]  # type: ignore[index]
+    for part in text.partition("\n")[0].removeprefix("# ").split(" ... "):
+        assert part in rest
+        rest = rest.partition(part)[2]
+
+
+CHANGES = [(before, after) for before in ("Create", "Start", "Stop") for after in ("Create", "Start", "Stop")]
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES, ids=["-to-".join(change).lower() for change in CHANGES])
+def test_the_execution_type_moves_only_forward(raw: Raw, path: str, before: str, after: str) -> None:
+    raw.create(path, framework(executionType=before, taskRoles=[]))
+    order = ["Create", "Start", "Stop"]
+    if order.index(after) >= order.index(before):
+        changed = raw.merge(f"{path}/fw", {"spec": {"executionType": after}})
+        assert changed["spec"]["executionType"] == after
+    else:
+        with pytest.raises(RefusedError, match="executionType may change only from Create to Start or Stop"):
+            raw.merge(f"{path}/fw", {"spec": {"executionType": after}})
+
+
+def test_a_framework_may_be_rescaled_in_any_way(raw: Raw, path: str) -> None:
+    raw.create(path, framework(taskRoles=[worker(taskNumber=3)]))
+    for roles in ([worker(taskNumber=5)], [], [worker(taskNumber=0), {**worker(), "name": "ps"}], None):
+        raw.merge(f"{path}/fw", {"spec": {"taskRoles": roles}})
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def test_defaults_are_written_into_the_object(raw: Raw, path: str) -> None:
+    stored = raw.create(path, framework(taskRoles=[worker()]))
+    assert stored["spec"] == {
+        "executionType": "Start",
+        "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0},
+        "taskRoles": [
+            {
+                "name": "worker",
+                "taskNumber": 0,
+                "frameworkAttemptCompletionPolicy": {"minFailedTaskCount": 1, "minSucceededTaskCount": -1},
+                "task": {"retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0}, "pod": POD},
+            }
+        ],
+    }
+
+
+def test_a_null_policy_is_the_default_policy(raw: Raw, path: str) -> None:
+    role = worker(taskNumber=None, frameworkAttemptCompletionPolicy=None)
+    role["task"]["retryPolicy"] = {"fancyRetryPolicy": None}
+    stored = raw.create(path, framework(executionType=None, retryPolicy=None, taskRoles=[role]))["spec"]
+    assert (stored["executionType"], stored["retryPolicy"]["maxRetryCount"]) == ("Start", 0)
+    assert stored["taskRoles"][0]["frameworkAttemptCompletionPolicy"]["minFailedTaskCount"] == 1
+    assert stored["taskRoles"][0]["task"]["retryPolicy"] == {"fancyRetryPolicy": False, "maxRetryCount": 0}
+
+
+def test_a_field_that_is_none_of_ours_is_dropped_but_never_from_a_pod_template(raw: Raw, path: str) -> None:
+    pod = {"metadata": {"new": {"deep": [None]}}, "spec": {"containers": [{"name": "a", "new": None}], "new": 1.5}}
+    stored = raw.create(path, framework(unknown=1, taskRoles=[{"name": "w", "unknown": 1, "task": {"pod": pod}}]))
+    assert "unknown" not in stored["spec"]
+    assert "unknown" not in stored["spec"]["taskRoles"][0]
+    assert stored["spec"]["taskRoles"][0]["task"]["pod"] == pod
+
+
+def test_users_cannot_write_the_status_with_the_spec(raw: Raw, path: str) -> None:
+    stored = raw.create(path, {**framework(taskRoles=[]), "status": {"state": "Completed"}})
+    assert not stored.get("status")
+
+
+# --- Frameworks of Microsoft's controller ----------------------------------------------------------------------------
+
+
+def of_microsoft() -> Json:
+    document = yaml.safe_load(OF_MICROSOFT.read_text())
+    assert isinstance(document, dict)
+    return document
+
+
+def with_status(raw: Raw, path: str, document: Json) -> Json:
+    """Store the object with its status; as the API server shows it then."""
+    created = raw.create(path, document)
+    return raw.replace(f"{path}/{document['metadata']['name']}/status", {**created, "status": document["status"]})
+
+
+def test_a_framework_as_microsofts_controller_stores_it_is_taken_over(raw: Raw, path: str) -> None:
+    document = of_microsoft()
+    stored = with_status(raw, path, document)
+    assert contained(document["status"], stored["status"])
+    status = FRAMEWORK_DECODER.decode(json.dumps(stored).encode()).stored_status()
+    assert status is not None
+    assert status.state is State.RUNNING
+    tasks = {f"{role.name}-{task.index}": task for role in roles_of(status) for task in role.task_statuses}
+    assert {name: task.state for name, task in tasks.items()} == {
+        "ps-0": State.RUNNING,
+        "worker-0": State.COMPLETED,
+        "worker-1": State.CREATION_PENDING,
+    }
+    ended = tasks["worker-0"].completion
+    assert ended is not None
+    assert (ended.code, ended.type.name, ended.type.attributes) == (0, "Succeeded", None)
+
+
+def test_compressed_roles_are_taken_over_too(raw: Raw, path: str) -> None:
+    document = of_microsoft()
+    attempt = document["status"]["attemptStatus"]
+    packed = gzip.compress(json.dumps(attempt["taskRoleStatuses"]).encode())
+    attempt |= {"taskRoleStatuses": None, "taskRoleStatusesCompressed": b64encode(packed).decode()}
+    stored = with_status(raw, path, document)
+    assert stored["status"]["attemptStatus"]["taskRoleStatuses"] is None
+    status = FRAMEWORK_DECODER.decode(json.dumps(stored).encode()).stored_status()
+    assert status is not None
+    assert [role.name for role in roles_of(status)] == ["ps", "worker"]
+
+
+def test_a_stored_framework_that_would_be_refused_today_goes_on(raw: Raw, namespace: str) -> None:
+    """Microsoft's definition lets some values pass; its objects are there when ours replaces it."""
+    group = f"{namespace}.example.org"
+    today = copy.deepcopy(crd.crd())
+    today["metadata"]["name"] = f"frameworks.{group}"
+    today["spec"]["group"] = group
+    today["spec"]["names"] |= {"shortNames": [], "categories": []}
+    before = copy.deepcopy(today)
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    before["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = loose
+    definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{today['metadata']['name']}"
+    collection = f"/apis/{group}/v1/namespaces/{namespace}/frameworks"
+    role = worker(taskNumber=2, frameworkAttemptCompletionPolicy={"minFailedTaskCount": 0, "minSucceededTaskCount": 0})
+    old = {**framework("myframework", taskRoles=[role]), "apiVersion": f"{group}/v1"}
+    raw.apply(definition, before)
+    try:
+
+        def created() -> None:
+            try:
+                raw.create(collection, old)
+            except RefusedError as error:
+                raise AssertionError(error) from error
+
+        eventually(created, timeout=30)
+        raw.apply(definition, today)
+
+        def refuses_what_is_new() -> None:
+            answer = ""
+            try:
+                raw.create(f"{collection}?dryRun=All", {**old, "metadata": {"name": "another"}})
+            except RefusedError as error:
+                answer = str(error)
+            assert "must be -1 (never) or at least 1" in answer
+
+        eventually(refuses_what_is_new, timeout=30)
+        status = of_microsoft()["status"]
+        raw.merge(f"{collection}/myframework/status", {"status": status})
+        changed = raw.merge(f"{collection}/myframework", {"spec": {"description": "changed", "executionType": "Stop"}})
+        policy = changed["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"]
+        assert policy == {"minFailedTaskCount": 0, "minSucceededTaskCount": 0}
+    finally:
+        raw.delete(definition)
+
+
+# --- what people see -------------------------------------------------------------------------------------------------
+
+
+def test_kubectl_shows_what_one_wants_to_know_under_a_short_name(
+    cluster: Cluster, raw: Raw, path: str, namespace: str
+) -> None:
+    document = of_microsoft()
+    with_status(raw, path, document)
+    raw.merge(f"{path}/{document['metadata']['name']}/status", {"status": {"ready": "1/3", "attempts": 1}})
+    head, line = cluster.kubectl("get", "fw", "-n", namespace).strip().splitlines()
+    assert head.split() == ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE"]
+    assert line.split()[:4] == ["distributed", "AttemptRunning", "1/3", "1"]
+    wide = cluster.kubectl("get", "frameworks", "-n", namespace, "-o", "wide").splitlines()[0]
+    assert wide.split()[-1] == "DESCRIPTION"
+
+
+def test_kubectl_lists_frameworks_among_all(cluster: Cluster, raw: Raw, path: str, namespace: str) -> None:
+    raw.create(path, framework(taskRoles=[]))
+    assert "framework.frameworkcontroller.microsoft.com/fw" in cluster.kubectl("get", "all", "-n", namespace)
+
+
+def test_kubectl_explains_the_fields(cluster: Cluster) -> None:
+    text = cluster.kubectl("explain", "framework.spec.retryPolicy.maxRetryCount")
+    assert "How often a failure is retried" in text
