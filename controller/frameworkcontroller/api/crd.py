@@ -17,6 +17,8 @@ from .states import State
 Schema = dict[str, Any]
 
 INT32: Final[Schema] = {"type": "integer", "format": "int32"}
+# Servers before 1.33 do not check the format.
+INT32_MAX: Final = 2**31 - 1
 INT64: Final[Schema] = {"type": "integer", "format": "int64"}
 STRING: Final[Schema] = {"type": "string"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
@@ -47,10 +49,17 @@ def _nullable(schema: Schema) -> Schema:
 def _not_zero(description: str, default: int) -> Schema:
     return INT32 | {
         "minimum": -1,
+        "maximum": INT32_MAX,
         "default": default,
         "description": description,
         "x-kubernetes-validations": [
-            {"rule": "self != 0", "message": "must be -1 (never) or at least 1; 0 would end every attempt at once"}
+            {
+                # Microsoft's definition lets 0 pass. What is stored stays writable, on servers too that know ratcheting
+                # of fields but not of rules (before 1.33).
+                "rule": "self != 0 || oldSelf.orValue(1) == 0",
+                "optionalOldSelf": True,
+                "message": "must be -1 (never) or at least 1; 0 would end every attempt at once",
+            }
         ],
     }
 
@@ -67,6 +76,7 @@ def retry_policy() -> Schema:
             "maxRetryCount": INT32
             | {
                 "minimum": -2,
+                "maximum": INT32_MAX,
                 "default": 0,
                 "description": "How often a failure is retried; -1: every failure, -2: also a success.",
             },

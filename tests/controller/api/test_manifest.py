@@ -102,7 +102,7 @@ def test_every_example_says_what_is_expected_of_it() -> None:
     assert len(list(FRAMEWORKS.glob("valid/*.yaml"))) >= 20
     expected = {path.read_text().partition("\n")[0] for path in invalid}
     for rule in rules(version()["schema"]["openAPIV3Schema"]):
-        if "oldSelf" not in rule["rule"]:
+        if rule["message"] != crd.EXECUTION_TYPE_MESSAGE:  # of two versions of an object
             assert any(rule["message"].split(":")[0] in line for line in expected), rule
 
 
