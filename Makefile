@@ -32,6 +32,13 @@ test-apiserver: venv ## The tests against a real kube-apiserver
 test-e2e: venv ## The tests with real Pods on a real node (root)
 	$(BIN)/pytest -m node
 
+.PHONY: fuzz bench
+fuzz: venv ## Throw 100,000 broken requests at the injector
+	cd tests && ../$(BIN)/python -m injector.fuzz --inputs 100000
+
+bench: venv ## Measure the controller next to a bare create loop, on simulated nodes
+	$(BIN)/python bench/controller.py
+
 .PHONY: lint format
 lint: venv ## ruff, mypy --strict, import contracts, generated files
 	$(BIN)/ruff check .
