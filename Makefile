@@ -4,6 +4,8 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN    := .venv/bin
+# Tests mostly wait; each worker has clusters of its own.
+PARALLEL ?= -n 4 --dist loadfile
 # `make demo CONTEXT=name` uses a cluster that you have.
 CONTEXT ?=
 DEMO_FLAGS ?= $(if $(CONTEXT),--context $(CONTEXT))
@@ -21,7 +23,7 @@ demo-down: venv ## Remove what the demo brought
 
 .PHONY: test test-unit test-apiserver test-e2e
 test: lint ## All checks and all tests: what CI runs
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 test-unit: venv ## The tests that need no cluster
 	$(BIN)/pytest -m "not apiserver and not node"
