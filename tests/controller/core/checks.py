@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import ENDED, NEXT, State
+from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, DeleteConfigMap, DeleteFramework, DeletePod
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.types import FrameworkStatus, Pod, TaskStatus
-    from frameworkcontroller.core.effects import CreatePod, DeleteConfigMap, DeletePod
+    from frameworkcontroller.core.effects import Effect
 
     from .world import World
 
@@ -25,6 +26,23 @@ def tasks_of(status: FrameworkStatus) -> dict[tuple[str, int], TaskStatus]:
 
 
 # --- persist before act: what the API server shows when a request arrives --------------------------------------------
+
+
+def may_ask_for(world: World, effect: Effect) -> None:
+    """What the API server shows must allow the effect when it is asked for."""
+    match effect:
+        case CreateConfigMap():
+            may_create_config_map(world)
+        case DeleteConfigMap():
+            may_delete_config_map(world, effect)
+        case CreatePod():
+            may_create_pod(world, effect)
+        case DeletePod():
+            may_delete_pod(world, effect)
+        case DeleteFramework():
+            may_delete_framework(world)
+        case _:
+            pass
 
 
 def may_create_config_map(world: World) -> None:
@@ -54,9 +72,10 @@ def may_delete_pod(world: World, effect: DeletePod) -> None:
             assert task.state is State.DELETION_PENDING
     elif not effect.recorded and task is not None and task.state not in ENDED:
         assert task.attempt_status.pod_uid is None
-    if effect.grace_seconds == 0:
+    pod = world.pods.get(names.pod_name("fw", effect.role, effect.index))
+    if effect.grace_seconds == 0 and pod is not None and pod.metadata.uid == effect.uid:
         seconds = roles[effect.role].pod_graceful_deletion_timeout_sec
-        meta = world.pods[names.pod_name("fw", effect.role, effect.index)].metadata
+        meta = pod.metadata
         assert seconds is not None
         assert meta.deletion_timestamp is not None
         begun = meta.deletion_timestamp - timedelta(seconds=meta.deletion_grace_period_seconds or 0)
@@ -138,18 +157,21 @@ def guarantees(world: World, *, late: bool = False) -> None:
     """What runs on nodes is what the API server says.
 
     With ``late`` caches, a Pod whose creation was never recorded is known to nobody until a cache shows it: it may run
-    on while its Task is given up, but never beside another Pod of the Task.
+    on while its Task is given up, but never beside another Pod of the Task; and it is gone with its ConfigMap, unless
+    others deleted that.
     """
     running = list(world.running.values())
+    if not running:
+        return
     slots = [(_note(pod, names.TASKROLE_NAME), _note(pod, names.TASK_INDEX)) for pod in running]
     assert len(set(slots)) == len(slots), "1: two instances of a Task run"
     attempts = {_note(pod, names.FRAMEWORK_ATTEMPT_INSTANCE_UID) for pod in running}
     assert len(attempts) <= 1, "3: two instances of a Framework run"
     known = [pod for pod in running if not late or pod.metadata.uid in world.recorded]
-    if not known:
-        return
-    assert world.exists, "4: the Framework is gone, a Task runs"
-    assert world.status.state not in ENDED, f"4: the Framework is {world.status.state}, a Task runs"
+    if known or (running and not world.interfered):
+        # Whoever deletes a Framework while a Pod of it is being created is not waited for by that Pod.
+        assert world.exists or world.interfered, "4: the Framework is gone, a Task runs"
+        assert world.status.state not in ENDED, f"4: the Framework is {world.status.state}, a Task runs"
     tasks = tasks_of(world.status)
     for pod in known:
         slot = (_note(pod, names.TASKROLE_NAME), int(_note(pod, names.TASK_INDEX)))

@@ -171,6 +171,7 @@ class Run:
         self.effects += 1
         if self.effects in self.cuts:
             raise Cut
+        checks.may_ask_for(self.world, effect)
         outcome = self.world.perform(effect)
         if self.script is not None and isinstance(effect, WriteStatus):
             self.script(self.world)

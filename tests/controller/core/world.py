@@ -120,6 +120,8 @@ class World:
         """The UIDs of all instances so far, by the name that a plan uses."""
         self.recorded: set[str] = set()
         """The UIDs of all Pods that a status has shown."""
+        self.interfered = False
+        """Whether somebody else has deleted the ConfigMap or the Framework: a creation under way may come after it."""
         self.notes: dict[str, Any] = {}
         """What a script keeps for itself."""
         self._failed: Counter[str] = Counter()
@@ -180,7 +182,6 @@ class World:
                 self.accounts = effect.service_accounts
                 return Done()
             case DeleteFramework():
-                checks.may_delete_framework(self)
                 self.delete_framework()
                 return Done()
 
@@ -220,7 +221,6 @@ class World:
         return Done(uid=uid)
 
     def _create_config_map(self) -> str:
-        checks.may_create_config_map(self)
         uid = self.uid()
         owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
         self.config_map = Partial(
@@ -229,7 +229,6 @@ class World:
         return uid
 
     def _create_pod(self, effect: CreatePod) -> str:
-        checks.may_create_pod(self, effect)
         body = msgspec.json.decode(effect.body())
         body["metadata"] |= {"uid": self.uid(), "resourceVersion": "1", "creationTimestamp": self.stamp}
         pod = POD_DECODER.decode(msgspec.json.encode(body))
@@ -241,7 +240,7 @@ class World:
         pod = self.pods.get(name)
         if pod is None or pod.metadata.uid != effect.uid:
             return Missing()
-        checks.may_delete_pod(self, effect)
+        assert pod.metadata.controller is not None, "this is somebody else's Pod"
         if effect.grace_seconds == 0:
             # At the cost of the guarantee, as its user wants; whatever still runs there is no matter of ours.
             del self.pods[name]
@@ -264,7 +263,6 @@ class World:
     def _delete_config_map(self, effect: DeleteConfigMap) -> Outcome:
         if self.config_map is None or self.config_map.metadata.uid != effect.uid:
             return Missing()
-        checks.may_delete_config_map(self, effect)
         self.delete_config_map()
         return Done()
 
@@ -328,12 +326,15 @@ class World:
         owner = self.config_map
         for name, pod in list(self.pods.items()):
             controller = pod.metadata.controller
-            orphan = owner is None or controller is None or controller.uid != owner.metadata.uid
+            if controller is None:
+                continue
+            orphan = owner is None or controller.uid != owner.metadata.uid
             going = owner is not None and owner.metadata.deletion_timestamp is not None
             if (orphan or going) and pod.metadata.deletion_timestamp is None:
                 self.terminate(name)
                 changed = True
-        if owner is not None and owner.metadata.deletion_timestamp is not None and not self.pods:
+        held = any(pod.metadata.controller is not None for pod in self.pods.values())
+        if owner is not None and owner.metadata.deletion_timestamp is not None and not held:
             self.config_map, changed = None, True
         return changed
 
@@ -348,6 +349,8 @@ class World:
             del self.pods[name]
             return True
         annotations = pod.metadata.annotations
+        if pod.metadata.controller is None:
+            return False
         attempts = int(annotations[names.FRAMEWORK_ATTEMPT_ID]) + int(annotations[names.TASK_ATTEMPT_ID])
         end = self.plan.end(slot, attempts)
         if pod.status.phase == "Pending":

@@ -1,0 +1,60 @@
+"""Random schedules: whatever happens in whatever order, the guarantees hold after each move, and it comes to an end.
+
+`SOAK_EXAMPLES=20000 pytest tests/controller/core/test_schedules.py` looks at more of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from .chaos import MOVES, Chaos
+
+EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "500"))
+WEIGHTS = {
+    "decide": 5,
+    "perform": 6,
+    "answer": 5,
+    "fail": 1,
+    "work": 8,
+    "crash": 1,
+    "reload": 1,
+    "hear": 10,
+    "hear_again": 1,
+    "relist": 4,
+    "wait": 2,
+    "live": 9,
+    "end": 2,
+    "lose_node": 1,
+    "collect": 2,
+    "kill_pod": 1,
+    "kill_config_map": 1,
+    "squat": 1,
+    "scale": 3,
+    "edit": 1,
+    "stop": 1,
+    "delete": 1,
+}
+BAG = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
+NUMBERS = st.integers(0, 7)
+SCHEDULES = st.lists(st.tuples(st.sampled_from(BAG), NUMBERS, NUMBERS), min_size=40, max_size=200)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+@given(SCHEDULES)
+def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(schedule: list[tuple[str, int, int]]) -> None:
+    chaos = Chaos()
+    for kind, one, two in schedule:
+        chaos.move(kind, one, two)
+    chaos.come_to_rest()
+
+
+def test_every_move_has_a_weight() -> None:
+    assert set(WEIGHTS) == set(MOVES)
