@@ -1,0 +1,226 @@
+"""What clients and people are told beside the compatible status: conditions, Events, snapshots."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.types import (
+    FRAMEWORK_DECODER,
+    Condition,
+    FrameworkStatus,
+    Pod,
+    RetryPolicyStatus,
+    TaskSpec,
+)
+from frameworkcontroller.core import announce, snapshots
+from frameworkcontroller.core.conditions import conditions
+from frameworkcontroller.core.roster import Absentee
+from frameworkcontroller.core.template import AttemptNames
+
+from .values import at, ended, framework, framework_end, pod, spec, task
+
+S = State
+
+
+def told(status: FrameworkStatus, before: tuple[Condition, ...] = (), execution: str = "Start", now: float = 0) -> Any:
+    return conditions(before, status, spec(execution_type=execution), 7, at(now))
+
+
+@pytest.mark.parametrize(
+    ("status", "execution", "true"),
+    [
+        (framework(), "Start", set()),
+        (framework(), "Create", {"Suspended"}),
+        (framework(S.PREPARING), "Start", set()),
+        (framework(S.PREPARING), "Create", set()),
+        (framework(S.RUNNING), "Start", {"Running"}),
+        (framework(S.DELETING, framework_end(1)), "Start", set()),
+        (framework(S.ATTEMPT_COMPLETED, framework_end(0)), "Start", set()),
+        (framework(S.COMPLETED, framework_end(0)), "Start", {"Complete"}),
+        (framework(S.COMPLETED, framework_end(1)), "Start", {"Failed"}),
+        (framework(S.COMPLETED, framework_end(-210, "permanent")), "Stop", {"Failed"}),
+    ],
+    ids=str,
+)
+def test_a_condition_is_true_in_its_state_only(status: FrameworkStatus, execution: str, true: set[str]) -> None:
+    found = told(status, execution=execution)
+    assert [one.type for one in found] == ["Complete", "Failed", "Running", "Suspended"]
+    assert {one.type for one in found if one.status == "True"} == true
+    assert all(one.reason and one.observed_generation == 7 for one in found)
+
+
+def test_a_condition_keeps_its_time_while_its_value_stays() -> None:
+    first = told(framework(S.PREPARING), now=1)
+    second = told(framework(S.RUNNING), first, now=2)
+    third = told(framework(S.RUNNING), second, now=3)
+    times = [{one.type: one.last_transition_time for one in some}["Running"] for some in (first, second, third)]
+    assert times == [at(1), at(2), at(2)]
+    assert {one.type: one.last_transition_time for one in third}["Complete"] == at(1)
+
+
+def test_the_end_is_told_with_its_phrase_and_diagnostics() -> None:
+    complete, failed, *_ = told(framework(S.COMPLETED, framework_end(5)))
+    assert (failed.reason, failed.message) == ("Phrase5", "ended with 5")
+    assert complete.status == "False"
+
+
+# --- Events -----------------------------------------------------------------------------------------------------------
+
+
+def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> list[tuple[str, str, bool]]:
+    return [(one.reason, one.message, one.warning) for one in announce.of_framework(before, after)]
+
+
+def test_the_life_of_a_framework_is_told() -> None:
+    running, over = framework(S.RUNNING), framework(S.ATTEMPT_COMPLETED, framework_end(5))
+    retried = framework(S.ATTEMPT_COMPLETED, framework_end(5), retries=RetryPolicyStatus(0, 0, 60))
+    assert of_framework(framework(), framework(S.CREATION_REQUESTED)) == [
+        ("AttemptStarted", "Attempt 0 has started", False)
+    ]
+    assert of_framework(framework(S.PREPARING), running) == [
+        ("AttemptRunning", "Attempt 0: the first Task runs", False)
+    ]
+    assert of_framework(over, retried) == [
+        ("AttemptRetried", "Attempt 0: Phrase5 (5): ended with 5; retried in 60 s", True)
+    ]
+    assert of_framework(over, framework(S.COMPLETED, framework_end(5))) == [
+        ("FrameworkFailed", "Attempt 0: Phrase5 (5): ended with 5", True)
+    ]
+    assert of_framework(over, framework(S.COMPLETED, framework_end(0))) == [
+        ("FrameworkSucceeded", "Attempt 0: Phrase0 (0): ended with 0", False)
+    ]
+    assert of_framework(running, running) == []
+
+
+@pytest.mark.parametrize("code", [1, 210, -101, -111, -200, -300, -310, -1000])
+def test_a_task_that_failed_for_good_is_told(code: int) -> None:
+    over = task(S.ATTEMPT_COMPLETED, ended(code), index=3)
+    (one,) = announce.of_task("w", over, task(S.COMPLETED, ended(code), index=3))
+    assert (one.reason, one.message, one.warning) == (
+        "TaskFailed",
+        f"w-3: Phrase{code} ({code}): ended with {code}",
+        True,
+    )
+
+
+@pytest.mark.parametrize("code", [0, -210, -220, -230])
+def test_a_task_that_ended_as_somebody_wished_is_not_told(code: int) -> None:
+    over = task(S.ATTEMPT_COMPLETED, ended(code))
+    assert list(announce.of_task("w", over, task(S.COMPLETED, ended(code)))) == []
+
+
+def test_a_task_that_is_retried_is_told() -> None:
+    (one,) = announce.of_task("w", task(S.ATTEMPT_COMPLETED, ended(1)), task(attempt=1))
+    assert (one.reason, one.message) == ("TaskRetried", "w-0: Phrase1 (1): ended with 1; retried as attempt 1")
+
+
+def test_a_long_reason_is_cut() -> None:
+    long = replace(ended(1), diagnostics="x" * 5000)
+    (one,) = announce.of_task("w", task(S.ATTEMPT_COMPLETED, long), task(S.COMPLETED, long))
+    assert len(one.message) < 500
+    assert one.message.endswith("x...")
+
+
+def test_who_is_missing_is_named_up_to_three_and_counted_beyond() -> None:
+    missing = [Absentee(f"w-{index}", "Pending") for index in range(3)]
+    assert announce.of_absentees(2, 10, missing, 31.4).message == (
+        "2/10 Tasks are ready after 31 s, not w-0: Pending; w-1: Pending; w-2: Pending and 5 more"
+    )
+    assert announce.of_absentees(9, 10, missing[:1], 30).message == "9/10 Tasks are ready after 30 s, not w-0: Pending"
+
+
+def asks_for_the_barrier(*, has_it: bool, value: str = "enabled") -> Pod:
+    found = pod("Pending")
+    containers = (Container(names.BARRIER_CONTAINER),) if has_it else ()
+    return replace(
+        found,
+        metadata=replace(found.metadata, labels={names.BARRIER_LABEL: value}),
+        spec=replace(found.spec, init_containers=containers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_told"),
+    [
+        (asks_for_the_barrier(has_it=False), True),
+        (asks_for_the_barrier(has_it=True), False),
+        (asks_for_the_barrier(has_it=False, value="disabled"), False),
+        (pod("Pending"), False),
+    ],
+    ids=["without it", "with it", "not wanted", "never asked"],
+)
+def test_a_pod_that_came_without_the_barrier_it_asked_for_is_told(seen: Pod, is_told: bool) -> None:
+    found = announce.of_unguarded(seen)
+    assert (found is not None) == is_told
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+SEEN = FRAMEWORK_DECODER.decode(
+    json.dumps(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "metadata": {
+                "name": "fw",
+                "namespace": "ns",
+                "uid": "framework-uid",
+                "resourceVersion": "12",
+                "generation": 3,
+                "labels": {"mine": "x"},
+                "managedFields": [{"manager": "kubectl"}],
+            },
+            "spec": {"description": "kept", "taskRoles": [], "fromTheFuture": 1},
+        }
+    ).encode()
+)
+NAMES = AttemptNames("ns", "fw", "framework-uid", 2, "config-map-uid", "worker", "role-uid")
+
+
+def test_a_snapshot_of_a_framework_is_all_of_it_with_the_status_that_is_shown() -> None:
+    taken = snapshots.of_framework(
+        snapshots.Trigger.FRAMEWORK_RETRY, SEEN, framework(S.ATTEMPT_COMPLETED, framework_end(1))
+    )
+    document = json.loads(taken.document)
+    assert (document["apiVersion"], document["kind"]) == (names.API_VERSION, "Framework")
+    assert document["metadata"]["labels"] == {"mine": "x"}
+    assert document["spec"] == {"description": "kept", "taskRoles": [], "fromTheFuture": 1}
+    assert document["status"]["state"] == "AttemptCompleted"
+
+
+@pytest.mark.parametrize("going", [False, True], ids=["stays", "goes"])
+def test_a_snapshot_of_a_task_is_an_object_of_its_own(going: bool) -> None:
+    one = task(S.COMPLETED, ended(1), index=4, since=9, deletion_pending=going)
+    taken = snapshots.of_task(snapshots.Trigger.TASK_DELETION, SEEN, NAMES, TaskSpec(), one)
+    document = json.loads(taken.document)
+    meta = document["metadata"]
+    assert document["kind"] == "Task"
+    assert (meta["name"], meta["namespace"], meta["uid"]) == ("fw-worker-4", "ns", "task-uid")
+    assert (meta["resourceVersion"], meta["generation"]) == ("12", 3)
+    assert meta["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert ("deletionTimestamp" in meta) == going
+    assert set(meta["annotations"]) == set(names.POD_ANNOTATIONS) - {
+        names.POD_NAME,
+        names.TASK_UID,
+        names.TASK_ATTEMPT_ID,
+    }
+    assert meta["labels"] == {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "4"}
+    assert document["status"]["attemptStatus"]["completionStatus"]["code"] == 1
+
+
+def test_a_line_is_found_as_tools_of_microsofts_controller_look_for_it() -> None:
+    import re
+
+    taken = snapshots.of_framework(snapshots.Trigger.FRAMEWORK_DELETION, SEEN, framework())
+    text = snapshots.line("ns/fw", taken).decode()
+    found = re.search(r": ObjectSnapshot: (.+)", text)
+    assert found is not None
+    assert json.loads(found.group(1))["kind"] == "Framework"
+    assert ": OnFrameworkDeletion: ObjectSnapshot: " in text
+    assert text.count("\n") == 1
