@@ -118,13 +118,17 @@ def test_a_reused_pid_is_never_killed(processes: Processes) -> None:
     processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=1)
     record = json.loads(processes.pid_file("a").read_text())
     processes.stop("a")
+    # Start times are told in ticks of 10 ms.
+    time.sleep(0.05)
     with subprocess.Popen(SLEEP) as stranger:
         # The kernel gave the number to somebody else, who started later.
         processes.pid_file("a").write_text(json.dumps({**record, "pid": stranger.pid}))
-        assert processes.running("a") is None
-        assert not processes.stop("a", grace_seconds=0)
-        assert stranger.poll() is None
-        stranger.kill()
+        try:
+            assert processes.running("a") is None
+            assert not processes.stop("a", grace_seconds=0)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
 
 
 def test_a_pid_file_of_an_earlier_boot_names_nobody(processes: Processes) -> None:
