@@ -34,7 +34,10 @@ test-apiserver: venv ## The tests against a real kube-apiserver
 test-e2e: venv ## The tests with real Pods on a real node (root)
 	$(BIN)/pytest -m node
 
-.PHONY: fuzz bench
+.PHONY: soak fuzz bench
+soak: venv ## Twenty thousand random schedules of the controller
+	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
+
 fuzz: venv ## Throw 100,000 broken requests at the injector
 	cd tests && ../$(BIN)/python -m injector.fuzz --inputs 100000
 
