@@ -114,6 +114,16 @@ CASES: dict[str, tuple[dict[str, Role], int | None, Trigger | None]] = {
             0,
         ),
     ),
+    "all complete, the last one in the last role": (
+        {"a": Role((OK1, OK2)), "b": Role((OK3,))},
+        0,
+        Trigger(
+            "CompletedTaskCount 3 has reached TotalTaskCount 3 and no user specified conditions in "
+            "FrameworkAttemptCompletionPolicy have ever been triggered",
+            "b",
+            0,
+        ),
+    ),
     "a policy comes before all complete": ({"w": Role((OK1, OK2), succeeded=1)}, 0, succeeded(1, "w", 0)),
     "one role is not complete": ({"a": Role((OK1,)), "b": Role((OK1, None))}, None, None),
     "a role of zero does not hold up the others": (
@@ -184,6 +194,10 @@ def test_a_task_that_waits_for_its_retry_has_not_failed() -> None:
     _, ledgers = situation({"w": Role((None,))})
     ledgers["w"].put(0, task(State.ATTEMPT_COMPLETED, ended(1)), 1)
     assert decide_completion(spec(role("w", 1)), ledgers) is None
+
+
+def test_a_spec_without_roles_completes_nothing() -> None:
+    assert decide_completion(FrameworkSpec(task_roles=None), {}) is None
 
 
 def test_a_role_that_has_no_tasks_yet_holds_up_the_end_of_all() -> None:

@@ -13,6 +13,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.types import (
     FRAMEWORK_DECODER,
     Condition,
+    Container,
     FrameworkStatus,
     Pod,
     RetryPolicyStatus,
