@@ -73,7 +73,7 @@ class Caches:
         return self._pods[0].get(name)
 
 
-MOMENT = timedelta(milliseconds=100)
+MOMENT = timedelta(milliseconds=600)
 """So short a wait is over before anything else happens."""
 
 
