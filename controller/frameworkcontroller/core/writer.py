@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
     from .book import Book
 
-# The least time between two writes of a status, for each Task in it: where something waits for the write, and where it
-# only tells what goes on. Encoding, sending and storing cost about as much per Task.
-PRESSING_FLOOR: Final = timedelta(microseconds=100)
-PROGRESS_FLOOR: Final = timedelta(microseconds=500)
+# The least time between two writes of a status, and more of it for each Task: where something waits for the write, and
+# where it only tells what goes on. Many small Frameworks cost the API server as much as one large one.
+PRESSING_FLOOR: Final = timedelta(milliseconds=20)
+PRESSING_EACH: Final = timedelta(microseconds=100)
+PROGRESS_FLOOR: Final = timedelta(milliseconds=500)
+PROGRESS_EACH: Final = timedelta(microseconds=500)
 
 
 class StatusWriter:
@@ -42,14 +44,15 @@ class StatusWriter:
         return known if isinstance(known, int) else 0
 
     def due(self, book: Book, spec: FrameworkSpec) -> datetime | None:
-        """When the next write may be, None if at once: large ones wait a little, so that more goes into each.
+        """When the next write may be, None if at once: they keep a distance, so that more goes into each.
 
         A gang that has become complete waits for nothing: its Pods are held back until it is shown.
         """
         ready, total = book.readiness(spec)
         if self._sent_at is None or (ready == total and not (self.shown and self.shown.complete)):
             return None
-        return self._sent_at + (PRESSING_FLOOR if book.pressing else PROGRESS_FLOOR) * book.size
+        floor, each = (PRESSING_FLOOR, PRESSING_EACH) if book.pressing else (PROGRESS_FLOOR, PROGRESS_EACH)
+        return self._sent_at + floor + each * book.size
 
     def compose(self, book: Book, spec: FrameworkSpec, generation: int, now: datetime, stamp: datetime) -> WriteStatus:
         """Everything that is decided up to now, as one write.
