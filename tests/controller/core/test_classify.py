@@ -196,7 +196,7 @@ UNMATCHED = {
     "a container after its init container": Unmatched(
         3, [terminated("a", 3, finished=2)], [terminated("i", 5, finished=1)]
     ),
-    "a sidecar that was stopped later": Unmatched(
+    "an init container that ended later": Unmatched(
         143, [terminated("a", 3, finished=2)], [terminated("i", 143, finished=3)]
     ),
     "a container without a time is the first": Unmatched(3, [terminated("b", 4), terminated("a", 3, finished=1)]),
@@ -207,6 +207,20 @@ UNMATCHED = {
 def test_without_a_match_the_failed_container_that_finished_last_gives_the_code(case: Unmatched) -> None:
     end = classify.failed(pod("Failed", containerStatuses=case.statuses, initContainerStatuses=case.inits), [])
     assert (end.code, end.phrase, end.type) == (case.code, "ContainerUnrecognizedFailed", FAILED)
+
+
+def test_a_sidecar_gives_no_code_and_matches_nothing_but_is_told_of() -> None:
+    """It is ended only after the application is over, and then as a rule by a signal."""
+    statuses: dict[str, Any] = {
+        "containerStatuses": [terminated("main", 3, finished=2)],
+        "initContainerStatuses": [terminated("proxy", 143, finished=9)],
+    }
+    seen = pod("Failed", sidecars=("proxy",), **statuses)
+    end = classify.failed(seen, [info(-1000, pattern(container(code=Range(143, 143))))])
+    assert (end.code, end.phrase) == (3, "ContainerUnrecognizedFailed")
+    assert end.pod is not None
+    assert [one.name for one in end.pod.containers] == ["proxy", "main"]
+    assert classify.failed(pod("Failed", **statuses), []).code == 143
 
 
 @pytest.mark.parametrize(

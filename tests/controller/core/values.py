@@ -136,6 +136,7 @@ def pod(
     deleted: float | None = None,
     grace: int = 30,
     foreign: bool = False,
+    sidecars: tuple[str, ...] = (),
     **status: Any,
 ) -> Pod:
     """A Pod as the API server shows it. ``deleted`` is when its deletion began, ``status`` is in JSON's names."""
@@ -150,7 +151,10 @@ def pod(
     if deleted is not None:
         meta["deletionTimestamp"] = at(deleted + grace)
         meta["deletionGracePeriodSeconds"] = grace
-    spec = {"nodeName": status.pop("nodeName", "")}
+    spec = {
+        "nodeName": status.pop("nodeName", ""),
+        "initContainers": [{"name": name, "restartPolicy": "Always"} for name in sidecars],
+    }
     document = {"metadata": meta, "spec": spec, "status": {"phase": phase} | status}
     return POD_DECODER.decode(msgspec.json.encode(document))
 
