@@ -428,8 +428,27 @@ def test_a_new_task_is_as_clients_expect() -> None:
             "Pending: a: ImagePullBackOff: no image",
         ),
         (task(S.PREPARING), pod(reason="NodeAffinity"), "Pending: NodeAffinity"),
+        (
+            task(S.PREPARING),
+            pod(
+                conditions=[
+                    {"type": "PodScheduled", "status": "True", "reason": "Fine"},
+                    {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+                ]
+            ),
+            "Pending: no IP yet",
+        ),
     ],
-    ids=["pending", "requested", "being deleted", "no address", "unschedulable", "no image", "refused by the node"],
+    ids=[
+        "pending",
+        "requested",
+        "being deleted",
+        "no address",
+        "unschedulable",
+        "no image",
+        "refused by the node",
+        "scheduled",
+    ],
 )
 def test_people_are_told_why_a_task_is_not_ready(was: TaskStatus, seen: Pod | None, why: str) -> None:
     assert why_not_ready(was, seen) == why
