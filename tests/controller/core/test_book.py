@@ -185,6 +185,44 @@ def test_people_hear_only_of_what_is_shown(book: Scaled) -> None:
     assert book.take_announcements() == []
 
 
+@pytest.mark.parametrize("state", list(State))
+def test_a_task_presses_in_the_states_that_wait_to_be_shown(book: Scaled, state: State) -> None:
+    book.pressing = False
+    book.put(W0, task(state, ended(0)))
+    presses = book.pressing
+    assert presses == (state in {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+
+
+def test_whatever_has_pressed_presses_on(book: Scaled) -> None:
+    book.pressing = False
+    book.put(W0, task(State.ATTEMPT_COMPLETED, ended(0)))
+    book.put(W1, task(State.RUNNING, index=1))
+    assert book.pressing
+
+
+def test_the_framework_and_a_rescale_press(book: Scaled) -> None:
+    pressed = []
+    for change in (lambda: book.set(frameworks.move(book.known, State.RUNNING, at(1))), lambda: book.ask(w=2)):
+        book.pressing = False
+        change()
+        pressed.append(book.pressing)
+    assert pressed == [True, True]
+
+
+def test_people_hear_of_each_rescale_but_not_of_the_first_scale(book: Scaled) -> None:
+    assert book.take_announcements() == []
+    book.ask(w=5, x=1)
+    book.ask(x=1)
+    book.set(frameworks.move(book.known, State.RUNNING, at(1)))
+    book.acknowledge(book.revision)
+    assert [one.message for one in book.take_announcements()] == [
+        "TaskRole w: from 3 to 5 Tasks",
+        "TaskRole x: from 0 to 1 Tasks",
+        "TaskRole w: from 5 to 0 Tasks",
+        "Attempt 0: the first Task runs",
+    ]
+
+
 def test_pods_are_those_that_are_recorded_and_not_seen_to_be_gone(book: Scaled) -> None:
     found = [book.has_pods]
     for state in (State.CREATION_REQUESTED, State.DELETING, State.ATTEMPT_COMPLETED, State.COMPLETED):

@@ -184,6 +184,14 @@ def test_a_framework_moves_on_with_the_answer(case: FrameworkCase) -> None:
     assert (outbox.wait_until(CONFIG_MAP, at(7.9)) is not None) == case.later
 
 
+def test_people_hear_why_a_pod_is_not_created() -> None:
+    book = book_of(task())
+    book.take_announcements()
+    settle_pod(book, Outbox(lambda: 0.5), CREATE, Failed("exceeded quota"), at(1))
+    book.acknowledge(book.revision)
+    assert [one.message for one in book.take_announcements()] == ["Pod of worker-0: exceeded quota"]
+
+
 @pytest.mark.parametrize("outcome", [Failed("sick"), Refused(403, "sick")], ids=["failed", "refused"])
 def test_people_hear_why_nothing_begins(outcome: Outcome) -> None:
     book, outbox = Book("fw"), Outbox(lambda: 0.5)
