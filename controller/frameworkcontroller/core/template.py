@@ -62,18 +62,17 @@ class PodTemplate:
         self._attempt = attempt
         shared = attempt.values
         text = _substitute(template.decode(), {name: shared[name] for name in names.PLACEHOLDERS if name in shared})
-        try:
-            document = msgspec.json.decode(text)
-        except RecursionError as error:
-            reason = "pod template is nested too deeply"
-            raise TemplateError(reason) from error
-        pod = _object(document, "template")
         # The user's {{FC_TASK_INDEX}} and {{FC_POD_NAME}} serve as marks as they are; ours cannot be written by a user,
         # because nobody knows the Framework's UID when writing its template.
         marks = {name: f"{{{{{name}}}}}" for name in (names.TASK_INDEX, names.POD_NAME)}
         marks |= {name: f"{{{{{attempt.framework_uid}:{name}}}}}" for name in (names.TASK_UID, names.TASK_ATTEMPT_ID)}
-        _complete(pod, shared | marks, attempt)
-        encoded = msgspec.json.encode(pod).decode()
+        try:
+            pod = _object(msgspec.json.decode(text), "template")
+            _complete(pod, shared | marks, attempt)
+            encoded = msgspec.json.encode(pod).decode()
+        except RecursionError as error:
+            reason = "pod template is nested too deeply"
+            raise TemplateError(reason) from error
         by_mark = {mark: name for name, mark in marks.items()}
         pieces = re.split("(" + "|".join(re.escape(mark) for mark in by_mark) + ")", encoded)
         self._literals = [piece.encode() for piece in pieces[::2]]
@@ -180,7 +179,7 @@ def service_accounts(spec: FrameworkSpec) -> tuple[str, ...]:
     for role in spec.task_roles or ():
         try:
             template = msgspec.json.decode(role.task.pod, type=_Template)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             continue  # the creation of its Pods will say what is wrong
         accounts.add((template.spec.service_account_name if template.spec else None) or "default")
     return tuple(sorted(accounts))
