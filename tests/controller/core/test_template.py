@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 
-from frameworkcontroller.core.template import AttemptNames, PodTemplate, TemplateError
+from frameworkcontroller.api.types import FrameworkSpec, TaskSpec
+from frameworkcontroller.core.template import AttemptNames, PodTemplate, TemplateError, service_accounts
+
+from .values import role, spec
 
 ATTEMPT = AttemptNames(
     namespace="a-namespace",
@@ -250,10 +254,16 @@ def test_what_cannot_become_a_pod_is_an_error_that_names_the_field(template: obj
         rendered(template)
 
 
-def test_a_template_deeper_than_the_stack_is_an_error_that_names_it() -> None:
-    deep = b'{"metadata":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
-    with pytest.raises(TemplateError, match="pod template is nested too deeply"):
-        PodTemplate(deep, ATTEMPT)
+def test_a_template_is_never_too_deep_for_a_clear_answer() -> None:
+    answers = set()
+    for depth in (*range(500, 1100, 3), 100_000):
+        deep = b'{"metadata":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        try:
+            PodTemplate(deep, ATTEMPT)
+        except TemplateError as error:
+            answers.add(str(error))
+        service_accounts(spec(role("worker", 1, task=TaskSpec(pod=Raw(deep)))))
+    assert answers == {"pod template is nested too deeply"}
 
 
 def test_pods_of_one_template_differ_only_by_their_task() -> None:
@@ -358,3 +368,32 @@ def test_every_template_becomes_what_a_straightforward_reading_of_the_rules_make
     template: dict[str, Any], index: int, task_uid: str, task_attempt: int
 ) -> None:
     assert rendered(template, index, task_uid, task_attempt) == straightforward(template, index, task_uid, task_attempt)
+
+
+# --- who may read the roster ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pods", "accounts"),
+    [
+        ([], ()),
+        ([{}], ("default",)),
+        ([{"spec": None}], ("default",)),
+        ([{"spec": {"serviceAccountName": ""}}], ("default",)),
+        ([{"spec": {"serviceAccountName": None}}], ("default",)),
+        ([{"spec": {"serviceAccountName": "b"}}, {"spec": {"serviceAccountName": "a"}}], ("a", "b")),
+        ([{"spec": {"serviceAccountName": "a"}}, {"spec": {"serviceAccountName": "a"}}], ("a",)),
+        ([{"spec": {"serviceAccountName": 7}}, {"spec": {}}], ("default",)),
+        (["x", {"spec": []}], ()),
+    ],
+    ids=str,
+)
+def test_the_accounts_of_a_frameworks_pods_are_those_of_its_templates(
+    pods: list[Any], accounts: tuple[str, ...]
+) -> None:
+    roles = [role(f"r{number}", 1, task=TaskSpec(pod=Raw(json.dumps(pod)))) for number, pod in enumerate(pods)]
+    assert service_accounts(spec(*roles)) == accounts
+
+
+def test_no_roles_have_no_accounts() -> None:
+    assert service_accounts(FrameworkSpec(task_roles=None)) == ()
