@@ -27,6 +27,8 @@ from injector.replicas import (
     installed_on,
     start,
 )
+from localcluster.api import Api
+from localcluster.errors import LocalClusterError
 from localcluster.process import Processes
 from support import eventually
 from support.raw import Raw, RefusedError
@@ -56,10 +58,12 @@ def gate_off(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
         def answers() -> None:
             assert process.poll() is None, log.read_text()[-2000:]
+            # Ready, not only answering: until its caches are full it knows no role and forbids what it should not.
             try:
-                Raw(other).get("/api/v1/namespaces/default")
-            except Exception as error:
+                ready = Api(other.server, other.ca_file, other.admin_token).is_ready()
+            except (OSError, LocalClusterError) as error:
                 raise AssertionError(str(error)) from error
+            assert ready is True, ready
 
         eventually(answers, timeout=60, interval=0.5)
         yield other
