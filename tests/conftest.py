@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-# The fixture of the cluster that the clients are connected to.
-_CLUSTER = pytest.StashKey[object]()
+# The fixture of the cluster that each client is connected to.
+_CLUSTERS = pytest.StashKey[dict[str, object]]()
 _CLIENTS = ("kube", "raw")
 
 
@@ -74,11 +74,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     definitions = item._fixtureinfo.name2fixturedefs
     if "cluster" not in definitions:
         return
-    before, now = item.config.stash.get(_CLUSTER, None), definitions["cluster"][-1]
-    item.config.stash[_CLUSTER] = now
-    if before is not None and before is not now:
-        for definition in (known for name in _CLIENTS for known in definitions.get(name, ())):
-            definition.finish(item._request)
+    now, connected = definitions["cluster"][-1], item.config.stash.setdefault(_CLUSTERS, {})
+    # Each client by itself: a test that uses none of them leaves them as they are.
+    for name in _CLIENTS:
+        if name in definitions:
+            if connected.get(name, now) is not now:
+                for definition in definitions[name]:
+                    definition.finish(item._request)
+            connected[name] = now
 
 
 @pytest.fixture(scope="session")
