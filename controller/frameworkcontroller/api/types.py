@@ -180,6 +180,8 @@ class TaskAttemptStatus(Wire, frozen=True):
     pod_node_name: str | None = None
     pod_ip: str | None = field(default=None, name="podIP")
     pod_host_ip: str | None = field(default=None, name="podHostIP")
+    arrived: bool | msgspec.UnsetType = msgspec.UNSET
+    """Ours: whether the Pod's barrier runs; only where the gang waits for that."""
     completion_status: TaskCompletion | None = None
 
 
@@ -304,9 +306,14 @@ class Waiting(Wire, frozen=True):
     message: str = ""
 
 
+class Running(Wire, frozen=True):
+    """A container runs."""
+
+
 class ContainerState(Wire, frozen=True):
     """At most one of these is set."""
 
+    running: Running | None = None
     terminated: Terminated | None = None
     waiting: Waiting | None = None
 

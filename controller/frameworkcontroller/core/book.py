@@ -85,6 +85,8 @@ class Book:
         self.acknowledged = 0
         self.pressing = False
         """Whether a change since the last write holds something up until it is shown."""
+        self.waits_for_arrival = False
+        """Whether a Task is ready only once its Pod's barrier runs."""
         self._own_revision = 0
         self._rescaled = 0
         """The revision of the last rescale: a role that is gone has none of its own."""
@@ -131,6 +133,12 @@ class Book:
         if before is not None:
             for announcement in announce.of_framework(before, status):
                 self.announce(announcement)
+
+    def wait_for_arrival(self, *, wanted: bool) -> None:
+        """Take over what makes a Task ready; if that is something else now, each is to be looked at again."""
+        if wanted != self.waits_for_arrival:
+            self.waits_for_arrival = wanted
+            self.touch_all()
 
     def touch_own(self) -> None:
         """The Framework's own part has changed."""
@@ -295,6 +303,7 @@ class Book:
             order=tuple(role.name for role in wanted),
             ready=ready,
             total=total,
+            by_arrival=self.waits_for_arrival,
             member_revision=max([self._rescaled, *(ledger.member_revision for ledger in ledgers)]),
         )
 

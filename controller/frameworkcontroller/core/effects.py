@@ -32,6 +32,8 @@ class Shown:
     """TaskRoles of the spec, in its order."""
     ready: int
     total: int
+    by_arrival: bool
+    """Ready means: its barrier runs; otherwise: it has an address."""
     member_revision: int
 
     @property

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 
 def is_ready(task: TaskStatus) -> bool:
-    """Whether peers can find this Task: its Pod is recorded, stays, and has an address."""
+    """Whether peers can find this Task: its Pod is recorded, stays, has an address and, if asked, has arrived."""
     attempt = task.attempt_status
-    return not task.deletion_pending and attempt.pod_uid is not None and bool(attempt.pod_ip)
+    found = attempt.pod_uid is not None and bool(attempt.pod_ip) and attempt.arrived is not False
+    return found and not task.deletion_pending
 
 
 def _membership(task: TaskStatus) -> tuple[object, ...]:
     attempt = task.attempt_status
-    return task.deletion_pending, task.instance_uid, attempt.id, attempt.pod_uid, attempt.pod_ip
+    return task.deletion_pending, task.instance_uid, attempt.id, attempt.pod_uid, attempt.pod_ip, attempt.arrived
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ from .gang import Gang, identity_of, is_open
 from .outbox import Outbox
 from .settle import failure_of, settle_config_map, settle_pod
 from .tasks import Tasks
-from .template import service_accounts
+from .template import facts_of
 from .writer import StatusWriter
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class FrameworkReconciler:
         """Somebody else wrote the status: this reconciler is of no use any more, read it anew."""
         if self._writer.stored is not None:
             self._book.load(self._writer.stored)
+            self._book.wait_for_arrival(wanted=facts_of(seen.spec).waits_for_arrival)
             self._writer.shown = self._book.show(seen.spec)
 
     # --- what others may know ----------------------------------------------------------------------------------------
@@ -211,7 +212,9 @@ class FrameworkReconciler:
             return self._spec
         spec, generation = seen.spec, seen.metadata.generation
         self._spec, self._raw_spec = spec, bytes(seen.raw_spec)
-        self._accounts = service_accounts(spec)
+        facts = facts_of(spec)
+        self._accounts = facts.service_accounts
+        self._book.wait_for_arrival(wanted=facts.waits_for_arrival)
         self._tasks.forget_templates()
         if generation != self._generation:
             # Shown as observedGeneration, also if nothing else follows from it.
@@ -292,7 +295,7 @@ class FrameworkReconciler:
         match step.action:
             case framework.Action.CREATE:
                 total = sum(role.task_number for role in at.spec.task_roles or ())
-                empty = roster.document(self._identity, 0, 0, total)
+                empty = roster.document(self._identity, 0, 0, total, by_arrival=self._book.waits_for_arrival)
                 at.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:
                 at.emit(DeleteFramework())

@@ -141,7 +141,9 @@ class RosterKeeper:
         self._published, self._written = published, now
         return WriteRoster(
             config_map_uid,
-            document(identity, published.generation, shown.ready, shown.total, missing, rows),
+            document(
+                identity, published.generation, shown.ready, shown.total, missing, rows, by_arrival=shown.by_arrival
+            ),
             msgspec.json.encode(published).decode(),
             complete=published.complete,
         )
@@ -159,8 +161,10 @@ def document(
     total: int,
     missing: tuple[Absentee, ...] = (),
     rows: list[dict[str, Any]] | None = None,
+    *,
+    by_arrival: bool = False,
 ) -> bytes:
-    """The roster as JSON; with ``rows`` it is complete."""
+    """The roster as JSON; with ``rows`` it is complete. It says so if it counts who has arrived."""
     roster: dict[str, Any] = {
         "version": VERSION,
         "generation": generation,
@@ -170,6 +174,8 @@ def document(
         "complete": rows is not None,
         "waitingFor": [{"task": absentee.task, "why": absentee.why} for absentee in missing],
     }
+    if by_arrival:
+        roster["readiness"] = names.ARRIVED
     if rows is not None:
         roster["taskRoles"] = rows
     return msgspec.json.encode(roster)

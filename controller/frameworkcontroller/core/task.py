@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -59,6 +60,8 @@ class TaskContext:
     """The Framework attempt's end is decided: nothing new starts."""
     config_map_name: str
     framework_uid: str
+    waits_for_arrival: bool = False
+    """The gang waits until each Pod's barrier runs, not only for its address."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) 
     deletion = pod.metadata.deletion_timestamp
     if deletion is not None:
         return _under_deletion(task, pod, deletion, ctx, persisted=persisted)
-    task = _follow(task, pod)
+    task = _follow(task, pod, waits_for_arrival=ctx.waits_for_arrival)
     status = pod.status
     if task.state is State.CREATION_REQUESTED:
         task = move(task, State.PREPARING, ctx.now)
@@ -253,14 +256,30 @@ def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskCon
     return Step(task, Action.DELETE_FORCED, pod.metadata.uid) if persisted else Step(task)
 
 
-def _follow(task: TaskStatus, pod: Pod) -> TaskStatus:
+def _follow(task: TaskStatus, pod: Pod, *, waits_for_arrival: bool) -> TaskStatus:
     attempt = task.attempt_status
     node, status = pod.spec.node_name, pod.status
-    if (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip) == (node, status.pod_ip, status.host_ip):
+    # For good: that a sidecar ends with its Pod makes nobody absent.
+    arrived = (attempt.arrived is True or has_arrived(pod)) if waits_for_arrival else msgspec.UNSET
+    known = (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip, attempt.arrived)
+    if known == (node, status.pod_ip, status.host_ip, arrived):
         return task
     return replace(
         task,
-        attempt_status=replace(attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip),
+        attempt_status=replace(
+            attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip, arrived=arrived
+        ),
+    )
+
+
+def has_arrived(pod: Pod) -> bool:
+    """Whether the Pod's barrier runs or has let it through; a Pod without a barrier is there once it has an address."""
+    if not any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
+        return True
+    states = (one.state for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
+    return any(
+        state.running is not None or (state.terminated is not None and state.terminated.exit_code == 0)
+        for state in states
     )
 
 
@@ -270,7 +289,8 @@ def why_not_ready(task: TaskStatus, pod: Pod | None) -> str:
         return "its Pod is not created yet" if task.state is State.CREATION_PENDING else str(task.state)
     if pod.metadata.deletion_timestamp is not None:
         return "its Pod is being deleted"
-    return _why_pending(pod.status) or f"{pod.status.phase}: no IP yet"
+    absent = "its barrier does not run yet" if pod.status.pod_ip else "no IP yet"
+    return _why_pending(pod.status) or f"{pod.status.phase}: {absent}"
 
 
 def _why_pending(status: PodStatus) -> str | None:

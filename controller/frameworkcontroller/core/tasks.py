@@ -63,6 +63,7 @@ class Tasks:
                     attempt_ending=framework.is_ending(self._book.known),
                     config_map_name=names.config_map_name(self._name),
                     framework_uid=self._uid,
+                    waits_for_arrival=self._book.waits_for_arrival,
                 )
             pod = at.view.pod(current.attempt_status.pod_name)
             step = task.step(current, pod, contexts[name], persisted=self._book.is_shown(slot))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -165,21 +166,69 @@ def _array(value: object, where: str) -> list[Any]:
     return value
 
 
+class _Variable(msgspec.Struct, frozen=True):
+    name: str = ""
+    value: str | None = None
+
+
+class _InitContainer(msgspec.Struct, frozen=True):
+    name: str = ""
+    env: tuple[_Variable, ...] | None = ()
+    command: tuple[str, ...] | None = ()
+    args: tuple[str, ...] | None = ()
+
+    @property
+    def waits_for_arrival(self) -> bool:
+        """Whether it is a barrier that was told, by flag or variable, to wait until its peers have arrived."""
+        if self.name != names.BARRIER_CONTAINER:
+            return False
+        words = (*(self.command or ()), *(self.args or ()))
+        flag = names.BARRIER_WAIT_FOR_FLAG
+        return (
+            f"{flag}={names.ARRIVED}" in words
+            or (flag, names.ARRIVED) in pairwise(words)
+            or any(one.name == names.BARRIER_WAIT_FOR and one.value == names.ARRIVED for one in self.env or ())
+        )
+
+
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     service_account_name: str | None = None
+    init_containers: tuple[_InitContainer, ...] | None = ()
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
 
 
 class _Template(msgspec.Struct, frozen=True):
+    metadata: _Meta | None = None
     spec: _PodSpec | None = None
 
 
-def service_accounts(spec: FrameworkSpec) -> tuple[str, ...]:
-    """The service accounts that the Framework's Pods run as, sorted."""
-    accounts = set()
+@dataclass(frozen=True)
+class TemplateFacts:
+    """What the Pod templates of a Framework say that is of use before there is a Pod."""
+
+    service_accounts: tuple[str, ...]
+    """That its Pods run as, sorted."""
+    waits_for_arrival: bool
+    """One of its Pods asks, by annotation or in a barrier of its own, that all have arrived."""
+
+
+def facts_of(spec: FrameworkSpec) -> TemplateFacts:
+    """Read the templates; one that cannot be read says nothing here, and says why when its Pods are created."""
+    accounts, arrival = set(), False
     for role in spec.task_roles or ():
         try:
             template = msgspec.json.decode(role.task.pod, type=_Template)
         except (msgspec.MsgspecError, RecursionError):
-            continue  # the creation of its Pods will say what is wrong
-        accounts.add((template.spec.service_account_name if template.spec else None) or "default")
-    return tuple(sorted(accounts))
+            continue
+        pod = template.spec or _PodSpec()
+        accounts.add(pod.service_account_name or "default")
+        annotations = (template.metadata.annotations if template.metadata else None) or {}
+        arrival = (
+            arrival
+            or annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
+            or any(container.waits_for_arrival for container in pod.init_containers or ())
+        )
+    return TemplateFacts(tuple(sorted(accounts)), arrival)

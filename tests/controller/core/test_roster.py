@@ -37,7 +37,14 @@ def gang(*addresses: str | None, revision: int = 1, total: int | None = None) ->
     )
     roles = (TaskRoleStatus("worker", "role-uid", task_statuses=tasks),)
     ready = sum(bool(ip) for ip in addresses)
-    return Shown(roles, ("worker",), ready, len(addresses) if total is None else total, revision)
+    return Shown(
+        roles,
+        ("worker",),
+        ready,
+        len(addresses) if total is None else total,
+        by_arrival=False,
+        member_revision=revision,
+    )
 
 
 class Keeper:
@@ -138,7 +145,7 @@ def test_roles_stand_in_the_order_of_the_spec_and_those_that_go_are_left_out() -
     roles = tuple(
         TaskRoleStatus(name, f"{name}-uid", task_statuses=(task(State.RUNNING, role=name, ip="a"),)) for name in "abc"
     )
-    written, _ = Keeper().decide(Shown(roles, ("c", "a"), 2, 2, 1), 0)
+    written, _ = Keeper().decide(Shown(roles, ("c", "a"), 2, 2, by_arrival=False, member_revision=1), 0)
     assert written is not None
     assert [one["name"] for one in written["taskRoles"]] == ["c", "a"]
 
@@ -147,14 +154,21 @@ def test_tasks_that_go_are_left_out() -> None:
     shown = gang("a", "b", total=1)
     stays, goes = shown.roles[0].task_statuses
     role = replace(shown.roles[0], task_statuses=(stays, replace(goes, deletion_pending=True)))
-    written, _ = Keeper().decide(Shown((role,), ("worker",), 1, 1, 1), 0)
+    written, _ = Keeper().decide(Shown((role,), ("worker",), 1, 1, by_arrival=False, member_revision=1), 0)
     assert written is not None
     assert [row[0] for row in written["taskRoles"][0]["tasks"]] == [0]
 
 
 def test_a_member_that_has_ended_is_still_a_member() -> None:
     done = task(State.COMPLETED, ended(0), ip="a")
-    shown = Shown((TaskRoleStatus("worker", "uid", task_statuses=(done,)),), ("worker",), 1, 1, 1)
+    shown = Shown(
+        (TaskRoleStatus("worker", "uid", task_statuses=(done,)),),
+        ("worker",),
+        1,
+        1,
+        by_arrival=False,
+        member_revision=1,
+    )
     written, _ = Keeper().decide(shown, 0)
     assert written is not None
     assert [row[1] for row in written["taskRoles"][0]["tasks"]] == ["a"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from frameworkcontroller.api.types import FrameworkSpec, TaskSpec
-from frameworkcontroller.core.template import AttemptNames, PodTemplate, TemplateError, service_accounts
+from frameworkcontroller.core.template import AttemptNames, PodTemplate, TemplateError, TemplateFacts, facts_of
 
 from .values import role, spec
 
@@ -262,7 +262,7 @@ def test_a_template_is_never_too_deep_for_a_clear_answer() -> None:
             PodTemplate(deep, ATTEMPT)
         except TemplateError as error:
             answers.add(str(error))
-        service_accounts(spec(role("worker", 1, task=TaskSpec(pod=Raw(deep)))))
+        facts_of(spec(role("worker", 1, task=TaskSpec(pod=Raw(deep)))))
     assert answers == {"pod template is nested too deeply"}
 
 
@@ -392,8 +392,37 @@ def test_the_accounts_of_a_frameworks_pods_are_those_of_its_templates(
     pods: list[Any], accounts: tuple[str, ...]
 ) -> None:
     roles = [role(f"r{number}", 1, task=TaskSpec(pod=Raw(json.dumps(pod)))) for number, pod in enumerate(pods)]
-    assert service_accounts(spec(*roles)) == accounts
+    assert facts_of(spec(*roles)).service_accounts == accounts
 
 
 def test_no_roles_have_no_accounts() -> None:
-    assert service_accounts(FrameworkSpec(task_roles=None)) == ()
+    assert facts_of(FrameworkSpec(task_roles=None)) == TemplateFacts((), waits_for_arrival=False)
+
+
+BARRIER = {"name": "frameworkbarrier"}
+ANNOTATION = "barrier.frameworkcontroller.microsoft.com/wait-for"
+
+
+@pytest.mark.parametrize(
+    ("pod", "asked"),
+    [
+        ({}, False),
+        ({"metadata": {"annotations": {ANNOTATION: "arrived"}}}, True),
+        ({"metadata": {"annotations": {ANNOTATION: "ip"}}}, False),
+        ({"metadata": {"annotations": None}, "spec": {"initContainers": None}}, False),
+        ({"spec": {"initContainers": [BARRIER]}}, False),
+        ({"spec": {"initContainers": [BARRIER | {"env": [{"name": "FB_WAIT_FOR", "value": "arrived"}]}]}}, True),
+        ({"spec": {"initContainers": [BARRIER | {"env": [{"name": "FB_WAIT_FOR", "value": "ip"}]}]}}, False),
+        ({"spec": {"initContainers": [BARRIER | {"env": [{"name": "FB_PRESET", "value": "arrived"}]}]}}, False),
+        ({"spec": {"initContainers": [BARRIER | {"args": ["--wait-for=arrived"]}]}}, True),
+        ({"spec": {"initContainers": [BARRIER | {"args": ["--wait-for", "arrived"]}]}}, True),
+        ({"spec": {"initContainers": [BARRIER | {"command": ["frameworkbarrier", "--wait-for=arrived"]}]}}, True),
+        ({"spec": {"initContainers": [BARRIER | {"args": ["arrived", "--wait-for"], "env": None}]}}, False),
+        ({"spec": {"initContainers": [{"name": "other", "args": ["--wait-for=arrived"]}]}}, False),
+        ({"spec": {"containers": [BARRIER | {"args": ["--wait-for=arrived"]}]}}, False),
+    ],
+    ids=str,
+)
+def test_a_gang_waits_for_arrival_if_a_template_says_so(pod: dict[str, Any], *, asked: bool) -> None:
+    roles = [role("plain", 1, task=TaskSpec(pod=Raw(b"{}"))), role("r", 1, task=TaskSpec(pod=Raw(json.dumps(pod))))]
+    assert facts_of(spec(*roles)).waits_for_arrival is asked
