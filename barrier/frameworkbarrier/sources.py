@@ -13,6 +13,9 @@ from .kube import Api, ApiError
 from .settings import Settings
 from .views import FrameworkView, Look, PodsView, RosterView
 
+WAIT_FOR_ANNOTATION = "barrier.frameworkcontroller.microsoft.com/wait-for"
+"""By which a Pod template asks, also without the injector, that its roster counts arrivals."""
+
 
 def observe(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
     """Choose the source and follow it.
@@ -61,7 +64,12 @@ def _of_framework(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
 
 def _check_readiness(settings: Settings, level: str, what: str) -> None:
     if settings.wait_for == "arrived" and level != "arrived":
-        raise SettingsError(f"FB_WAIT_FOR=arrived: {what} tells only who has an address, not who has arrived")
+        raise SettingsError(
+            f"FB_WAIT_FOR=arrived: {what} tells only who has an address, not who has arrived; the controller counts "
+            "arrivals if a Pod template of the Framework asks for them: by the annotation "
+            f"{WAIT_FOR_ANNOTATION}: arrived, or by FB_WAIT_FOR or --wait-for of an init container that is "
+            "named frameworkbarrier"
+        )
 
 
 def _may_read(api: Api, path: str) -> bool:

@@ -19,8 +19,16 @@ from frameworkbarrier.gang import Me, Open, decide
 from frameworkbarrier.output import File
 from frameworkbarrier.surroundings import Surroundings
 from frameworkbarrier.variables import Variable
+from localcluster import packages
+from localcluster.progress import Lines
 
-SHELLS = ["dash", "bash"]
+SHELLS = ["dash", "bash", "busybox sh"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def busybox() -> None:
+    """The shell of small images; dash and bash are everywhere."""
+    packages.require(("busybox",), Lines())
 
 
 def files(
@@ -37,7 +45,7 @@ def files(
 def source(shell: str, script: bytes, command: str, path: Path, before: str = "") -> str:
     (path / "injector.sh").write_bytes(script)
     return subprocess.run(
-        [shell, "-euc", f"{before}\n. ./injector.sh\n{command}"],
+        [*shell.split(), "-euc", f"{before}\n. ./injector.sh\n{command}"],
         cwd=path,
         capture_output=True,
         text=True,
@@ -126,7 +134,7 @@ def test_any_value_survives_a_shell(tmp_path: Path, shell: str, value: str) -> N
     script = subject.injector_script([], [], [Variable("X", value)], subject.Spill("/mnt")).encode()
     (tmp_path / "injector.sh").write_bytes(script)
     out = subprocess.run(
-        [shell, "-euc", '. ./injector.sh; printf %s "$X"'], cwd=tmp_path, capture_output=True, check=True
+        [*shell.split(), "-euc", '. ./injector.sh; printf %s "$X"'], cwd=tmp_path, capture_output=True, check=True
     ).stdout
     assert out.decode() == value
 

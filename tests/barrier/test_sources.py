@@ -330,6 +330,13 @@ def test_arrived_is_refused_where_the_source_cannot_tell(serve: Serve) -> None:
         first(serve(answers(configmap=configmap(None), framework=404)), FB_WAIT_FOR="arrived")
 
 
+def test_who_asks_for_arrived_in_vain_hears_how_to_ask_the_controller_for_it(serve: Serve) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        first(serve(answers(configmap=configmap(roster({"worker": 1})), framework=404)), FB_WAIT_FOR="arrived")
+    assert "annotation barrier.frameworkcontroller.microsoft.com/wait-for: arrived" in str(refusal.value)
+    assert "init container that is named frameworkbarrier" in str(refusal.value)
+
+
 def test_arrived_is_served_by_a_roster_that_says_so(serve: Serve) -> None:
     document = configmap(roster({"worker": 1}, readiness="arrived"))
     look = first(serve(answers(configmap=document, framework=404)), FB_WAIT_FOR="arrived")
