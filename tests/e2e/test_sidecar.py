@@ -1,0 +1,231 @@
+"""The barrier as a native sidecar on a real node: it holds the application back, then keeps its files true."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from e2e.pods import pod, python
+from e2e.recorder import Recorder
+from localcluster import binaries, images
+from localcluster.progress import Silent
+from support import eventually
+from support.frameworks import role
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from support.frameworks import Frameworks
+    from support.raw import Json, Raw
+
+pytestmark = pytest.mark.node
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "barrier.md"
+
+FOLLOWS_SEC = 2.0
+"""The promise: from the status that shows an address to the files of all running Pods."""
+
+# Says when it saw which content of which file, and ends when it is told to.
+OBSERVER = """
+import json, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+folder, seen = "/mnt/frameworkbarrier/", {}
+paths = ["/etc/hosts"] + [folder + name for name in ("hosts", "roster.json", "worker.hosts", "generation")]
+while True:
+    for path in paths:
+        with open(path) as file:
+            text = file.read()
+        if seen.get(path) != text:
+            seen[path] = text
+            print(json.dumps({"at": time.time(), "path": path, "text": text}))
+    time.sleep(0.01)
+"""
+
+
+def all_run(frameworks: Frameworks, *names: str) -> None:
+    def check() -> None:
+        pods = frameworks.pods()
+        for name in names:
+            assert name in pods
+            states = pods[name]["status"].get("containerStatuses") or [{}]
+            assert states[0].get("started"), pods[name]["status"]
+
+    eventually(check, 120, 0.3)
+
+
+def shows(path: str, text: str, slot: str, address: str) -> bool:
+    """Whether this content of the file knows that the Task is at the address."""
+    index = int(slot.rpartition("-")[2])
+    match path.rpartition("/")[2]:
+        case "hosts":
+            return f"{address}\tfw-{slot} {slot} " in text
+        case "worker.hosts":
+            return text.splitlines()[index : index + 1] == [address]
+        case "roster.json":
+            tasks = json.loads(text)["taskRoles"][0]["tasks"]
+            return [task[1] for task in tasks if task[0] == index] == [address]
+    raise AssertionError(path)
+
+
+class Gang:
+    """A running gang `fw` of one role, whose Pods observe their files."""
+
+    def __init__(self, cluster: Cluster, frameworks: Frameworks, recorder: Recorder) -> None:
+        self._cluster = cluster
+        self._frameworks = frameworks
+        self._recorder = recorder
+
+    def observed(self, name: str) -> list[dict[str, Any]]:
+        log = self._cluster.kubectl("logs", name, "-c", "main", "-n", self._frameworks.namespace)
+        return [json.loads(line) for line in log.splitlines()]
+
+    def shown_at(self, slot: str, other_than: str) -> tuple[str, float]:
+        """The address of a Task, other than this one, and when the Framework's status showed it."""
+
+        def check() -> tuple[str, float]:
+            for version in self._recorder.versions:
+                roles = version.object.get("status", {}).get("attemptStatus", {}).get("taskRoleStatuses") or []
+                for task in roles[0]["taskStatuses"] if roles else []:
+                    address = task["attemptStatus"].get("podIP")
+                    if f"worker-{task['index']}" == slot and address and address != other_than:
+                        return str(address), version.at
+            raise AssertionError("no address yet")
+
+        return eventually(check, 60)
+
+    def follows(self, slot: str, address: str, since: float, *followers: str) -> None:
+        """All files of these Pods came to know that the Task is at the address; prints after how long each did."""
+
+        def check() -> dict[tuple[str, str], float]:
+            delays = {}
+            for name in followers:
+                observed = self.observed(name)
+                known = [each for each in observed if not each["path"].endswith("generation")]
+                for each in known:
+                    if shows(each["path"], each["text"], slot, address):
+                        delays.setdefault((name, each["path"]), each["at"] - since)
+                assert {path for pod, path in delays if pod == name} == {each["path"] for each in known}
+                # It is written last: who sees it grow sees all.
+                after = max(delays.values()) + since - 0.1
+                grown = [each["at"] for each in observed if each["path"].endswith("generation") and each["at"] > after]
+                assert grown
+                delays[name, "generation"] = grown[0] - since
+            return delays
+
+        delays = eventually(check, 20, 0.2)
+        for (name, path), delay in sorted(delays.items()):
+            print(f"{slot} at {address}: {name} {path} {delay:.3f} s after the status")
+        assert max(delays.values()) < FOLLOWS_SEC
+
+
+def test_a_retried_task_and_a_rescale_reach_every_file_of_every_running_pod(
+    cluster: Cluster, frameworks: Frameworks, raw: Raw
+) -> None:
+    recorder = Recorder(raw, frameworks.path)
+    gang = Gang(cluster, frameworks, recorder)
+    template = pod(python(OBSERVER), mode="sidecar", hosts="mount", preset="pytorch")
+    worker = role("worker", 3, pod=template, retry={"fancyRetryPolicy": False, "maxRetryCount": 3})
+    with recorder.recording():
+        frameworks.create("fw", worker)
+        all_run(frameworks, "fw-worker-0", "fw-worker-1", "fw-worker-2")
+        before = frameworks.pods()
+        addresses = {f"worker-{index}": before[f"fw-worker-{index}"]["status"]["podIP"] for index in range(3)}
+        for name in before:
+            first = {each["path"]: each["text"] for each in reversed(gang.observed(name))}
+            for slot, address in addresses.items():
+                assert all(shows(path, text, slot, address) for path, text in first.items() if "gene" not in path)
+
+        raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-worker-1")
+        address, at = gang.shown_at("worker-1", addresses["worker-1"])
+        gang.follows("worker-1", address, at, "fw-worker-0", "fw-worker-2")
+        all_run(frameworks, "fw-worker-1")
+
+        frameworks.merge("fw", taskRoles=[{**worker, "taskNumber": 4}])
+        address, at = gang.shown_at("worker-3", "")
+        gang.follows("worker-3", address, at, "fw-worker-0", "fw-worker-1", "fw-worker-2")
+        all_run(frameworks, "fw-worker-3")
+
+    after = frameworks.pods()
+    for name in ("fw-worker-0", "fw-worker-2"):
+        assert after[name]["metadata"]["uid"] == before[name]["metadata"]["uid"]
+    for found in after.values():
+        states = found["status"]["initContainerStatuses"] + found["status"]["containerStatuses"]
+        assert [state["restartCount"] for state in states] == [0, 0]
+
+
+def by_hand() -> Json:
+    """The Pod with a sidecar that the documentation shows, with an application that says when it was ended."""
+    blocks = re.findall(r"```yaml\n(spec:\n.*?)```", DOCUMENTATION.read_text(), re.DOTALL)
+    (found,) = (block for block in map(yaml.safe_load, blocks) if "restartPolicy" in block["spec"]["initContainers"][0])
+    spec: Json = found["spec"]
+    for container in (*spec["initContainers"], *spec["containers"]):
+        container |= {"image": images.reference("barrier"), "imagePullPolicy": "IfNotPresent"}
+    program = OBSERVER.replace("sys.exit(0)", 'sys.exit(print("over"))')
+    spec["containers"][0]["command"] = python(program)
+    return {"spec": spec | {"restartPolicy": "Never", "terminationGracePeriodSeconds": 60}}
+
+
+def times(log: str) -> list[tuple[float, str]]:
+    """The lines of `kubectl logs --timestamps`."""
+    return [
+        (datetime.fromisoformat(re.sub(r"(\.\d{6})\d*Z$", r"\1+00:00", stamp)).timestamp(), text)
+        for stamp, _, text in (line.partition(" ") for line in log.splitlines())
+    ]
+
+
+def test_a_sidecar_made_by_hand_ends_at_once_when_the_application_has(
+    cluster: Cluster, frameworks: Frameworks, raw: Raw
+) -> None:
+    pods = f"/api/v1/namespaces/{frameworks.namespace}/pods"
+    recorder = Recorder(raw, pods)
+    frameworks.create("fw", role("worker", 2, pod=by_hand()))
+    all_run(frameworks, "fw-worker-0", "fw-worker-1")
+    kubectl = [str(binaries.find("kubectl", kubernetes=cluster.version, progress=Silent()))]
+    kubectl += [f"--kubeconfig={cluster.kubeconfig}", "-n", frameworks.namespace]
+    follow = [*kubectl, "logs", "--follow", "--timestamps", "fw-worker-0", "-c"]
+    with (
+        subprocess.Popen([*follow, "main"], stdout=subprocess.PIPE, text=True) as main,
+        subprocess.Popen([*follow, "frameworkbarrier"], stdout=subprocess.PIPE, text=True) as sidecar,
+        recorder.recording(),
+    ):
+        assert main.stdout is not None
+        assert sidecar.stdout is not None
+        # Both have begun to read when the first lines are there.
+        main.stdout.readline()
+        sidecar.stdout.readline()
+        asked = time.time()
+        raw.delete(f"{pods}/fw-worker-0")
+
+        def is_gone() -> float:
+            gone = [
+                each
+                for each in recorder.versions
+                if each.kind == "DELETED" and each.object["metadata"]["name"] == "fw-worker-0"
+            ]
+            assert gone
+            return gone[0].at
+
+        gone = eventually(is_gone, 50)
+        application, barrier = times(main.stdout.read()), times(sidecar.stdout.read())
+    assert application[-1][1] == "over"
+    assert "ended by SIGTERM" in barrier[-1][1]
+    assert "exit code 143" in barrier[-1][1]
+    late = barrier[-1][0] - application[-1][0]
+    print(f"the sidecar said so {late:.3f} s after the application's end; the Pod was gone after {gone - asked:.1f} s")
+    assert late < 3
+    assert gone - asked < 20
+    codes = [
+        state["state"]["terminated"]["exitCode"]
+        for each in recorder.versions
+        if each.object["metadata"]["name"] == "fw-worker-0"
+        for state in each.object["status"]["initContainerStatuses"]
+        if "terminated" in state["state"]
+    ]
+    assert set(codes) == {143}
