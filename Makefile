@@ -38,8 +38,9 @@ test-e2e: venv ## The tests with real Pods on a real node (root)
 soak: venv ## Twenty thousand random schedules of the controller
 	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
 
-fuzz: venv ## Throw 100,000 broken requests at the injector
-	cd tests && ../$(BIN)/python -m injector.fuzz --inputs 100000
+fuzz: venv ## Throw 100,000 broken requests at the injector, guided by coverage (atheris)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	cd tests && ../$(BIN)/python -m injector.guided --inputs 100000
 
 bench: venv ## Measure the controller next to a bare create loop, on simulated nodes
 	$(BIN)/python bench/controller.py

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import msgspec
+import yaml
 
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.render import RenderError, rendered
@@ -25,7 +27,7 @@ WRONG: Final = 2
 
 
 class UnreadableError(RenderError):
-    """A file that is neither JSON nor YAML, or YAML where PyYAML is not installed."""
+    """A file that is neither JSON nor YAML."""
 
 
 def render(file: Path | None, config: Config, env_files: EnvFiles, *, as_json: bool, out: TextIO, err: TextIO) -> int:
@@ -90,14 +92,8 @@ async def _findings(endpoint: Endpoint, namespace: str | None) -> list[Finding]:
 
 def _documents(text: str) -> list[Any]:
     """The documents of a file: one in JSON, or any number in YAML."""
-    try:
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
         return [msgspec.json.decode(text)]
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        import yaml
-    except ImportError:
-        raise UnreadableError("the file is no JSON, and YAML needs the package PyYAML") from None
     try:
         return [document for document in yaml.safe_load_all(text) if document is not None]
     except (yaml.YAMLError, RecursionError) as error:
@@ -105,12 +101,7 @@ def _documents(text: str) -> list[Any]:
 
 
 def _text(documents: list[Any], *, as_json: bool) -> str:
-    if not as_json:
-        try:
-            import yaml
-        except ImportError:
-            pass
-        else:
-            dumped: str = yaml.safe_dump_all(documents, sort_keys=False, width=120)
-            return dumped
-    return "".join(msgspec.json.format(msgspec.json.encode(one), indent=2).decode() + "\n" for one in documents)
+    if as_json:
+        return "".join(msgspec.json.format(msgspec.json.encode(one), indent=2).decode() + "\n" for one in documents)
+    dumped: str = yaml.safe_dump_all(documents, sort_keys=False, width=120)
+    return dumped

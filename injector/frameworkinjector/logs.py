@@ -1,22 +1,35 @@
-"""Logs as JSON lines on stderr."""
+"""Logs as JSON lines on stderr: constant messages with keys, in the controller's scheme (``ts``, ``level``, ``msg``).
+
+A line is written for each review, so its renderer is one call of the JSON encoder.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def configure(level: str) -> None:
     """Sets up structlog for the process; ``level`` as in logging (``info``)."""
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(sort_keys=False),
-        ],
+        processors=[structlog.processors.add_log_level, render_json],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
+
+
+def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
+    """One JSON object: ``ts``, ``level``, ``msg`` and the keys."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _encode({"ts": now, "level": event.pop("level"), "msg": event.pop("event"), **event})

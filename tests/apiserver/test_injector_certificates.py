@@ -94,7 +94,7 @@ def test_replicas_that_start_together_agree_on_one_certificate(raw: Raw, replica
 
 def writes(replica: Replica) -> list[str]:
     lines = [json.loads(line) for line in replica.log.read_text().splitlines()]
-    return [line["because"] for line in lines if line["event"] == "new certificate written"]
+    return [line["because"] for line in lines if line["msg"] == "new certificate written"]
 
 
 class Load:

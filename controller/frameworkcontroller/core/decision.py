@@ -61,6 +61,8 @@ class Pass:
     spec: FrameworkSpec
     outbox: Outbox
     decision: Decision
+    crowded: bool
+    """Writes of statuses queue for the API server."""
 
     def emit(self, effect: Effect) -> datetime | None:
         """Ask for the effect, unless its last try calls for patience; until when, in that case."""

@@ -136,12 +136,19 @@ class FrameworkReconciler:
         """Something about the ConfigMap was seen."""
         self._outbox.forgive(CONFIG_MAP)
 
-    def is_wanted(self, effect: Effect) -> bool:
-        """Whether an effect that has waited for its turn is still to be performed; if not, it is `Dropped`."""
-        if not isinstance(effect, CreatePod):
-            return True
-        current = self._book.task((effect.role, effect.index))
-        return current is not None and current.completion is None and not framework.is_ending(self._book.known)
+    def at_turn(self, effect: Effect, now: datetime) -> Effect | None:
+        """What is to be performed now that an effect's turn has come; None if it ceased to be wanted: it is `Dropped`.
+
+        A status is written with all that was decided while it waited.
+        """
+        match effect:
+            case WriteStatus() if effect.revision != self._book.revision and self._spec is not None:
+                return self._writer.compose(self._book, self._spec, self._generation, now, task.utc_seconds(now))
+            case CreatePod():
+                current = self._book.task((effect.role, effect.index))
+                goes_on = current is not None and current.completion is None
+                return effect if goes_on and not framework.is_ending(self._book.known) else None
+        return effect
 
     def settle(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
         """Take in what became of an effect."""
@@ -183,9 +190,16 @@ class FrameworkReconciler:
 
     # --- the pass ----------------------------------------------------------------------------------------------------
 
-    def reconcile(self, now: datetime, view: View) -> Decision:
-        """Decide on everything that is dirty, and say what to do next."""
-        at = Pass(now, task.utc_seconds(now), view, self._read_spec(view.framework), self._outbox, Decision())
+    def reconcile(self, now: datetime, view: View, *, crowded: bool = False) -> Decision:
+        """Decide on everything that is dirty, and say what to do next.
+
+        Args:
+            now: the time.
+            view: the Framework as the caches show it.
+            crowded: writes of statuses queue for the API server.
+        """
+        spec = self._read_spec(view.framework)
+        at = Pass(now, task.utc_seconds(now), view, spec, self._outbox, Decision(), crowded)
         if self._book.status is None:
             self._book.set(framework.new_status(self.name, at.stamp))
         if not framework.is_ending(self._book.known):
@@ -309,9 +323,10 @@ class FrameworkReconciler:
         book = self._book
         if book.revision == book.acknowledged or self.outpaced or self._outbox.is_busy(STATUS):
             return
-        for due in (self._writer.due(book, at.spec), self._outbox.wait_until(STATUS, at.now)):
-            if due is not None and at.now < due:
-                at.decision.wake(due)
+        due = self._writer.due(book, at.spec, at.now, crowded=at.crowded)
+        for until in (due, self._outbox.wait_until(STATUS, at.now)):
+            if until is not None and at.now < until:
+                at.decision.wake(until)
                 return
         at.emit(self._writer.compose(book, at.spec, self._generation, at.now, at.stamp))
 

@@ -43,16 +43,19 @@ class StatusWriter:
         known = self.stored.observed_generation if self.stored is not None else None
         return known if isinstance(known, int) else 0
 
-    def due(self, book: Book, spec: FrameworkSpec) -> datetime | None:
+    def due(self, book: Book, spec: FrameworkSpec, now: datetime, *, crowded: bool) -> datetime | None:
         """When the next write may be, None if at once: they keep a distance, so that more goes into each.
 
-        A gang that has become complete waits for nothing: its Pods are held back until it is shown.
+        A gang that has become complete waits for nothing: its Pods are held back until it is shown. What only tells
+        what goes on gives way where writes queue for the API server.
         """
         ready, total = book.readiness(spec)
         if self._sent_at is None or (ready == total and not (self.shown and self.shown.complete)):
             return None
-        floor, each = (PRESSING_FLOOR, PRESSING_EACH) if book.pressing else (PROGRESS_FLOOR, PROGRESS_EACH)
-        return self._sent_at + floor + each * book.size
+        if book.pressing:
+            return self._sent_at + PRESSING_FLOOR + PRESSING_EACH * book.size
+        due = self._sent_at + PROGRESS_FLOOR + PROGRESS_EACH * book.size
+        return max(due, now + PROGRESS_FLOOR) if crowded else due
 
     def compose(self, book: Book, spec: FrameworkSpec, generation: int, now: datetime, stamp: datetime) -> WriteStatus:
         """Everything that is decided up to now, as one write.

@@ -19,12 +19,12 @@ from frameworkcontroller.api.types import FRAMEWORK_DECODER, PARTIAL_DECODER, PO
 from frameworkcontroller.cluster.informer import Informer
 from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFound, resource_path
 from frameworkcontroller.core import snapshots
-from frameworkcontroller.core.effects import CreatePod, DeletePod, Dropped, Effect, Failed
+from frameworkcontroller.core.effects import CreatePod, DeletePod, Dropped, Effect, Failed, WriteStatus
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.snapshots import Snapshot, Trigger
 
 from .events import EventRecorder
-from .executor import DEFAULT_SLOTS, Executor
+from .executor import DEFAULT_SLOTS, OBJECTS_PER_STATUS, Executor
 from .manifests import Subject
 from .metrics import Metrics
 from .queue import WorkQueue
@@ -111,6 +111,7 @@ class Engine:
         self._kept, self._sink, self._may_act = kept, sink, may_act
         self._events = EventRecorder(client, clock=clock)
         self._executor: Executor[Job] = Executor(self._perform, slots=slots)
+        self._writers: Executor[Job] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
         self._queue: WorkQueue[Key] = WorkQueue()
         self._reconcilers: dict[Key, FrameworkReconciler] = {}
         self._loading: set[Key] = set()
@@ -154,6 +155,7 @@ class Engine:
             for informer in (self._frameworks, self._config_maps, self._pods):
                 group.create_task(informer.run())
             group.create_task(self._executor.run())
+            group.create_task(self._writers.run())
             group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
@@ -229,7 +231,8 @@ class Engine:
                 self._reload(key, "somebody else wrote the status")
                 return
             now, begun = self._clock(), time.perf_counter()
-            decision = reconciler.reconcile(now, _View(framework, self._config_maps, self._pods))
+            view = _View(framework, self._config_maps, self._pods)
+            decision = reconciler.reconcile(now, view, crowded=self._writers.crowded)
             self.metrics.passed(time.perf_counter() - begun, again=decision.wake_at is not None)
         except Exception:  # noqa: BLE001 - no other Framework shall suffer from this one
             # A defect of this program, or a status that cannot be read.
@@ -257,8 +260,9 @@ class Engine:
             self._events.record(subject, announcement)
             self.metrics.events_dropped.set(self._events.dropped)
         for effect in decision.effects:
+            executor = self._writers if isinstance(effect, WriteStatus) else self._executor
             urgent = not isinstance(effect, CreatePod | DeletePod)
-            self._executor.submit(key, Job(key, reconciler, effect), urgent=urgent)
+            executor.submit(key, Job(key, reconciler, effect), urgent=urgent)
         if decision.wake_at is not None:
             self._queue.add_after(key, (decision.wake_at - now).total_seconds())
 
@@ -288,10 +292,9 @@ class Engine:
         if self._reconcilers.get(job.key) is not reconciler or not self._may_act():
             return  # decided by what is no longer held true, or by who is no longer asked
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
-        if reconciler.is_wanted(effect):
-            outcome = await self._performer.perform(subject, effect)
-        else:
-            outcome = Dropped()
+        wanted = reconciler.at_turn(effect, self._clock())
+        effect = wanted or effect
+        outcome = Dropped() if wanted is None else await self._performer.perform(subject, effect)
         if isinstance(outcome, Failed):
             self.metrics.retries.inc()
             _log.warning(

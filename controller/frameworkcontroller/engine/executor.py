@@ -1,7 +1,7 @@
 """Performs many effects at a time, bounded, and fair between Frameworks.
 
 A gang of two is not behind a gang of ten thousand: whoever has something to do gets a turn before anybody gets a second
-one. What a whole Framework waits for (its status, its roster) goes before what one Task waits for.
+one. What a whole Framework waits for (its ConfigMap, its roster) goes before what one Task waits for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 J = TypeVar("J")
 
 DEFAULT_SLOTS: Final = 64
+# Of requests about objects at a time to writes of statuses at a time. Few of these: one costs the API server more than
+# a Pod's creation does, and while one waits for its turn, more goes into it.
+OBJECTS_PER_STATUS: Final = 8
 
 
 class Turns(Generic[J]):
@@ -53,6 +56,11 @@ class Executor(Generic[J]):
         self._urgent: Turns[J] = Turns()
         self._ordinary: Turns[J] = Turns()
         self._waiting = asyncio.Semaphore(0)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether jobs wait for a free worker."""
+        return bool(self._urgent or self._ordinary)
 
     def submit(self, owner: Hashable, job: J, *, urgent: bool) -> None:
         """Queue a job."""

@@ -129,8 +129,11 @@ class Chaos:
         if not self.under_way:
             return
         effect = self.under_way.pop(one % len(self.under_way))
-        wanted = self.reconciler.is_wanted(effect)
-        self.answered.append((effect, self.world.perform(effect) if wanted else Dropped()))
+        wanted = self.reconciler.at_turn(effect, self.world.now)
+        if wanted is None:
+            self.answered.append((effect, Dropped()))
+        else:
+            self.answered.append((wanted, self.world.perform(wanted)))
 
     def answer(self, one: int = 0, two: int = 0) -> None:
         """An answer arrives, or is lost. Of a write of the status the fate is found out (a conflict tells)."""

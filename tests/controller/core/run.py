@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import WriteStatus
+from frameworkcontroller.core.effects import Dropped, WriteStatus
 
 from . import checks
 
@@ -160,8 +160,10 @@ class Run:
                 return rounds > 0
             rounds += 1
             assert rounds < 100, f"never at rest: {decision.effects}"
-            for effect in decision.effects:
-                reconciler.settle(effect, self._perform(effect), self.world.now)
+            for asked in decision.effects:
+                effect = reconciler.at_turn(asked, self.world.now)
+                outcome = Dropped() if effect is None else self._perform(effect)
+                reconciler.settle(effect or asked, outcome, self.world.now)
                 checks.guarantees(self.world, late=self._late)
             for name in () if self._late else caches.refresh():
                 reconciler.touch_pod(name)

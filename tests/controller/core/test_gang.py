@@ -164,10 +164,10 @@ def large(number: int) -> Book:
 def distance(number: int, *, pressing: bool) -> float:
     """Seconds between two writes of so many Tasks."""
     book, wanted, one = large(number), spec(role("worker", number)), writer()
-    assert one.due(book, wanted) is None
+    assert one.due(book, wanted, at(0), crowded=True) is None
     one.compose(book, wanted, 4, at(10), at(10))
     book.put(("worker", 0), task(State.ATTEMPT_COMPLETED if pressing else State.RUNNING))
-    due = one.due(book, wanted)
+    due = one.due(book, wanted, at(10), crowded=False)
     assert due is not None
     return (due - at(10)).total_seconds()
 
@@ -187,12 +187,25 @@ def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
     effect = one.compose(book, wanted, 4, at(10), at(10))
     one.settle(effect, Done(resource_version="8"), book)
     for index in range(2):
-        assert one.due(book, wanted) is not None
+        assert one.due(book, wanted, at(10), crowded=False) is not None
         book.put(("worker", index), task(State.RUNNING, index=index, ip="10.0.0.1"))
-    assert one.due(book, wanted) is None
+    assert one.due(book, wanted, at(10), crowded=True) is None
     effect = one.compose(book, wanted, 4, at(10.001), at(10))
     one.settle(effect, Done(resource_version="9"), book)
-    assert one.due(book, wanted) is not None
+    assert one.due(book, wanted, at(10), crowded=False) is not None
+
+
+def test_where_writes_queue_what_only_tells_gives_way_and_what_holds_something_up_does_not() -> None:
+    book, wanted, one = large(10), spec(role("worker", 10)), writer()
+    one.compose(book, wanted, 4, at(10), at(10))
+    book.put(("worker", 0), task(State.RUNNING))
+    due = one.due(book, wanted, at(60), crowded=True)
+    assert due is not None
+    assert due > at(60)
+    book.put(("worker", 1), task(State.ATTEMPT_COMPLETED, index=1))
+    due = one.due(book, wanted, at(60), crowded=True)
+    assert due is not None
+    assert due < at(60)
 
 
 def test_a_write_says_everything_and_what_it_builds_upon() -> None:

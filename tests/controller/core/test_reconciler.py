@@ -176,11 +176,11 @@ def test_a_restart_of_a_framework_that_runs_costs_no_write() -> None:
 def test_a_creation_that_nobody_wants_any_more_is_dropped() -> None:
     desk = Desk()
     effect = desk.work_until(CreatePod)
-    assert desk.reconciler.is_wanted(effect)
+    assert desk.reconciler.at_turn(effect, desk.world.now) is effect
     desk.world.stop()
     desk.see()
     desk.ask()
-    assert not desk.reconciler.is_wanted(effect)
+    assert desk.reconciler.at_turn(effect, desk.world.now) is None
 
 
 def test_a_creation_for_a_task_that_is_scaled_down_is_dropped() -> None:
@@ -188,12 +188,27 @@ def test_a_creation_for_a_task_that_is_scaled_down_is_dropped() -> None:
     effect = desk.work_until(CreatePod)
     assert isinstance(effect, CreatePod)
     last = replace(effect, role="worker", index=2)
-    assert desk.reconciler.is_wanted(last)
+    assert desk.reconciler.at_turn(last, desk.world.now) is last
     desk.world.spec["taskRoles"][1]["taskNumber"] = 2
     desk.world.edited()
     desk.see()
     desk.ask()
-    assert not desk.reconciler.is_wanted(last)
+    assert desk.reconciler.at_turn(last, desk.world.now) is None
+
+
+def test_a_status_is_written_with_all_that_was_decided_while_it_waited_for_its_turn() -> None:
+    desk = Desk()
+    effect = desk.work_until(WriteStatus)
+    assert isinstance(effect, WriteStatus)
+    assert desk.reconciler.at_turn(effect, desk.world.now) is effect
+    desk.world.spec["description"] = "another"
+    desk.world.edited()
+    desk.see()
+    assert [one for one in desk.ask() if isinstance(one, WriteStatus)] == [], "one at a time"
+    newer = desk.reconciler.at_turn(effect, desk.world.now)
+    assert isinstance(newer, WriteStatus)
+    assert newer.revision > effect.revision
+    assert newer.status.observed_generation == 2
 
 
 def test_the_generation_that_was_looked_at_is_shown_though_nothing_follows_from_it() -> None:
