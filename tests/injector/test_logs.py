@@ -1,0 +1,47 @@
+"""The injector logs as the controller does: who collects both needs one set of rules."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frameworkcontroller.engine import log as of_the_controller
+from frameworkinjector import logs
+
+SOURCES = sorted((Path(__file__).parents[2] / "injector" / "frameworkinjector").glob("*.py"))
+EVENT = {"level": "info", "event": "reviewed", "uid": "1", "namespace": "dé\u2028mo", "count": 3, "path": Path("x")}
+
+
+def test_a_line_is_that_of_the_controller() -> None:
+    ours, theirs = logs.render_json(None, "", dict(EVENT)), of_the_controller.render_json(None, "", dict(EVENT))
+    found, expected = json.loads(ours), json.loads(theirs)
+    assert list(found) == list(expected) == ["ts", "level", "msg", "uid", "namespace", "count", "path"]
+    for line in (found, expected):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("ts"))
+    assert found == expected
+    assert b"\n" not in ours
+
+
+def calls_of_the_logger(source: Path) -> list[Any]:
+    """Every ``_log.something(...)`` in a file."""
+    return [
+        node
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "_log"
+    ]
+
+
+@pytest.mark.parametrize("source", [one for one in SOURCES if calls_of_the_logger(one)], ids=lambda one: one.stem)
+def test_messages_are_constant_and_keys_are_named(source: Path) -> None:
+    for call in calls_of_the_logger(source):
+        (message,) = call.args
+        assert isinstance(message, ast.Constant), ast.unparse(call)
+        assert not {"msg", "ts", "level", "event"} & {one.arg for one in call.keywords}
