@@ -104,7 +104,7 @@ class Gang:
         """All files of these Pods came to know that the Task is at the address; prints after how long each did."""
 
         def check() -> dict[tuple[str, str], float]:
-            delays = {}
+            delays: dict[tuple[str, str], float] = {}
             for name in followers:
                 observed = self.observed(name)
                 known = [each for each in observed if not each["path"].endswith("generation")]
