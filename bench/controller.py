@@ -65,6 +65,7 @@ class Figures:
     completed: float | None = None
     status_writes: int = 0
     requests: int = 0
+    written_mb: float = 0.0
     controller_cpu: float = 0.0
     apiserver_cpu: float = 0.0
     peak_mib: float = 0.0
@@ -87,18 +88,38 @@ def pid_of(cluster: Cluster, program: str) -> int:
     return int(json.loads((cluster.state / f"{program}.pid").read_text())["pid"])
 
 
-async def request_counts(client: KubeClient) -> tuple[int, int]:
-    """Writes of Framework statuses, and all requests but watches, as the API server counts them."""
+@dataclass(frozen=True)
+class Counted:
+    """What the API server counted of everybody's requests, watches aside."""
+
+    status_writes: int = 0
+    requests: int = 0
+    written: float = 0.0
+    """Bytes of request bodies."""
+
+    def since(self, before: Counted) -> Counted:
+        """The difference."""
+        return Counted(
+            self.status_writes - before.status_writes, self.requests - before.requests, self.written - before.written
+        )
+
+
+async def counted(client: KubeClient) -> Counted:
+    """Up to now."""
     text = (await client.request("GET", "/metrics", accept="text/plain", timeout_seconds=60)).decode()
     status = total = 0
+    written = 0.0
     for line in text.splitlines():
-        if line.startswith("apiserver_request_total{") and 'verb="WATCH"' not in line:
-            value = int(float(line.rpartition(" ")[2]))
-            if re.search(r'resource="(frameworks|pods|configmaps|events|roles|rolebindings)"', line):
-                total += value
-                if 'resource="frameworks"' in line and 'subresource="status"' in line:
-                    status += value
-    return status, total
+        if not re.search(r'resource="(frameworks|pods|configmaps|events|roles|rolebindings)"', line):
+            continue
+        value = float(line.rpartition(" ")[2])
+        if line.startswith("apiserver_request_body_size_bytes_sum{"):
+            written += value
+        elif line.startswith("apiserver_request_total{") and 'verb="WATCH"' not in line:
+            total += int(value)
+            if 'resource="frameworks"' in line and 'subresource="status"' in line:
+                status += int(value)
+    return Counted(status, total, written)
 
 
 @dataclass
@@ -160,7 +181,7 @@ async def bare(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int
     await informer.synced.wait()
     template = msgspec.json.encode(pod_template(seconds))
     server = pid_of(cluster, "kube-apiserver")
-    _, requests = await request_counts(client)
+    before = await counted(client)
     cpu, own, start = cpu_seconds(server), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
     slots = asyncio.Semaphore(IN_FLIGHT)
     path = resource_path("v1", "pods", namespace=NAMESPACE)
@@ -183,7 +204,8 @@ async def bare(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int
     after = resource.getrusage(resource.RUSAGE_SELF)
     figures.controller_cpu = after.ru_utime + after.ru_stime - own.ru_utime - own.ru_stime
     figures.apiserver_cpu = cpu_seconds(server) - cpu
-    figures.requests = (await request_counts(client))[1] - requests
+    counts = (await counted(client)).since(before)
+    figures.requests, figures.written_mb = counts.requests, counts.written / 1e6
     watching.cancel()
     return figures
 
@@ -201,7 +223,7 @@ async def ours(
     await pods.synced.wait()
     await seen.synced.wait()
     server = pid_of(cluster, "kube-apiserver")
-    writes, requests = await request_counts(client)
+    before = await counted(client)
     cpu, own, start = cpu_seconds(server), cpu_seconds(controller), time.monotonic()
 
     async def create(number: int) -> None:
@@ -223,8 +245,9 @@ async def ours(
     figures.controller_cpu = cpu_seconds(controller) - own
     figures.apiserver_cpu = cpu_seconds(server) - cpu
     figures.peak_mib = peak_mib(controller)
-    counted = await request_counts(client)
-    figures.status_writes, figures.requests = counted[0] - writes, counted[1] - requests
+    counts = (await counted(client)).since(before)
+    figures.status_writes, figures.requests = counts.status_writes, counts.requests
+    figures.written_mb = counts.written / 1e6
     for task in watching:
         task.cancel()
     return figures
@@ -252,17 +275,18 @@ def start_controller(cluster: Cluster, folder: Path) -> subprocess.Popen[bytes]:
 def table(rows: list[Figures]) -> str:
     """The figures as a Markdown table."""
     head = (
-        "| shape | who | all created s | all running s | completed s | status writes | requests | CPU s (ms/Task) "
-        "| API server CPU s | peak MiB |"
+        "| shape | who | all created s | all running s | completed s | status writes | requests | MB written "
+        "| CPU s (ms/Task) | API server CPU s | peak MiB |"
     )
-    lines = [head, "|" + " --- |" * 10]
+    lines = [head, "|" + " --- |" * 11]
     for row in rows:
         frameworks, tasks = map(int, row.shape.split("x"))
         each = 1000 * row.controller_cpu / (frameworks * tasks)
         completed = "-" if row.completed is None else f"{row.completed:.1f}"
         lines.append(
             f"| {row.shape} | {row.who} | {row.created:.1f} | {row.running:.1f} | {completed} | {row.status_writes} | "
-            f"{row.requests} | {row.controller_cpu:.1f} ({each:.2f}) | {row.apiserver_cpu:.1f} | {row.peak_mib:.0f} |"
+            f"{row.requests} | {row.written_mb:.1f} | {row.controller_cpu:.1f} ({each:.2f}) | "
+            f"{row.apiserver_cpu:.1f} | {row.peak_mib:.0f} |"
         )
     return "\n".join(lines)
 

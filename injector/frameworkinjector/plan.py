@@ -24,14 +24,27 @@ _LISTED_AT_MOST: Final = 10
 _WRAPPER: Final = f"{names.OUTPUT_DIR}/run"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """What one container gets: ``index`` in ``spec.containers``, and the whole new command if it is wrapped."""
+    """What one container gets.
+
+    Attributes:
+        index: Its place in ``spec.containers``.
+        name: Its name.
+        env: Variables, to stand before its own.
+        mounts: Mounts, to stand after its own.
+        command: The whole new command if it is wrapped.
+        hosts: Whether its /etc/hosts is the barrier's.
+        warning: What its author should hear.
+    """
 
     index: int
+    name: str
     env: tuple[JSON, ...]
     mounts: tuple[JSON, ...]
     command: tuple[str, ...] | None
+    hosts: bool
+    warning: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +70,20 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     _refuse_what_cannot_work(pod, settings)
     chosen = _chosen(pod, settings)
     delivery = _delivery(settings, [one for _, one in chosen], env_files)
-    plans: list[ContainerPlan] = []
-    warnings: list[str] = []
-    hosts_of: list[str] = []
-    for index, one in chosen:
-        mounts = [_output_mount(one)]
-        problem = _hosts_problem(pod, settings, one)
-        if problem is None:
-            mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})
-            hosts_of.append(one.name)
-        elif problem:
-            warnings.append(problem)
-        command = (_WRAPPER, *(one.command or ())) if delivery is Delivery.WRAP else None
-        env = _env(settings, one) if delivery is Delivery.FILE else ()
-        plans.append(ContainerPlan(index, env, tuple(mounts), command))
+    plans = tuple(_container_plan(index, one, pod, settings, delivery) for index, one in chosen)
     return Plan(
         barrier=barrier.container(pod, namespace, settings, config, env_files),
         volumes=barrier.volumes(settings),
-        containers=tuple(plans),
+        containers=plans,
         status={
             "reason": Reason.INJECTED.slug,
             "version": config.version,
             "mode": settings.mode.value,
             "env": delivery.value,
-            "containers": [one.name for _, one in chosen],
-            "hosts": hosts_of,
+            "containers": [one.name for one in plans],
+            "hosts": [one.name for one in plans if one.hosts],
         },
-        warnings=tuple(warnings),
+        warnings=tuple(one.warning for one in plans if one.warning),
     )
 
 
@@ -160,6 +160,22 @@ def _delivery(settings: Settings, chosen: Sequence[Container], env_files: EnvFil
             return settings.env
 
 
+def _container_plan(index: int, one: Container, pod: Pod, settings: Settings, delivery: Delivery) -> ContainerPlan:
+    mounts = [_output_mount(one)]
+    hosts, warning = _hosts(pod, settings, one)
+    if hosts:
+        mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})
+    return ContainerPlan(
+        index=index,
+        name=one.name,
+        env=_env(settings, one) if delivery is Delivery.FILE else (),
+        mounts=tuple(mounts),
+        command=(_WRAPPER, *(one.command or ())) if delivery is Delivery.WRAP else None,
+        hosts=hosts,
+        warning=warning,
+    )
+
+
 def _env(settings: Settings, one: Container) -> tuple[JSON, ...]:
     """The preset's variables that the user has not set, each a reference into the barrier's file ``env``."""
     own = {variable.name for variable in one.env or ()}
@@ -185,24 +201,22 @@ def _output_mount(one: Container) -> JSON:
     return {"name": names.VOLUME, "mountPath": names.OUTPUT_DIR, "readOnly": True}
 
 
-def _hosts_problem(pod: Pod, settings: Settings, one: Container) -> str | None:
-    """Why /etc/hosts of a container is not ours: None if it is, "" if nobody need know, else a warning for the user.
+def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | None]:
+    """Whether /etc/hosts of a container becomes the barrier's, and what its author should hear if it does not.
 
     Unasked, the mount gives way to whatever the user did to /etc/hosts; asked for, it refuses the conflict.
     """
     if settings.hosts is Hosts.NONE:
-        return ""
-    annotation = f"{names.PREFIX}hosts"
+        return False, None
+    asked, annotation = settings.hosts is Hosts.MOUNT, f"{names.PREFIX}hosts"
     if _mounts_at(one, names.HOSTS_PATH):
-        if settings.hosts is Hosts.MOUNT:
+        if asked:
             details = {"container": shown(one.name), "path": names.HOSTS_PATH, "annotation": annotation}
             raise RefusalError(verdict(Reason.PATH_TAKEN, **details))
-        return f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}: its peers are not in it."
+        return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}: its peers are not in it."
     if pod.spec.host_aliases:
-        if settings.hosts is Hosts.MOUNT:
+        if asked:
             raise RefusalError(verdict(Reason.HOST_ALIASES, annotation=annotation))
-        return f"Container {shown(one.name)} keeps the Pod's hostAliases: its peers are not in {names.HOSTS_PATH}."
-    if settings.hosts is None and pod.spec.host_network:
-        # The node's own /etc/hosts has meaning there.
-        return ""
-    return None
+        return False, f"Container {shown(one.name)} keeps the Pod's hostAliases: its peers are not in {names.HOSTS_PATH}."
+    # Unasked, a Pod in the node's network keeps the node's own /etc/hosts, which has meaning there.
+    return asked or not pod.spec.host_network, None

@@ -108,5 +108,5 @@ def _response(uid: str, found: Verdict, operations: list[JSON], warnings: tuple[
 
 def _problem(error: Exception) -> str:
     """What a decoder found wrong, as a clause: it names types and places, never values."""
-    text = str(error).rstrip(".")
-    return text[:1].lower() + text[1:300]
+    text = str(error).rstrip(".")[:300]
+    return text if text.startswith("JSON") else text[:1].lower() + text[1:]

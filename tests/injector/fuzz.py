@@ -16,17 +16,15 @@ import resource
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import jsonpatch
-import yaml
 
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.reasons import Outcome, Reason
 from frameworkinjector.review import Answer, answer
+from injector.goldens import CASES, pod_of
 
-GOLDEN = Path(__file__).parent / "golden"
 CONFIG = Config(version="1.2.3")
 SECONDS = 0.5
 ODD: tuple[Any, ...] = (
@@ -114,10 +112,10 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def mutated(known: list[bytes], draw: random.Random) -> bytes:
-    """One of the seeds, with its JSON (if it is any) or its bytes changed in a few places."""
+def mutated(known: list[bytes], draw: random.Random, bytes_share: float = 0.3) -> bytes:
+    """One of the seeds, with its JSON or (in this share of the cases, or if it is no JSON) its bytes changed a little."""
     seed = draw.choice(known)
-    if draw.random() < 0.7:
+    if draw.random() >= bytes_share:
         with contextlib.suppress(ValueError, RecursionError):
             return _mutated_json(json.loads(seed), draw)
     changed = bytearray(seed)
@@ -128,8 +126,14 @@ def mutated(known: list[bytes], draw: random.Random) -> bytes:
 
 def _mutated_json(value: Any, draw: random.Random) -> bytes:
     for _ in range(draw.randint(1, 4)):
-        _change(value, draw)
+        _change(value if draw.random() < 0.1 else _pod_in(value), draw)
     return json.dumps(value).encode()
+
+
+def _pod_in(review: Any) -> Any:
+    """The Pod, where most of what can go wrong is; the whole if there is none."""
+    request = review.get("request") if isinstance(review, dict) else None
+    return (request.get("object") if isinstance(request, dict) else None) or review
 
 
 def _change(review: Any, draw: random.Random) -> None:
@@ -167,7 +171,7 @@ def _change_bytes(body: bytearray, draw: random.Random) -> None:
 
 def seeds() -> list[bytes]:
     """A review of each golden Pod."""
-    return [review_of(yaml.safe_load(path.read_text())) for path in sorted(GOLDEN.glob("*/pod.yaml"))]
+    return [review_of(pod_of(case)) for case in CASES]
 
 
 def main() -> int:

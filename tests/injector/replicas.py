@@ -15,10 +15,11 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
+from injector.goldens import JSON, pod_of
 from support import eventually
 from support.raw import Raw, RefusedError
 
@@ -29,14 +30,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "injector" / "manifests"
-GOLDEN = ROOT / "tests" / "injector" / "golden"
 SYSTEM = "frameworkcontroller-system"
 LABEL = "frameworkcontroller.microsoft.com/barrier"
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/frameworkinjector"
 SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/frameworkinjector-tls"
-
-JSON = dict[str, Any]
 
 
 def free_port() -> int:
@@ -172,7 +170,7 @@ def call(raw: Raw, port: int) -> None:
 
 
 def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str) -> JSON:
-    pod: JSON = yaml.safe_load((GOLDEN / "preset-tensorflow-file" / "pod.yaml").read_text())
+    pod = pod_of("preset-tensorflow-file")
     pod["metadata"].update(name=name, namespace=namespace)
     pod["metadata"].pop("ownerReferences")
     pod["metadata"]["annotations"].update({PREFIX + key.replace("_", "-"): value for key, value in settings.items()})

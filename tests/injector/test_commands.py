@@ -14,16 +14,9 @@ import yaml
 
 from frameworkinjector import commands
 from frameworkinjector.config import Config, EnvFiles
+from injector.goldens import GOLDEN, INJECTED, REFUSED, env_files_of, injected_of, pod_of
 
-GOLDEN = Path(__file__).parent / "golden"
-INJECTED = sorted(path.parent.name for path in GOLDEN.glob("*/injected.yaml"))
-REFUSED = sorted(path.name for path in GOLDEN.glob("refused-*"))
 CONFIG = Config(version="1.2.3")
-
-
-def env_files_of(case: str) -> EnvFiles:
-    options = GOLDEN / case / "case.yaml"
-    return EnvFiles(yaml.safe_load(options.read_text())["envFiles"] if options.exists() else "quoted")
 
 
 def render(file: Path, env_files: EnvFiles = EnvFiles.QUOTED, *, as_json: bool = False) -> tuple[int, str, str]:
@@ -34,12 +27,12 @@ def render(file: Path, env_files: EnvFiles = EnvFiles.QUOTED, *, as_json: bool =
 
 @pytest.mark.parametrize("case", INJECTED)
 def test_render_prints_what_the_webhook_would_make_of_the_pod(case: str, tmp_path: Path) -> None:
-    pod = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
+    pod = pod_of(case)
     # The goldens are reviewed in the namespace demo, which a file has to say.
     pod["metadata"]["namespace"] = "demo"
     file = tmp_path / "pod.yaml"
     file.write_text(yaml.safe_dump(pod))
-    golden = yaml.safe_load((GOLDEN / case / "injected.yaml").read_text())
+    golden = injected_of(case)
     golden["metadata"]["namespace"] = "demo"
     code, out, err = render(file, env_files_of(case))
     assert (code, yaml.safe_load(out)) == (0, golden)
@@ -63,7 +56,7 @@ def job(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_render_finds_the_template_of_a_job(tmp_path: Path) -> None:
-    pod = yaml.safe_load((GOLDEN / "job-selector" / "pod.yaml").read_text())
+    pod = pod_of("job-selector")
     file = tmp_path / "job.json"
     file.write_text(json.dumps(job({"metadata": pod["metadata"], "spec": pod["spec"]})))
     code, out, _ = render(file)

@@ -11,60 +11,38 @@ import base64
 import copy
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import pytest
 import yaml
 
-from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.config import Config
 from frameworkinjector.reasons import Outcome, Reason
 from frameworkinjector.review import Answer, answer
+from injector.fuzz import review_of
+from injector.goldens import CASES, GOLDEN, INJECTED, JSON, env_files_of, injected_of, pod_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GOLDEN = Path(__file__).parent / "golden"
-CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
 OUTCOMES = {"injected.yaml", "refused.txt", "left-alone.txt"}
 CONFIG = Config(version="1.2.3")
 WRITE = os.environ.get("FRAMEWORKINJECTOR_WRITE_GOLDENS") == "1"
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 
-JSON = dict[str, Any]
-
-
-def pod_of(case: str) -> JSON:
-    loaded: JSON = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
-    return loaded
-
-
-def review_of(pod: JSON, namespace: str = "demo") -> bytes:
-    request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "operation": "CREATE",
-        "namespace": namespace,
-        "userInfo": {"username": "somebody"},
-        "object": pod,
-        "oldObject": None,
-        "dryRun": False,
-        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-    }
-    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
-
-
-def env_files_of(case: str) -> EnvFiles:
-    options = GOLDEN / case / "case.yaml"
-    loaded = yaml.safe_load(options.read_text()) if options.exists() else {}
-    assert set(loaded) <= {"envFiles"}
-    return EnvFiles(loaded.get("envFiles", "quoted"))
+# What a real review has around the Pod.
+AROUND = {
+    "resource": {"group": "", "version": "v1", "resource": "pods"},
+    "userInfo": {"username": "somebody"},
+    "oldObject": None,
+    "dryRun": False,
+    "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+}
 
 
 def answer_to(case: str, pod: JSON) -> tuple[Answer, JSON]:
-    given = answer(review_of(pod), CONFIG, env_files_of(case))
+    given = answer(review_of(pod, **AROUND), CONFIG, env_files_of(case))
     assert given.status == 200
     decoded = json.loads(given.body)
     assert (decoded["apiVersion"], decoded["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -123,8 +101,7 @@ def test_the_outcome_is_the_golden_one(case: str) -> None:
         write(case, given, response, pod)
     (expected,) = OUTCOMES & {path.name for path in folder.iterdir()}
     if expected == "injected.yaml":
-        golden = yaml.safe_load((folder / expected).read_text())
-        assert patched(pod, operations_of(response)) == golden
+        assert patched(pod, operations_of(response)) == injected_of(case)
         warnings = folder / "warnings.txt"
         assert response.get("warnings", []) == (warnings.read_text().splitlines() if warnings.exists() else [])
         assert response["allowed"] is True
@@ -151,9 +128,6 @@ def test_there_is_a_golden_pod_for_each_reason_that_a_pod_can_be_given() -> None
     not_about_the_pod = {Reason.NOT_A_POD, Reason.NOT_A_CREATE, Reason.INTERNAL_ERROR}
     of_pods = {one for one in Reason if one.outcome is not Outcome.REJECTED} - not_about_the_pod
     assert given == of_pods
-
-
-INJECTED = [case for case in CASES if (GOLDEN / case / "injected.yaml").exists() or WRITE]
 
 
 def injected(case: str) -> tuple[JSON, list[JSON], JSON]:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 import trustme
-import yaml
 
-from injector.fuzz import GOLDEN, mutated, review_of, seeds
+from injector.fuzz import mutated, review_of, seeds
+from injector.goldens import pod_of
 from injector.replicas import Replica, free_port
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Served:
 def served(tmp_path: Path) -> Iterator[Served]:
     port, health_port = free_port(), free_port()
     log = tmp_path / "log"
-    command = [sys.executable, "-m", "frameworkinjector", "serve", "--host=127.0.0.1", "--namespace=system"]
+    command = [sys.executable, "-m", "frameworkinjector", "serve", "--host=127.0.0.1"]
     command += ["--namespace=frameworkcontroller-system", f"--port={port}", f"--health-port={health_port}"]
     command += [f"--tls-cert-file={tmp_path}/tls.crt", f"--tls-key-file={tmp_path}/tls.key", "--env-files=quoted"]
     found = Served(None, trustme.CA(), tmp_path)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def body() -> bytes:
-    return review_of(yaml.safe_load((GOLDEN / "preset-tensorflow-file" / "pod.yaml").read_text()))
+    return review_of(pod_of("preset-tensorflow-file"))
 
 
 async def test_it_leaves_within_ten_seconds_of_sigterm_and_loses_no_call(served: Served) -> None:

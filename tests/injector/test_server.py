@@ -24,6 +24,7 @@ from frameworkinjector.metrics import Metrics
 from frameworkinjector.review import Answer, answer
 from frameworkinjector.server import Limits, ReviewServer
 from frameworkinjector.tls import Served
+from injector.fuzz import review_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -44,14 +45,7 @@ def review(size: int = 0) -> bytes:
         },
         "spec": {"containers": [{"name": "app"}]},
     }
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "operation": "CREATE",
-        "namespace": "demo",
-        "object": pod,
-    }
-    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+    return review_of(pod, uid="1")
 
 
 @dataclass
