@@ -217,6 +217,9 @@ def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | No
     if pod.spec.host_aliases:
         if asked:
             raise RefusalError(verdict(Reason.HOST_ALIASES, annotation=annotation))
-        return False, f"Container {shown(one.name)} keeps the Pod's hostAliases: its peers are not in {names.HOSTS_PATH}."
+        return (
+            False,
+            f"Container {shown(one.name)} keeps the Pod's hostAliases: its peers are not in {names.HOSTS_PATH}.",
+        )
     # Unasked, a Pod in the node's network keeps the node's own /etc/hosts, which has meaning there.
     return asked or not pod.spec.host_network, None

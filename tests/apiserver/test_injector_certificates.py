@@ -16,7 +16,6 @@ import pytest
 
 from injector.replicas import (
     CONFIGURATION,
-    JSON,
     PREFIX,
     SECRET,
     SYSTEM,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from injector.goldens import JSON
     from localcluster import Cluster
 
 pytestmark = pytest.mark.apiserver

@@ -14,9 +14,8 @@ from frameworkcontroller.cluster.errors import Forbidden
 from frameworkcontroller.cluster.rest import KubeClient
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.probe import Probe
+from injector.goldens import pod_of
 from injector.replicas import (
-    GOLDEN,
-    JSON,
     PREFIX,
     SYSTEM,
     call,
@@ -122,7 +121,7 @@ def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
         replica.wait_until_ready()
         call(raw, replica.port)
         call(there, replica.port)
-        pod: JSON = yaml.safe_load((GOLDEN / "wrap-by-auto" / "pod.yaml").read_text())
+        pod = pod_of("wrap-by-auto")
         pod["metadata"].pop("ownerReferences")
         pod["metadata"]["namespace"] = namespace
         created = create(there, namespace, pod)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from frameworkinjector.config import EnvFiles
+from injector.goldens import INJECTED, JSON, env_files_of, injected_of, pod_of
 from injector.replicas import (
     CONFIGURATION,
-    GOLDEN,
-    JSON,
     LABEL,
     PREFIX,
     SECRET,
@@ -26,6 +26,7 @@ from injector.replicas import (
     framework_pod,
     identity_of,
     installed_on,
+    manifests,
     start,
 )
 from support import eventually
@@ -133,27 +134,27 @@ def made_restricted(pod: JSON) -> None:
         own.update(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]})
 
 
-INJECTED = sorted(path.parent.name for path in GOLDEN.glob("*/injected.yaml"))
-# They need what restricted forbids, or what another server has.
+# They need what restricted forbids.
 NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
-OTHER_SERVER = {case for case in INJECTED if (GOLDEN / case / "case.yaml").exists()}
 
 
-@pytest.mark.parametrize("case", [case for case in INJECTED if case not in OTHER_SERVER])
-def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
-    case: str, raw: Raw, injector: Replica, namespace: str
-) -> None:
-    pod: JSON = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
+def injected_of_cluster(env_files: EnvFiles) -> list[str]:
+    """The golden Pods that are injected where the cluster supports this."""
+    return [case for case in INJECTED if env_files_of(case) is env_files]
+
+
+def check_created(case: str, raw: Raw, namespace: str) -> None:
+    """Creates a golden Pod as its author would where ``restricted`` is enforced; compares what the server stored."""
+    pod = pod_of(case)
     if case not in NOT_RESTRICTED:
         restricted(raw, namespace)
         made_restricted(pod)
-    pod["metadata"]["namespace"] = namespace
+    pod["metadata"].update(namespace=namespace, name=case)
     pod["metadata"].pop("ownerReferences", None)
     if "serviceAccountName" in pod["spec"]:
         account = {"metadata": {"name": pod["spec"]["serviceAccountName"]}}
         raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
-    created = create(raw, namespace, pod)
-    golden: JSON = yaml.safe_load((GOLDEN / case / "injected.yaml").read_text())
+    created, golden = create(raw, namespace, pod), injected_of(case)
     ours = {one["name"]: one for one in created["spec"]["initContainers"]}["frameworkbarrier"]
     expected = {one["name"]: one for one in golden["spec"]["initContainers"]}["frameworkbarrier"]
     # The namespace of the test is another than the golden one, and the server adds defaults.
@@ -161,10 +162,44 @@ def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
     assert {key: ours[key] for key in expected if key not in skipped} == {
         key: value for key, value in expected.items() if key not in skipped
     }
+    assert ours.get("startupProbe", {}).get("exec") == expected.get("startupProbe", {}).get("exec")
     assert [one["name"] for one in ours["env"]] == [one["name"] for one in expected["env"]]
     for container, wanted in zip(created["spec"]["containers"], golden["spec"]["containers"], strict=True):
         assert container.get("command") == (wanted.get("command") or None)
         assert [one["name"] for one in container.get("env", [])] == [one["name"] for one in wanted.get("env") or []]
+
+
+@pytest.mark.parametrize("case", injected_of_cluster(EnvFiles.QUOTED))
+def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
+    case: str, raw: Raw, injector: Replica, namespace: str
+) -> None:
+    check_created(case, raw, namespace)
+
+
+@pytest.mark.parametrize("env_files", [EnvFiles.PLAIN, EnvFiles.NONE])
+def test_the_server_accepts_the_golden_pods_of_clusters_with_other_support(
+    env_files: EnvFiles, raw: Raw, identity: Path, injector: Replica, namespace: str, tmp_path: Path
+) -> None:
+    replica = start(identity, tmp_path, f"--env-files={env_files}")
+    try:
+        replica.wait_until_ready()
+        call(raw, replica.port)
+        cases = injected_of_cluster(env_files)
+        assert cases
+        for case in cases:
+            check_created(case, raw, namespace)
+        call(raw, injector.port)
+    finally:
+        assert replica.stop() == 0
+
+
+def test_the_injectors_own_pods_are_accepted_where_restricted_is_enforced(raw: Raw, installed: None) -> None:
+    (deployment,) = [one for one in manifests() if one["kind"] == "Deployment"]
+    enforced = raw.get(f"/api/v1/namespaces/{SYSTEM}")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert (enforced, deployment["spec"]["replicas"]) == ("restricted", 2)
+    pod = {"apiVersion": "v1", "kind": "Pod", **deployment["spec"]["template"]}
+    pod["metadata"] = {**pod["metadata"], "name": "as-deployed"}
+    raw.create(f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", pod)
 
 
 def test_a_dry_run_is_injected_and_leaves_nothing(raw: Raw, injector: Replica, namespace: str) -> None:
@@ -278,12 +313,5 @@ def test_when_nobody_answers_only_pods_that_asked_for_the_barrier_are_refused(
     create(raw, namespace, plain)
     for system in ("kube-system", SYSTEM):
         pod = framework_pod(system, name="opted-in")
-        assert (
-            "initContainers"
-            not in raw.create(f"/api/v1/namespaces/{system}/pods?dryRun=All", restricted_copy(pod))["spec"]
-        )
-
-
-def restricted_copy(pod: JSON) -> JSON:
-    made_restricted(pod)
-    return pod
+        made_restricted(pod)
+        assert "initContainers" not in raw.create(f"/api/v1/namespaces/{system}/pods?dryRun=All", pod)["spec"]

@@ -113,7 +113,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def mutated(known: list[bytes], draw: random.Random, bytes_share: float = 0.3) -> bytes:
-    """One of the seeds, with its JSON or (in this share of the cases, or if it is no JSON) its bytes changed a little."""
+    """One of the seeds with its JSON changed in a few places, or, in this share of the cases, its bytes."""
     seed = draw.choice(known)
     if draw.random() >= bytes_share:
         with contextlib.suppress(ValueError, RecursionError):

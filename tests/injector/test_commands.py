@@ -6,8 +6,7 @@ import io
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -15,6 +14,9 @@ import yaml
 from frameworkinjector import commands
 from frameworkinjector.config import Config, EnvFiles
 from injector.goldens import GOLDEN, INJECTED, REFUSED, env_files_of, injected_of, pod_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONFIG = Config(version="1.2.3")
 
