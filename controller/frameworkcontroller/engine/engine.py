@@ -141,13 +141,16 @@ class Engine:
         self.metrics = metrics or Metrics()
         self.metrics.watch(self._reconcilers.values, self._queue.__len__)
         self._queue.on_add, self._queue.on_take = self.metrics.queue_adds.inc, self.metrics.queue_seconds.observe
-        self.last_pass = clock()
-        """When the loop last was seen alive."""
 
     @property
     def has_synced(self) -> bool:
         """Whether the caches are full, so that decisions are made."""
         return all(informer.has_synced for informer in (self._frameworks, self._config_maps, self._pods))
+
+    @property
+    def waits_seconds(self) -> float:
+        """How long a Framework has waited to be looked at; 0 while there are no caches to look at it with."""
+        return self._queue.oldest_seconds if self.has_synced else 0.0
 
     async def run(self) -> NoReturn:
         """Work until cancelled."""
@@ -213,7 +216,6 @@ class Engine:
         passes = 0
         while True:
             key = await self._queue.take()
-            self.last_pass = self._clock()
             self._pass(key)
             passes += 1
             if passes % PASSES_AT_A_TIME == 0:

@@ -15,17 +15,22 @@ if TYPE_CHECKING:
     from .metrics import Metrics
 
 
-async def serve_health(port: int, *, is_ready: Callable[[], bool], metrics: Metrics) -> NoReturn:
+async def serve_health(
+    port: int, *, trouble: Callable[[], str], is_ready: Callable[[], bool], metrics: Metrics
+) -> NoReturn:
     """Answer until cancelled. That it answers at all shows that the event loop turns.
 
     Args:
         port: to listen on, on all addresses.
+        trouble: why this process cannot do its work any more and had better be started anew, "" if it can. That the
+            API server is away is no such reason.
         is_ready: whether the caches are full.
         metrics: what a scrape reads.
     """
 
     async def healthz(_request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+        reason = trouble()
+        return web.Response(status=503, text=f"{reason}\n") if reason else web.Response(text="ok\n")
 
     async def readyz(_request: web.Request) -> web.Response:
         if is_ready():

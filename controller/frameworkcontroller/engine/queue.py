@@ -30,6 +30,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the key that waits longest has waited, 0 if none waits."""
+        return time.monotonic() - next(iter(self._keys.values())) if self._keys else 0.0
+
     def add(self, key: K) -> None:
         """Look at it as soon as it is its turn."""
         timer = self._timers.pop(key, None)

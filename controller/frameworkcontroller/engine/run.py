@@ -31,6 +31,8 @@ _log = structlog.get_logger(__name__)
 
 DEFAULT_BURST: Final = 120
 FALLBACK_NAMESPACE: Final = "default"
+# A pass takes milliseconds; so long nobody waits for one, however many Frameworks there are.
+STALLED_SECONDS: Final = 60.0
 
 
 class NotServedError(Exception):
@@ -64,7 +66,12 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(controller.run())]
             if health_port:
-                health = serve_health(health_port, is_ready=lambda: controller.is_ready, metrics=metrics)
+                health = serve_health(
+                    health_port,
+                    trouble=lambda: controller.trouble,
+                    is_ready=lambda: controller.is_ready,
+                    metrics=metrics,
+                )
                 working.append(group.create_task(health))
             await stopping.wait()
             _log.info("stopping")
@@ -91,6 +98,16 @@ class _Controller:
     def is_ready(self) -> bool:
         """Whether it works with full caches, or could as soon as it is elected."""
         return self._engine.has_synced if self._engine is not None else self._stands_by
+
+    @property
+    def trouble(self) -> str:
+        """Why this process cannot do its work any more, "" if it can."""
+        if self._engine is None:
+            return ""
+        if not self._may_act():
+            return "the lease is lost and the work has not ended"
+        waits = self._engine.waits_seconds
+        return f"the loop stalls: a Framework has waited for {waits:.0f} s" if waits > STALLED_SECONDS else ""
 
     async def run(self) -> None:
         """Work, as soon and as long as it is this replica's turn."""

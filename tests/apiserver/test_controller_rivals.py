@@ -1,0 +1,61 @@
+"""Two controllers that both believe to be alone: what no election can rule out for ever."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import eventually
+from support.frameworks import ControllerProcess, role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from support.frameworks import Frameworks, Player
+
+pytestmark = pytest.mark.apiserver
+
+
+def test_two_controllers_that_fight_end_every_framework_as_one_would(
+    cluster: Cluster,
+    namespace: str,
+    controller_rights: None,
+    frameworks: Frameworks,
+    player: Player,
+    tmp_path: Path,
+) -> None:
+    rivals = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        rivals.append(ControllerProcess(cluster, folder, {"namespace": namespace}))
+        rivals[-1].start()
+    names = [f"fw{number}" for number in range(5)]
+    player.plan = {"worker-0": [3, 0]}
+    retry = {"fancyRetryPolicy": True, "maxRetryCount": 1}
+    try:
+        with player.playing():
+            for name in names:
+                frameworks.create(
+                    name, role("worker", 3, retry=retry, completion={"minSucceededTaskCount": 3}), retryPolicy=retry
+                )
+
+            def all_ended() -> None:
+                states = Counter(frameworks.status(name)["state"] for name in names)
+                assert states == {"Completed": len(names)}, states
+
+            eventually(all_ended, 90)
+        for name in names:
+            completion = frameworks.status(name)["attemptStatus"]["completionStatus"]
+            assert (completion["code"], completion["phrase"]) == (0, "Succeeded"), completion
+            # One retry because of the exit code 3; what the rivals did to one another is on nobody's account.
+            retried = frameworks.tasks(name)["worker-0"]["retryPolicyStatus"]
+            assert retried["accountableRetriedCount"] == 1, retried
+    finally:
+        for rival in rivals:
+            rival.stop()
+    for rival in rivals:
+        assert "Traceback" not in rival.log, rival.log
