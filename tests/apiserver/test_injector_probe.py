@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import subprocess
 from typing import TYPE_CHECKING
@@ -41,15 +42,28 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.apiserver
 
 
+# The release that brought the feature gate EnvFiles, off; from the next one it is on, and nodes read another syntax.
+FIRST_MINOR = 34
+
+
 @pytest.fixture(scope="module")
-def gate_off(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A second API server of the same cluster, started as the first one was, but without EnvFiles."""
+def minor(raw: Raw) -> int:
+    """The minor version of the API server."""
+    return int(raw.get("/version")["minor"].rstrip("+"))
+
+
+@contextlib.contextmanager
+def with_gate(cluster: Cluster, minor: int, *, on: bool, folder: Path) -> Iterator[Cluster]:
+    """The cluster with this setting of EnvFiles: as it is, or by a second API server, started as the first one was."""
+    if on is (minor > FIRST_MINOR) or minor < FIRST_MINOR:
+        yield cluster
+        return
     pid = Processes(cluster.state).running("kube-apiserver")
     with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123 -- no ordinary file
         command = [one for one in file.read().split("\0") if one and not one.startswith("--secure-port=")]
     port = free_port()
-    command += [f"--secure-port={port}", "--feature-gates=EnvFiles=false"]
-    log = tmp_path_factory.mktemp("gate-off") / "kube-apiserver.log"
+    command += [f"--secure-port={port}", f"--feature-gates=EnvFiles={str(on).lower()}"]
+    log = folder / "kube-apiserver.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stderr=stderr, stdout=stderr)
     other = dataclasses.replace(cluster, server=f"https://127.0.0.1:{port}")
@@ -72,6 +86,26 @@ def gate_off(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="module")
+def gate_on(cluster: Cluster, minor: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with with_gate(cluster, minor, on=True, folder=tmp_path_factory.mktemp("gate-on")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gate_off(cluster: Cluster, minor: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with with_gate(cluster, minor, on=False, folder=tmp_path_factory.mktemp("gate-off")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def supported(minor: int) -> EnvFiles:
+    """What a server of this version supports with the gate on."""
+    if minor < FIRST_MINOR:
+        return EnvFiles.NONE
+    return EnvFiles.PLAIN if minor == FIRST_MINOR else EnvFiles.QUOTED
+
+
+@pytest.fixture(scope="module")
 def identity(cluster: Cluster, raw: Raw, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with installed_on(raw):
         yield identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
@@ -90,8 +124,10 @@ def token_in(identity: Path) -> str:
     return token
 
 
-async def test_a_server_with_the_gate_on_says_yes_and_its_version_says_how(cluster: Cluster, identity: Path) -> None:
-    assert await asked(cluster, token_in(identity)) is EnvFiles.QUOTED
+async def test_a_server_with_the_gate_on_says_yes_and_its_version_says_how(
+    gate_on: Cluster, identity: Path, supported: EnvFiles
+) -> None:
+    assert await asked(gate_on, token_in(identity)) is supported
 
 
 async def test_a_server_with_the_gate_off_says_no(gate_off: Cluster, identity: Path) -> None:
@@ -108,19 +144,40 @@ async def test_without_the_right_there_is_no_answer_rather_than_a_guess(cluster:
         await asked(cluster, token_in(identity), "kube-system")
 
 
-def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
-    gate_off: Cluster, raw: Raw, identity: Path, namespace: str, tmp_path: Path
-) -> None:
+@contextlib.contextmanager
+def called_by(server: Cluster, raw: Raw, identity: Path, folder: Path) -> Iterator[Raw]:
+    """An injector that asks this API server what it supports, and is called by it."""
     config = yaml.safe_load(identity.read_text())
-    config["clusters"][0]["cluster"]["server"] = gate_off.server
-    file = tmp_path / "kubeconfig"
+    config["clusters"][0]["cluster"]["server"] = server.server
+    file = folder / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
-    replica = start(file, tmp_path)
-    there = Raw(gate_off)
+    replica = start(file, folder)
+    there = Raw(server)
     try:
         replica.wait_until_ready()
         call(raw, replica.port)
         call(there, replica.port)
+        yield there
+    finally:
+        there.close()
+        assert replica.stop() == 0
+
+
+def test_where_the_gate_is_on_the_barrier_writes_what_the_nodes_read(
+    gate_on: Cluster, raw: Raw, identity: Path, supported: EnvFiles, namespace: str, tmp_path: Path
+) -> None:
+    with called_by(gate_on, raw, identity, tmp_path) as there:
+        created = create(there, namespace, framework_pod(namespace))
+        (barrier,), (app,) = created["spec"]["initContainers"], created["spec"]["containers"]
+        syntax = {one["name"]: one.get("value") for one in barrier["env"]}.get("FB_ENV_SYNTAX")
+        refers = any("fileKeyRef" in one.get("valueFrom", {}) for one in app.get("env", []))
+        assert (syntax, refers) == ((None, False) if supported is EnvFiles.NONE else (supported.value, True))
+
+
+def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
+    gate_off: Cluster, raw: Raw, identity: Path, namespace: str, tmp_path: Path
+) -> None:
+    with called_by(gate_off, raw, identity, tmp_path) as there:
         pod = pod_of("wrap-by-auto")
         pod["metadata"].pop("ownerReferences")
         pod["metadata"]["namespace"] = namespace
@@ -130,6 +187,3 @@ def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
         del bare["spec"]["containers"][0]["command"]
         with pytest.raises(RefusedError, match=f"Annotation {PREFIX}env is auto, but this cluster does not support"):
             create(there, namespace, bare)
-    finally:
-        there.close()
-        replica.stop()
