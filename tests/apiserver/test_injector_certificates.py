@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import ssl
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from cryptography import x509
 
 from injector.replicas import (
     CONFIGURATION,
@@ -90,6 +92,24 @@ def test_replicas_that_start_together_agree_on_one_certificate(raw: Raw, replica
         assert served_by(replicas[0]) == served_by(replicas[1]) == in_secret(raw)
 
     eventually(agree, timeout=15)
+
+
+def test_the_metric_tells_when_the_served_certificate_ends(replicas: tuple[Replica, Replica]) -> None:
+    ends: set[float] = set()
+
+    def told() -> None:
+        for replica in replicas:
+            served = x509.load_pem_x509_certificate(served_by(replica).encode()).not_valid_after_utc.timestamp()
+            found = re.search(
+                r"^\S+_certificate_expiry_timestamp_seconds (\S+)$", replica.health("/metrics")[1], re.MULTILINE
+            )
+            assert found
+            assert float(found[1]) == served
+            ends.add(served)
+        # It follows a renewal.
+        assert len(ends) > 1
+
+    eventually(told, timeout=CERTIFICATE_SECONDS * 3)
 
 
 def writes(replica: Replica) -> list[str]:

@@ -250,6 +250,10 @@ def test_the_service_account_may_not_do_more_than_it_needs(
         attempts: list[Callable[[], JSON]] = [
             lambda: limited.get(f"/api/v1/namespaces/{SYSTEM}/secrets"),
             lambda: limited.get("/api/v1/namespaces/kube-system/secrets"),
+            lambda: limited.merge(f"{SECRET}-other", {"data": None}),
+            lambda: limited.create(f"/api/v1/namespaces/{SYSTEM}/secrets", {"metadata": {"name": "another"}}),
+            lambda: limited.delete(SECRET),
+            lambda: limited.merge(f"{CONFIGURATION}-other", {"webhooks": None}),
             lambda: limited.create(f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", framework_pod(SYSTEM)),
             lambda: limited.get("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
             lambda: limited.delete(CONFIGURATION),
