@@ -34,7 +34,7 @@ test-apiserver: venv ## The tests against a real kube-apiserver
 test-e2e: venv ## The tests with real Pods on a real node (root)
 	$(BIN)/pytest -m node
 
-.PHONY: soak fuzz bench
+.PHONY: soak fuzz bench bench-injector
 soak: venv ## Twenty thousand random schedules of the controller
 	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
 
@@ -44,6 +44,9 @@ fuzz: venv ## Throw 100,000 broken requests at the injector, guided by coverage 
 
 bench: venv ## Measure the controller next to a bare create loop, on simulated nodes
 	$(BIN)/python bench/controller.py
+
+bench-injector: venv ## Measure the injector: reviews a second, latency, what it adds to a create, memory
+	$(BIN)/python bench/injector.py
 
 .PHONY: lint format
 lint: venv ## ruff, mypy --strict, import contracts, generated files

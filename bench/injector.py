@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -280,8 +281,6 @@ def creates(target: Server, results: Results, count: int) -> None:
     cluster = localcluster.up("bench-injector", Depth.CONTROL_PLANE)
     raw = Raw(cluster)
     configurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-    import base64
-
     webhook = {
         "name": "bench.frameworkcontroller.microsoft.com",
         "admissionReviewVersions": ["v1"],

@@ -33,3 +33,11 @@ def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
     """One JSON object: ``ts``, ``level``, ``msg`` and the keys."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return _encode({"ts": now, "level": event.pop("level"), "msg": event.pop("event"), **event})
+
+
+def place_of(error: BaseException) -> str:
+    """Function and line where an exception was raised: its text may quote a Pod, its type and place do not."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}"

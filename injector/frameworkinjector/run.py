@@ -15,11 +15,12 @@ from frameworkcontroller.cluster.rest import KubeClient
 from frameworkinjector.certificates import FromFiles, Places, SelfMade
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.health import HealthServer
+from frameworkinjector.logs import place_of
 from frameworkinjector.metrics import Metrics
 from frameworkinjector.probe import Probe
 from frameworkinjector.review import Answer, answer
 from frameworkinjector.selfcall import SelfCall
-from frameworkinjector.server import Limits, ReviewServer, place_of
+from frameworkinjector.server import Limits, ReviewServer
 from frameworkinjector.tls import Served
 
 if TYPE_CHECKING:

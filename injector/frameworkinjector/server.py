@@ -18,6 +18,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
+from frameworkinjector.logs import place_of
 from frameworkinjector.reasons import Outcome, Reason, verdict
 from frameworkinjector.review import Answer, rejected
 
@@ -122,7 +123,7 @@ class _Connections(web.Server):
         if len(self.connections) > self._limits.connections:
             transport.abort()
             return
-        self._metrics.connections.inc()
+        self._metrics.connections.set(len(self.connections))
         loop = asyncio.get_running_loop()
         self._silent[handler] = loop.call_later(self._limits.first_request_seconds, transport.abort)
 
@@ -279,11 +280,3 @@ def _note(answer: Answer) -> None:
         _log.error("review failed", **fields, error=type(answer.failure).__name__, at=place_of(answer.failure))
     else:
         _log.info("reviewed", **fields)
-
-
-def place_of(error: BaseException) -> str:
-    """Function and line where an exception was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "" if trace is None else f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}"
