@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,3 +134,40 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
     slot = f"{completion['trigger']['taskRoleName']}-{completion['trigger']['taskIndex']}"
     ends = frameworks.tasks("fw")[slot]["attemptStatus"]["completionStatus"]["pod"]["containers"]
     assert "huge-0" in next(end["message"] for end in ends if end["name"] == "frameworkbarrier")
+
+
+def test_who_waits_for_arrival_is_held_while_a_peer_with_an_address_still_runs_an_earlier_init_container(
+    cluster: Cluster, frameworks: Frameworks
+) -> None:
+    arrives, stages = pod(wait_for="arrived"), pod(wait_for="arrived")
+    stages["spec"]["initContainers"] = [
+        {
+            "name": "stage",
+            "image": images.reference("barrier"),
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["sh", "-c", "until test -e /tmp/data; do sleep 0.1; done"],
+        }
+    ]
+    frameworks.create("fw", role("chief", 1, pod=arrives), role("worker", 2, pod=stages))
+
+    def stage(name: str) -> None:
+        cluster.kubectl("exec", name, "-c", "stage", "-n", frameworks.namespace, "--", "touch", "/tmp/data")
+
+    def one_has_arrived_of_three_with_addresses() -> None:
+        assert len([found for found in frameworks.pods().values() if found["status"].get("podIP")]) == 3
+        log = cluster.kubectl("logs", "fw-chief-0", "-c", "frameworkbarrier", "-n", frameworks.namespace)
+        assert "waiting 1/3: worker-0 Pending: " in log, log
+
+    def not_opened() -> None:
+        started = frameworks.pods()["fw-chief-0"]["status"]["containerStatuses"][0]["state"]
+        assert "waiting" in started, started
+
+    eventually(one_has_arrived_of_three_with_addresses, 60, 0.3)
+    stage("fw-worker-0")
+    time.sleep(3)
+    not_opened()
+    roster = json.loads(frameworks.config_map("fw")["data"]["roster"])
+    assert (roster["readiness"], roster["complete"]) == ("arrived", False)
+    stage("fw-worker-1")
+    status = frameworks.wait("fw", "Completed", 60)
+    assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]
