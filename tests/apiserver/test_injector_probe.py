@@ -145,7 +145,7 @@ async def test_without_the_right_there_is_no_answer_rather_than_a_guess(cluster:
 
 
 @contextlib.contextmanager
-def called_by(server: Cluster, raw: Raw, identity: Path, folder: Path) -> Iterator[Raw]:
+def called_by(server: Cluster, identity: Path, folder: Path) -> Iterator[Raw]:
     """An injector that asks this API server what it supports, and is called by it."""
     config = yaml.safe_load(identity.read_text())
     config["clusters"][0]["cluster"]["server"] = server.server
@@ -155,7 +155,6 @@ def called_by(server: Cluster, raw: Raw, identity: Path, folder: Path) -> Iterat
     there = Raw(server)
     try:
         replica.wait_until_ready()
-        call(raw, replica.port)
         call(there, replica.port)
         yield there
     finally:
@@ -164,9 +163,9 @@ def called_by(server: Cluster, raw: Raw, identity: Path, folder: Path) -> Iterat
 
 
 def test_where_the_gate_is_on_the_barrier_writes_what_the_nodes_read(
-    gate_on: Cluster, raw: Raw, identity: Path, supported: EnvFiles, namespace: str, tmp_path: Path
+    gate_on: Cluster, identity: Path, supported: EnvFiles, namespace: str, tmp_path: Path
 ) -> None:
-    with called_by(gate_on, raw, identity, tmp_path) as there:
+    with called_by(gate_on, identity, tmp_path) as there:
         created = create(there, namespace, framework_pod(namespace))
         (barrier,), (app,) = created["spec"]["initContainers"], created["spec"]["containers"]
         syntax = {one["name"]: one.get("value") for one in barrier["env"]}.get("FB_ENV_SYNTAX")
@@ -175,9 +174,9 @@ def test_where_the_gate_is_on_the_barrier_writes_what_the_nodes_read(
 
 
 def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
-    gate_off: Cluster, raw: Raw, identity: Path, namespace: str, tmp_path: Path
+    gate_off: Cluster, identity: Path, namespace: str, tmp_path: Path
 ) -> None:
-    with called_by(gate_off, raw, identity, tmp_path) as there:
+    with called_by(gate_off, identity, tmp_path) as there:
         pod = pod_of("wrap-by-auto")
         pod["metadata"].pop("ownerReferences")
         pod["metadata"]["namespace"] = namespace
