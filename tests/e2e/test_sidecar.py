@@ -229,3 +229,15 @@ def test_a_sidecar_made_by_hand_ends_at_once_when_the_application_has(
         if "terminated" in state["state"]
     ]
     assert set(codes) == {143}
+
+
+def test_a_whole_wait_takes_at_most_32_mib_in_its_container(cluster: Cluster, frameworks: Frameworks) -> None:
+    template = pod(["sleep", "600"], mode="sidecar", preset="tensorflow,pytorch,jax,mpi")
+    frameworks.create("fw", role("worker", 2, pod=template))
+    all_run(frameworks, "fw-worker-0", "fw-worker-1")
+    read = ["exec", "fw-worker-0", "-c", "frameworkbarrier", "-n", frameworks.namespace, "--", "cat", "/proc/1/status"]
+    found = re.search(r"VmHWM:\s+(\d+) kB", cluster.kubectl(*read))
+    assert found
+    mib = int(found[1]) / 1024
+    print(f"{mib:.1f} MiB")
+    assert mib < 32
