@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import subprocess
@@ -13,6 +14,7 @@ import yaml
 from frameworkcontroller.cluster.credentials import Endpoint
 from frameworkcontroller.cluster.errors import Forbidden
 from frameworkcontroller.cluster.rest import KubeClient
+from frameworkinjector import probe
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.probe import Probe
 from injector.goldens import pod_of
@@ -25,12 +27,14 @@ from injector.replicas import (
     free_port,
     identity_of,
     installed_on,
+    manifests,
+    path_of,
     start,
 )
 from localcluster.api import Api
 from localcluster.errors import LocalClusterError
 from localcluster.process import Processes
-from support import eventually
+from support import eventually, eventually_async
 from support.raw import Raw, RefusedError
 
 if TYPE_CHECKING:
@@ -142,6 +146,35 @@ async def test_the_question_leaves_nothing(cluster: Cluster, raw: Raw, identity:
 async def test_without_the_right_there_is_no_answer_rather_than_a_guess(cluster: Cluster, identity: Path) -> None:
     with pytest.raises(Forbidden):
         await asked(cluster, token_in(identity), "kube-system")
+
+
+async def test_the_last_answer_stands_while_the_next_cannot_be_had(
+    cluster: Cluster, raw: Raw, identity: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(probe, "RETRY_SECONDS", 0.01)
+    endpoint = Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token_in(identity)}")
+    client = KubeClient(endpoint)
+    asking = Probe(client, SYSTEM)
+    running = asyncio.create_task(asking.run())
+    (rights,) = [one for one in manifests() if one["kind"] == "RoleBinding"]
+
+    async def has_problem(*, expected: bool) -> None:
+        assert (asking.problem is not None) is expected, asking.problem
+
+    try:
+        await eventually_async(lambda: has_problem(expected=False))
+        known = asking.env_files
+        raw.delete(path_of(rights))
+        await eventually_async(lambda: has_problem(expected=True))
+        assert "forbidden" in (asking.problem or "")
+        assert known is not None
+        assert asking.env_files is known
+    finally:
+        raw.apply(path_of(rights), rights)
+    await eventually_async(lambda: has_problem(expected=False))
+    running.cancel()
+    await client.close()
 
 
 @contextlib.contextmanager
