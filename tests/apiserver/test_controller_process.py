@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support import eventually
 from support.frameworks import ControllerProcess, role
+from support.ports import fetch, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,20 +19,6 @@ if TYPE_CHECKING:
     from support.frameworks import Frameworks, Player
 
 pytestmark = pytest.mark.apiserver
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def fetch(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def test_metrics_count_what_has_happened(

@@ -111,25 +111,25 @@ def test_a_status_too_large_for_one_object_is_compressed_and_the_next_controller
     process = ControllerProcess(cluster, tmp_path, {"namespace": namespace, "largeFrameworkCompression": True})
     process.start()
     try:
-        long = "w" * 63
-        frameworks.create("fw", role(long, 900))
+        name = "f" * 60
+        frameworks.create(name, role("w" * 60, 1000))
 
         def packed() -> list[Json]:
-            attempt = frameworks.status("fw")["attemptStatus"]
+            attempt = frameworks.status(name)["attemptStatus"]
             assert attempt["taskRoleStatuses"] is None
             roles = json.loads(gzip.decompress(base64.b64decode(attempt["taskRoleStatusesCompressed"])))
             assert all(task["attemptStatus"]["podUID"] for task in roles[0]["taskStatuses"])
-            assert len(roles[0]["taskStatuses"]) == 900
+            assert len(roles[0]["taskStatuses"]) == 1000
             return list(roles[0]["taskStatuses"])
 
         before = eventually(packed, 60)
         process.kill()
         process.start()
-        frameworks.merge("fw", description="seen by the next one")
+        frameworks.merge(name, description="seen by the next one")
 
         def seen() -> None:
-            status = frameworks.status("fw")
-            assert status["observedGeneration"] == frameworks.get("fw")["metadata"]["generation"]
+            status = frameworks.status(name)
+            assert status["observedGeneration"] == frameworks.get(name)["metadata"]["generation"]
 
         eventually(seen, 30)
         assert [task["attemptStatus"]["podUID"] for task in packed()] == [

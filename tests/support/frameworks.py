@@ -158,6 +158,8 @@ class ControllerProcess:
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
     health_port: int = 0
+    server: str = ""
+    """Where it finds the API server, if not where the cluster says."""
 
     def start(self, *, works: bool = True) -> None:
         """Start it, again if it was stopped.
@@ -218,7 +220,10 @@ class ControllerProcess:
             "clusters": [
                 {
                     "name": "it",
-                    "cluster": {"server": self.cluster.server, "certificate-authority": str(self.cluster.ca_file)},
+                    "cluster": {
+                        "server": self.server or self.cluster.server,
+                        "certificate-authority": str(self.cluster.ca_file),
+                    },
                 }
             ],
             "users": [{"name": "it", "user": {"token": token}}],

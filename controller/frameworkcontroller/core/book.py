@@ -64,6 +64,14 @@ def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
     return ()
 
 
+def plain(status: FrameworkStatus) -> FrameworkStatus:
+    """The status with its roles in the plain field, whichever field they came in, for comparison."""
+    attempt = replace(
+        status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
+    )
+    return replace(status, attempt_status=attempt)
+
+
 @dataclass(frozen=True)
 class Forgotten:
     """The last state of a Task that is no more."""

@@ -14,6 +14,7 @@ from frameworkcontroller.api.codes import Attribute, Code
 from frameworkcontroller.api.states import COMPLETING, ENDED, NEXT, State
 from frameworkcontroller.api.types import FrameworkAttemptStatus, FrameworkStatus
 
+from . import strays
 from .completion import predefined
 from .policy import count_retry, decide_retry
 
@@ -156,7 +157,7 @@ def _advance(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptCo
     match status.state:
         case State.COMPLETED:
             if persisted and config_map is not None and _is_stray(config_map, ctx):
-                return Step(status, Action.DELETE_STRAY, config_map.metadata.uid)
+                return _delete_stray(status, config_map, ctx)
             deadline = status.transition_time + ctx.completed_retain
             if ctx.now < deadline:
                 return Step(status, wake_at=deadline)
@@ -210,7 +211,7 @@ def _create(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptCon
     if config_map is None:
         return Step(status, Action.CREATE)
     if _is_stray(config_map, ctx):
-        return Step(status, Action.DELETE_STRAY, config_map.metadata.uid)
+        return _delete_stray(status, config_map, ctx)
     # Somebody else's ConfigMap, or one on its way out: never touched, only waited for.
     return Step(status)
 
@@ -219,6 +220,11 @@ def _is_stray(config_map: Partial, ctx: AttemptContext) -> bool:
     """Whether an unrecorded ConfigMap is ours to delete."""
     owner = config_map.metadata.controller
     return owner is not None and owner.uid == ctx.uid and config_map.metadata.deletion_timestamp is None
+
+
+def _delete_stray(status: FrameworkStatus, config_map: Partial, ctx: AttemptContext) -> Step:
+    wake_at = strays.young_until(config_map.metadata, ctx.now)
+    return Step(status, wake_at=wake_at) if wake_at else Step(status, Action.DELETE_STRAY, config_map.metadata.uid)
 
 
 def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> Step:

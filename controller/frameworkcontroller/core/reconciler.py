@@ -198,6 +198,10 @@ class FrameworkReconciler:
             view: the Framework as the caches show it.
             crowded: writes of statuses queue for the API server.
         """
+        if not self._outbox.is_busy(STATUS):
+            self.outpaced = self.outpaced or self._writer.is_overtaken(view.framework)
+        if self.outpaced:
+            return Decision()
         spec = self._read_spec(view.framework)
         at = Pass(now, task.utc_seconds(now), view, spec, self._outbox, Decision(), crowded)
         if self._book.status is None:
@@ -321,7 +325,7 @@ class FrameworkReconciler:
 
     def _write_status(self, at: Pass) -> None:
         book = self._book
-        if book.revision == book.acknowledged or self.outpaced or self._outbox.is_busy(STATUS):
+        if book.revision == book.acknowledged or self._outbox.is_busy(STATUS):
             return
         due = self._writer.due(book, at.spec, at.now, crowded=at.crowded)
         for until in (due, self._outbox.wait_until(STATUS, at.now)):

@@ -19,7 +19,7 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
 from frameworkcontroller.api.types import RetryPolicy, RetryPolicyStatus, TaskAttemptStatus, TaskStatus
 
-from . import classify
+from . import classify, strays
 from .policy import count_retry, decide_retry
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _advance(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: 
         case State.COMPLETED:
             # Only the answer to a create that was lost on its way can have left a Pod behind.
             stray = persisted and pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod, ctx)
-            return Step(task, Action.DELETE_STRAY, pod.metadata.uid) if pod and stray else Step(task)
+            return _delete_stray(task, pod, ctx) if pod and stray else Step(task)
         case State.ATTEMPT_COMPLETED:
             return Step(_retry_or_complete(task, ctx)) if persisted else Step(task)
         case State.CREATION_PENDING:
@@ -181,11 +181,27 @@ def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: b
         return Step(task)
     if pod is None:
         return Step(task) if ctx.attempt_ending else Step(task, Action.CREATE)
-    if ours and pod.metadata.deletion_timestamp is None:
-        # Also if nobody wants the Task any more: it is not over while this runs.
-        return Step(task, Action.DELETE_STRAY, pod.metadata.uid)
-    # Somebody else's Pod, or one on its way out: never touched, only waited for.
-    return Step(task)
+    # Ours is deleted also if nobody wants the Task any more: it is not over while this runs. Somebody else's is never
+    # touched, only waited for.
+    return _delete_stray(task, pod, ctx) if ours else Step(task)
+
+
+def _delete_stray(task: TaskStatus, pod: Pod, ctx: TaskContext) -> Step:
+    if pod.metadata.deletion_timestamp is not None:
+        return _force(task, pod, pod.metadata.deletion_timestamp, ctx)
+    wake_at = strays.young_until(pod.metadata, ctx.now)
+    return Step(task, wake_at=wake_at) if wake_at else Step(task, Action.DELETE_STRAY, pod.metadata.uid)
+
+
+def _force(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext) -> Step:
+    """The Pod is being deleted: wait, by force only after the time that the user has set."""
+    if ctx.graceful_timeout_sec is None:
+        return Step(task)
+    started = deletion - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
+    deadline = started + timedelta(seconds=ctx.graceful_timeout_sec)
+    if ctx.now < deadline:
+        return Step(task, wake_at=deadline)
+    return Step(task, Action.DELETE_FORCED, pod.metadata.uid)
 
 
 def is_ours(pod: Pod, ctx: TaskContext) -> bool:
@@ -247,13 +263,8 @@ def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskCon
     task = complete(task, classify.predefined(Code.POD_EXTERNAL_DELETED, "Pod is being deleted by others"))
     if task.state is not State.DELETING:
         task = move(task, State.DELETING, ctx.now)
-    if ctx.graceful_timeout_sec is None:
-        return Step(task)
-    started = deletion - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
-    deadline = started + timedelta(seconds=ctx.graceful_timeout_sec)
-    if ctx.now < deadline:
-        return Step(task, wake_at=deadline)
-    return Step(task, Action.DELETE_FORCED, pod.metadata.uid) if persisted else Step(task)
+    step = _force(task, pod, deletion, ctx)
+    return step if persisted or step.action is None else Step(task)
 
 
 def _follow(task: TaskStatus, pod: Pod, *, waits_for_arrival: bool) -> TaskStatus:

@@ -87,7 +87,7 @@ class Tasks:
                 step.pod_uid,
                 grace_seconds=0 if step.action is task.Action.DELETE_FORCED else None,
                 confirm=step.action is task.Action.DELETE_UNSEEN,
-                recorded=step.action is not task.Action.DELETE_STRAY,
+                recorded=step.pod_uid == step.task.attempt_status.pod_uid,
             )
         elif not self._book.shown:
             # The ConfigMap that will own the Pod is not recorded yet.

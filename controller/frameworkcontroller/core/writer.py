@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from .book import plain
 from .conditions import conditions
 from .effects import Done, Shown, WriteStatus
 
@@ -42,6 +43,20 @@ class StatusWriter:
         """Of the spec that the stored status speaks of, 0 if it does not say."""
         known = self.stored.observed_generation if self.stored is not None else None
         return known if isinstance(known, int) else 0
+
+    def is_overtaken(self, seen: Framework) -> bool:
+        """Whether what is seen has a status that somebody else has written since; ask only if no write is under way."""
+        version = seen.metadata.resource_version
+        # They grow as decimal numbers do (source: Kubernetes, KEP-5504).
+        if not (version.isdecimal() and self._resource_version.isdecimal()):
+            return False
+        if int(version) <= int(self._resource_version):
+            return False
+        status = seen.stored_status()
+        if (status and plain(status)) != (self.stored and plain(self.stored)):
+            return True
+        self._resource_version = version
+        return False
 
     def due(self, book: Book, spec: FrameworkSpec, now: datetime, *, crowded: bool) -> datetime | None:
         """When the next write may be, None if at once: they keep a distance, so that more goes into each.

@@ -229,13 +229,13 @@ class Engine:
         try:
             if reconciler is None or reconciler.uid != framework.metadata.uid:
                 reconciler = self._start(key, framework)
-            elif reconciler.outpaced:
-                self._reload(key, "somebody else wrote the status")
-                return
             now, begun = self._clock(), time.perf_counter()
             view = _View(framework, self._config_maps, self._pods)
             decision = reconciler.reconcile(now, view, crowded=self._writers.crowded)
             self.metrics.passed(time.perf_counter() - begun, again=decision.wake_at is not None)
+            if reconciler.outpaced:
+                self._reload(key, "somebody else wrote the status")
+                return
         except Exception:  # noqa: BLE001 - no other Framework shall suffer from this one
             # A defect of this program, or a status that cannot be read.
             _log.exception("cannot decide on this Framework", framework="/".join(key))

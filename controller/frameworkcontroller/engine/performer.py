@@ -26,7 +26,7 @@ from frameworkcontroller.cluster.rest import (
     TooManyRequests,
     resource_path,
 )
-from frameworkcontroller.core.book import roles_of
+from frameworkcontroller.core.book import plain
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -236,11 +236,3 @@ class Performer:
             changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
             await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
         return None
-
-
-def plain(status: FrameworkStatus) -> FrameworkStatus:
-    """The status with its roles in the plain field, whichever field they came in, for comparison."""
-    attempt = replace(
-        status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
-    )
-    return replace(status, attempt_status=attempt)

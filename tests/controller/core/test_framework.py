@@ -96,6 +96,9 @@ ROWS = {
     "pending, a ConfigMap of ours is there: delete it, create later": Row(
         framework(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
     ),
+    "pending, a ConfigMap of ours was made just now: whoever made it may be about to record it": Row(
+        framework(), config_map(uid="stray-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
+    ),
     "pending, a ConfigMap of ours is on its way out: wait": Row(framework(), GOING, S.CREATION_PENDING),
     "pending, somebody else's ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
     "pending, a ConfigMap of nobody has the name: wait": Row(framework(), ORPHAN, S.CREATION_PENDING),

@@ -208,6 +208,40 @@ def test_where_writes_queue_what_only_tells_gives_way_and_what_holds_something_u
     assert due < at(60)
 
 
+STATUS = (
+    '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
+    '"attemptStatus":{"id":0,"startTime":"2026-01-01T00:00:00Z","configMapName":"fw-attempt"}}'
+)
+
+
+def shown(version: str, status: str = STATUS) -> Framework:
+    meta = f'{{"name":"fw","uid":"u","resourceVersion":"{version}"}}'
+    return FRAMEWORK_DECODER.decode(f'{{"metadata":{meta},"spec":{{}},"status":{status}}}')
+
+
+@pytest.mark.parametrize(
+    ("seen", "overtaken"),
+    [
+        (shown("7"), False),
+        (shown("5", "null"), False),
+        (shown("8"), False),
+        (shown("8", "null"), True),
+        (shown("10", STATUS.replace("AttemptRunning", "Completed")), True),
+        (shown("opaque", "null"), False),
+    ],
+    ids=["the same", "older", "newer, of others", "newer, without a status", "newer, of a rival", "not a number"],
+)
+def test_a_status_that_somebody_else_has_written_is_noticed(seen: Framework, *, overtaken: bool) -> None:
+    assert StatusWriter(shown("7")).is_overtaken(seen) is overtaken
+
+
+def test_a_newer_version_with_our_status_is_what_the_next_write_builds_upon() -> None:
+    one = StatusWriter(shown("7"))
+    assert not one.is_overtaken(shown("9"))
+    effect = one.compose(large(1), spec(role("worker", 1)), 4, at(10), at(10))
+    assert effect.resource_version == "9"
+
+
 def test_a_write_says_everything_and_what_it_builds_upon() -> None:
     book, wanted, one = large(2), spec(role("worker", 2)), writer()
     book.put(("worker", 1), task(State.RUNNING, index=1, ip="10.0.0.1"))

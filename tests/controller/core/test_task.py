@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +69,33 @@ ROWS = {
     "pending, scaled down: over": Row(task(**GOING), None, S.ATTEMPT_COMPLETED, code=-230),
     "pending, a Pod of ours is there: delete it, create later": Row(
         task(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+    ),
+    "pending, a Pod of ours was made just now: whoever made it may be about to record it": Row(
+        task(), pod("Running", uid="stray-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
+    ),
+    "pending, a Pod of ours was made long ago": Row(
+        task(), pod(uid="stray-uid", created=995), S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+    ),
+    "pending, a Pod of ours was made by a clock far ahead: as if long ago": Row(
+        task(), pod(uid="stray-uid", created=1005), S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+    ),
+    "pending, a Pod of ours is on its way out and its user is patient: wait": Row(
+        task(), pod("Running", uid="stray-uid", deleted=1), S.CREATION_PENDING
+    ),
+    "pending, a Pod of ours is on its way out, within the user's patience: wait": Row(
+        task(),
+        pod("Running", uid="stray-uid", deleted=900),
+        S.CREATION_PENDING,
+        wake_at=at(900 + 101),
+        context={"graceful_timeout_sec": 101},
+    ),
+    "pending, a Pod of ours is on its way out and its user is impatient: by force": Row(
+        task(),
+        pod("Running", uid="stray-uid", deleted=900),
+        S.CREATION_PENDING,
+        Action.DELETE_FORCED,
+        uid="stray-uid",
+        context={"graceful_timeout_sec": 100},
     ),
     "pending, scaled down, a Pod of ours is there: delete it, over later": Row(
         task(S.CREATION_PENDING, ended(-230), **GOING),
@@ -281,9 +309,49 @@ def test_no_situation_breaks_the_state_machine(
         assert not ending
         assert not going
         assert now.completion is None
-    if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN}:
+    of_a_stray = was.state is S.CREATION_PENDING
+    if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN} and not of_a_stray:
         assert now.completion is not None
         assert done.pod_uid == POD_UID
+
+
+# --- who has arrived --------------------------------------------------------------------------------------------------
+
+RUNS = {"name": "frameworkbarrier", "state": {"running": {}}}
+WAITS = {"name": "frameworkbarrier", "state": {"waiting": {"reason": "PodInitializing"}}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "arrived"),
+    [
+        (pod(podIP="10.0.0.1"), True),
+        (pod(podIP="10.0.0.1", barrier=True), False),
+        (pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[WAITS]), False),
+        (pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[RUNS]), True),
+        (pod("Running", barrier=True, initContainerStatuses=[terminated("frameworkbarrier", 0)]), True),
+        (pod(barrier=True, initContainerStatuses=[terminated("frameworkbarrier", 201)]), False),
+        (pod(barrier=True, initContainerStatuses=[RUNS | {"name": "other"}]), False),
+    ],
+    ids=["no barrier", "no status", "waits", "runs", "has opened", "has failed", "another runs"],
+)
+def test_a_task_has_arrived_when_its_barrier_runs(seen: Pod, *, arrived: bool) -> None:
+    for was in (requested(), task(S.PREPARING)):
+        assert (
+            step(was, seen, task_context(waits_for_arrival=True), persisted=True).task.attempt_status.arrived is arrived
+        )
+        assert step(was, seen, task_context(), persisted=True).task.attempt_status.arrived is msgspec.UNSET
+
+
+def test_who_has_arrived_stays_so_though_its_barrier_ends_with_the_pod() -> None:
+    context = task_context(waits_for_arrival=True)
+    there = step(requested(), pod(barrier=True, initContainerStatuses=[RUNS]), context, persisted=True).task
+    ends = pod("Running", barrier=True, initContainerStatuses=[terminated("frameworkbarrier", 143)])
+    assert step(there, ends, context, persisted=True).task.attempt_status.arrived is True
+
+
+def test_who_has_an_address_and_has_not_arrived_is_told_of_as_such() -> None:
+    seen = pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[WAITS])
+    assert why_not_ready(task(S.PREPARING, ip="10.0.0.1"), seen) == "Pending: its barrier does not run yet"
 
 
 # --- what each change writes ------------------------------------------------------------------------------------------

@@ -137,9 +137,12 @@ def pod(
     grace: int = 30,
     foreign: bool = False,
     sidecars: tuple[str, ...] = (),
+    created: float | None = None,
+    barrier: bool = False,
     **status: Any,
 ) -> Pod:
     """A Pod as the API server shows it. ``deleted`` is when its deletion began, ``status`` is in JSON's names."""
+    barriers = [{"name": names.BARRIER_CONTAINER}] if barrier else []
     meta: dict[str, Any] = {
         "name": name,
         "namespace": "ns",
@@ -148,12 +151,14 @@ def pod(
         "annotations": {names.FRAMEWORK_UID: "another" if foreign else FRAMEWORK_UID},
         "ownerReferences": [{"kind": "ConfigMap", "name": "fw-attempt", "uid": CONFIG_MAP_UID, "controller": True}],
     }
+    if created is not None:
+        meta["creationTimestamp"] = at(created)
     if deleted is not None:
         meta["deletionTimestamp"] = at(deleted + grace)
         meta["deletionGracePeriodSeconds"] = grace
     spec = {
         "nodeName": status.pop("nodeName", ""),
-        "initContainers": [{"name": name, "restartPolicy": "Always"} for name in sidecars],
+        "initContainers": barriers + [{"name": name, "restartPolicy": "Always"} for name in sidecars],
     }
     document = {"metadata": meta, "spec": spec, "status": {"phase": phase} | status}
     return POD_DECODER.decode(msgspec.json.encode(document))
@@ -226,8 +231,10 @@ def attempt_context(**changes: Any) -> AttemptContext:
     return AttemptContext(**(values | changes))
 
 
-def config_map(*, uid: str = CONFIG_MAP_UID, owner: str = FRAMEWORK_UID, deleted: bool = False) -> Partial:
+def config_map(
+    *, uid: str = CONFIG_MAP_UID, owner: str = FRAMEWORK_UID, deleted: bool = False, created: float = 0
+) -> Partial:
     """A ConfigMap as the API server shows it."""
     owners = (OwnerReference(kind="Framework", name="fw", uid=owner, controller=True),) if owner else ()
-    meta = Meta("fw-attempt", uid, "1", namespace="ns", creation_timestamp=START, owner_references=owners)
+    meta = Meta("fw-attempt", uid, "1", namespace="ns", creation_timestamp=at(created), owner_references=owners)
     return Partial(replace(meta, deletion_timestamp=at(1)) if deleted else meta)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -12,15 +11,10 @@ import pytest
 
 from frameworkcontroller.engine.health import serve_health
 from frameworkcontroller.engine.metrics import Metrics
+from support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.asynccontextmanager
