@@ -52,7 +52,8 @@ def main() -> int:
             print(f"seed {options.seed}: {count} inputs in {time.monotonic() - started:.0f} s: {summary}", flush=True)
 
     def mutate(data: bytes, largest: int, seed: int) -> bytes:
-        return fuzz.mutated([data], random.Random(seed), BYTES_SHARE)[:largest]
+        changed: bytes = fuzz.mutated([data], random.Random(seed), BYTES_SHARE)
+        return changed[:largest]
 
     with tempfile.TemporaryDirectory() as corpus:
         for number, seed in enumerate(fuzz.seeds()):

@@ -161,8 +161,9 @@ class Hostile:
             return 0
 
     async def _connect(self, *, tls: bool = True) -> asyncio.StreamWriter:
-        secured = {"ssl": self._served.trust(), "server_hostname": NAME} if tls else {}
-        _, writer = await asyncio.open_connection("127.0.0.1", self._served.replica.port, **secured)
+        trust, name = (self._served.trust(), NAME) if tls else (None, None)
+        port = self._served.replica.port
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname=name)
         return writer
 
     async def _hang(self, sent: bytes | None) -> None:

@@ -1,0 +1,98 @@
+"""The certificate that is served, seen by clients."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import warnings
+from typing import Any
+
+import pytest
+import trustme
+from cryptography import x509
+
+from frameworkinjector.errors import CertificateError
+from frameworkinjector.metrics import Metrics
+from frameworkinjector.server import ReviewServer
+from frameworkinjector.tls import Served
+from injector.serving import NAME, Pair, Serving, review, reviewed
+
+
+async def serial(serving: Serving, *, name: str | None = NAME) -> int:
+    """Of the certificate that a new connection gets; ``name`` None for a client that sends none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=context, server_hostname=name or "")
+    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return x509.load_der_x509_certificate(der).serial_number
+
+
+async def test_a_published_certificate_is_what_new_connections_get_and_old_ones_go_on(serve: Any) -> None:
+    serving = await serve()
+    old = await serial(serving)
+    async with serving.session() as session:
+        assert (await serving.post(session, review()))[0] == 200
+        pair = serving.issue()
+        serving.publish(pair)
+        assert (await serving.post(session, review()))[0] == 200
+    new = await serial(serving)
+    assert new != old
+    assert new == x509.load_pem_x509_certificate(pair.certificate).serial_number
+    assert await serial(serving, name=None) == new
+
+
+async def test_a_certificate_with_anothers_key_is_not_published_and_the_old_one_is_still_served(serve: Any) -> None:
+    serving = await serve()
+    old = await serial(serving)
+    mismatched = Pair(serving.issue().certificate, serving.issue().key)
+    with pytest.raises(CertificateError, match="cannot be used together"):
+        serving.publish(mismatched)
+    other_names = serving.issue("somebody.else.svc")
+    with pytest.raises(CertificateError, match="would not accept"):
+        serving.publish(other_names)
+    stranger = trustme.CA().issue_cert(NAME)
+    with pytest.raises(CertificateError, match="would not accept"):
+        serving.publish(Pair(stranger.cert_chain_pems[0].bytes(), stranger.private_key_pem.bytes()))
+    for nonsense in (b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
+        with pytest.raises(CertificateError):
+            serving.publish(Pair(nonsense, nonsense))
+    assert await serial(serving) == old
+
+
+async def test_old_versions_of_tls_are_refused(serve: Any) -> None:
+    serving = await serve()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await asyncio.open_connection("127.0.0.1", serving.port, ssl=context)
+
+
+async def test_before_there_is_a_certificate_handshakes_fail_and_nothing_else_does() -> None:
+    served = Served()
+    server = ReviewServer(reviewed, Metrics())
+    port = await server.start("127.0.0.1", 0, served.context)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    await server.stop(1)
+
+
+async def test_the_certificates_end_is_a_metric(serve: Any) -> None:
+    serving = await serve()
+    pair = serving.issue()
+    serving.publish(pair)
+    ends = x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc.timestamp()
+    line = f"frameworkinjector_certificate_expiry_timestamp_seconds {ends!r}"
+    shown = serving.metrics.text().decode()
+    (found,) = [one for one in shown.splitlines() if one.startswith("frameworkinjector_certificate_expiry")]
+    assert float(found.split()[1]) == ends, line
