@@ -1,4 +1,7 @@
-"""Frameworks of the field find each other by what the barrier gives them: two Pods each, on a real node."""
+"""Frameworks of the field find each other by what the barrier gives them: two Pods each, on a real node.
+
+TensorFlow does so in the tests of the demo, whose cluster has its image.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import pytest
 
 from e2e import applications
 from e2e.pods import pod, python
-from localcluster import images
 from support.frameworks import role
 
 if TYPE_CHECKING:
@@ -33,11 +35,6 @@ def tell(seen):
 @pytest.fixture(scope="module")
 def applications_loaded(cluster: Cluster) -> None:
     cluster.load(applications.build())
-
-
-@pytest.fixture(scope="module")
-def tensorflow_loaded(cluster: Cluster) -> None:
-    cluster.load(images.build_all(("tensorflow-example",))["tensorflow-example"])
 
 
 def told(frameworks: Frameworks, timeout: float) -> dict[str, Any]:
@@ -186,34 +183,3 @@ def test_torchrun_needs_no_word_of_the_gang_for_two_processes_in_each_of_two_pod
     seen = told(frameworks, 180)
     assert seen["worker-0"] == {"rank": 0, "of": 4, "sum": 1111.0}
     assert seen["worker-1"] == {"rank": 2, "of": 4, "sum": 1111.0}
-
-
-RESOLVES = (
-    TELL
-    + """
-import tensorflow as tf
-found = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-tell({"cluster": found.cluster_spec().as_dict(), "type": found.task_type, "id": found.task_id})
-"""
-)
-
-
-@pytest.mark.usefixtures("tensorflow_loaded")
-def test_tensorflow_resolves_the_cluster_and_its_own_place_from_tf_config(frameworks: Frameworks) -> None:
-    resolves: Json = pod(python(RESOLVES), image="tensorflow-example", preset="tensorflow", ports="ps=3333")
-    waits: Json = pod(["true"], preset="tensorflow", ports="ps=3333")
-    frameworks.create(
-        "fw",
-        role("chief", 1, pod=waits),
-        role("worker", 2, pod=waits),
-        role("ps", 1, pod=resolves),
-        role("evaluator", 1, pod=resolves),
-    )
-    seen = told(frameworks, 180)
-    cluster = {
-        "chief": [f"{seen['chief-0@']}:2222"],
-        "worker": [f"{seen['worker-0@']}:2222", f"{seen['worker-1@']}:2222"],
-        "ps": [f"{seen['ps-0@']}:3333"],
-    }
-    assert seen["ps-0"] == {"cluster": cluster, "type": "ps", "id": 0}
-    assert seen["evaluator-0"] == {"cluster": cluster, "type": "evaluator", "id": 0}

@@ -81,6 +81,38 @@ def test_the_training_runs_as_a_gang_and_the_summary_tells_how_long_everything_t
     assert list(summary["phases"]) == ["binaries", "cluster", "images", "load", "programs", "gang"]
 
 
+# Fails unless TensorFlow reads out of TF_CONFIG what the roster says.
+RESOLVES = """
+import json, os
+import tensorflow as tf
+found = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+with open("/mnt/frameworkbarrier/roster.json") as file:
+    roles = json.load(file)["taskRoles"]
+addresses = {role["name"]: [f"{task[1]}:2222" for task in role["tasks"]] for role in roles}
+assert len(addresses.pop("evaluator")) == 1
+assert found.cluster_spec().as_dict() == addresses, (found.cluster_spec(), addresses)
+own = os.environ["FC_TASKROLE_NAME"], int(os.environ["FC_TASK_INDEX"])
+assert (found.task_type, found.task_id) == own, (found.task_type, found.task_id)
+print("resolved", *addresses)
+"""
+
+
+def test_tensorflow_resolves_the_cluster_and_its_own_place_from_tf_config_also_as_ps_and_evaluator(
+    name: str, tmp_path: Path
+) -> None:
+    file = variant(tmp_path, command=["python3", "-c", RESOLVES])
+    framework = yaml.safe_load(file.read_text())
+    chief, worker = framework["spec"]["taskRoles"]
+    framework["spec"]["taskRoles"] = [
+        chief,
+        *({**worker, "name": each, "taskNumber": 1} for each in ("worker", "ps", "evaluator")),
+    ]
+    file.write_text(yaml.safe_dump(framework))
+    done = finished(name, "--framework", str(file))
+    assert done.returncode == 0
+    assert "chief-0 | resolved chief worker ps" in done.stdout
+
+
 def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str) -> None:
     # Whoever runs the tests in the background has told them to ignore interrupts.
     listening = ["env", "--default-signal=INT", *command(name)]
