@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from frameworkinjector.config import EnvFiles
-from injector.goldens import INJECTED, JSON, env_files_of, injected_of, pod_of
+from injector.created import check_created, made_restricted
+from injector.goldens import INJECTED, env_files_of
 from injector.replicas import (
     CONFIGURATION,
     LABEL,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from injector.goldens import JSON
     from localcluster import Cluster
 
 pytestmark = pytest.mark.apiserver
@@ -65,18 +67,29 @@ def injector(raw: Raw, identity: Path, tmp_path_factory: pytest.TempPathFactory)
             replica.stop()
 
 
-def test_a_pod_with_the_label_gets_the_barrier(raw: Raw, injector: Replica, namespace: str) -> None:
+@pytest.fixture(scope="module")
+def supported(raw: Raw) -> EnvFiles:
+    """What the API server supports by default."""
+    return EnvFiles.QUOTED if int(raw.get("/version")["minor"].rstrip("+")) >= 35 else EnvFiles.NONE
+
+
+def test_a_pod_with_the_label_gets_the_barrier(
+    raw: Raw, injector: Replica, supported: EnvFiles, namespace: str
+) -> None:
     created = create(raw, namespace, framework_pod(namespace))
     (barrier,) = created["spec"]["initContainers"]
     assert barrier["name"] == "frameworkbarrier"
     env = {one["name"]: one.get("value") for one in barrier["env"]}
     assert (env["FC_FRAMEWORK_NAME"], env["FC_TASK_INDEX"], env["FB_PRESET"]) == ("mnist", "1", "tensorflow")
     (app,) = created["spec"]["containers"]
-    assert app["env"][0]["valueFrom"]["fileKeyRef"]["key"] == "TF_CONFIG"
+    status = json.loads(created["metadata"]["annotations"][PREFIX + "status"])
+    if supported is EnvFiles.NONE:
+        assert (app["command"][0], status["env"]) == ("/mnt/frameworkbarrier/run", "wrap")
+    else:
+        assert (app["env"][0]["valueFrom"]["fileKeyRef"]["key"], status["env"]) == ("TF_CONFIG", "file")
+    assert status["reason"] == "injected"
     mounts = {one["mountPath"]: one for one in app["volumeMounts"]}
     assert mounts["/etc/hosts"]["subPath"] == "hosts"
-    status = json.loads(created["metadata"]["annotations"][PREFIX + "status"])
-    assert (status["reason"], status["env"]) == ("injected", "file")
 
 
 def test_the_server_mounts_no_second_token_into_the_barrier(raw: Raw, injector: Replica, namespace: str) -> None:
@@ -116,78 +129,24 @@ def test_a_refusal_names_the_annotation_and_is_final(raw: Raw, injector: Replica
     )
 
 
-def restricted(raw: Raw, namespace: str) -> None:
-    labels = {
-        "pod-security.kubernetes.io/enforce": "restricted",
-        "pod-security.kubernetes.io/enforce-version": "latest",
-    }
-    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
-
-
-def made_restricted(pod: JSON) -> None:
-    """What a user must say in a namespace that enforces ``restricted``, said in the user's parts and not in ours."""
-    security = pod["spec"].setdefault("securityContext", {})
-    security.setdefault("seccompProfile", {"type": "RuntimeDefault"})
-    security["runAsNonRoot"] = True
-    for container in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])):
-        own = container.setdefault("securityContext", {})
-        own.update(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]})
-
-
-# They need what restricted forbids.
-NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
-
-
-def injected_of_cluster(env_files: EnvFiles) -> list[str]:
-    """The golden Pods that are injected where the cluster supports this."""
-    return [case for case in INJECTED if env_files_of(case) is env_files]
-
-
-def check_created(case: str, raw: Raw, namespace: str) -> None:
-    """Creates a golden Pod as its author would where ``restricted`` is enforced; compares what the server stored."""
-    pod = pod_of(case)
-    if case not in NOT_RESTRICTED:
-        restricted(raw, namespace)
-        made_restricted(pod)
-    pod["metadata"].update(namespace=namespace, name=case)
-    pod["metadata"].pop("ownerReferences", None)
-    if "serviceAccountName" in pod["spec"]:
-        account = {"metadata": {"name": pod["spec"]["serviceAccountName"]}}
-        raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
-    created, golden = create(raw, namespace, pod), injected_of(case)
-    ours = {one["name"]: one for one in created["spec"]["initContainers"]}["frameworkbarrier"]
-    expected = {one["name"]: one for one in golden["spec"]["initContainers"]}["frameworkbarrier"]
-    # The namespace of the test is another than the golden one, and the server adds defaults.
-    skipped = {"env", "startupProbe"}
-    assert {key: ours[key] for key in expected if key not in skipped} == {
-        key: value for key, value in expected.items() if key not in skipped
-    }
-    assert ours.get("startupProbe", {}).get("exec") == expected.get("startupProbe", {}).get("exec")
-    assert [one["name"] for one in ours["env"]] == [one["name"] for one in expected["env"]]
-    for container, wanted in zip(created["spec"]["containers"], golden["spec"]["containers"], strict=True):
-        assert container.get("command") == (wanted.get("command") or None)
-        assert [one["name"] for one in container.get("env", [])] == [one["name"] for one in wanted.get("env") or []]
-
-
-@pytest.mark.parametrize("case", injected_of_cluster(EnvFiles.QUOTED))
+@pytest.mark.parametrize("case", INJECTED)
 def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
-    case: str, raw: Raw, injector: Replica, namespace: str
+    case: str, raw: Raw, injector: Replica, supported: EnvFiles, namespace: str
 ) -> None:
-    check_created(case, raw, namespace)
+    check_created(case, raw, namespace, supported)
 
 
-@pytest.mark.parametrize("env_files", [EnvFiles.PLAIN, EnvFiles.NONE])
-def test_the_server_accepts_the_golden_pods_of_clusters_with_other_support(
-    env_files: EnvFiles, raw: Raw, identity: Path, injector: Replica, namespace: str, tmp_path: Path
+def test_the_server_accepts_the_golden_pods_of_clusters_without_env_files(
+    raw: Raw, identity: Path, injector: Replica, namespace: str, tmp_path: Path
 ) -> None:
-    replica = start(identity, tmp_path, f"--env-files={env_files}")
+    replica = start(identity, tmp_path, "--env-files=none")
     try:
         replica.wait_until_ready()
         call(raw, replica.port)
-        cases = injected_of_cluster(env_files)
+        cases = [case for case in INJECTED if env_files_of(case) is EnvFiles.NONE]
         assert cases
         for case in cases:
-            check_created(case, raw, namespace)
+            check_created(case, raw, namespace, EnvFiles.NONE)
         call(raw, injector.port)
     finally:
         assert replica.stop() == 0

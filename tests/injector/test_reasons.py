@@ -1,0 +1,46 @@
+"""Every outcome has one name and one sentence, wherever it is told."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from frameworkinjector.metrics import Metrics
+from frameworkinjector.reasons import Outcome, Reason, shown, verdict
+
+CODES = {
+    Outcome.INJECTED: {200},
+    Outcome.LEFT_ALONE: {200},
+    # Final for a controller, or to be tried again.
+    Outcome.REFUSED: {422, 500},
+    Outcome.REJECTED: {400, 404, 405, 408, 413, 415},
+}
+
+
+@pytest.mark.parametrize("reason", Reason, ids=lambda one: one.slug)
+def test_a_reason_has_one_sentence_and_a_code_that_fits_its_outcome(reason: Reason) -> None:
+    fields = [name for _, name, _, _ in string.Formatter().parse(reason.template) if name]
+    sentence = verdict(reason, **dict.fromkeys(fields, "x")).sentence
+    assert re.fullmatch(r"[A-Z][^\n]*[^.]\.", sentence)
+    assert ". " not in sentence
+    assert reason.code in CODES[reason.outcome]
+
+
+def test_no_two_reasons_share_a_name_or_a_sentence() -> None:
+    assert len({one.slug for one in Reason}) == len({one.template for one in Reason}) == len(list(Reason))
+
+
+def test_each_reason_has_a_series_from_the_start() -> None:
+    pattern = r'^frameworkinjector_requests_total\{outcome="([^"]+)",reason="([^"]+)"\} 0\.0$'
+    found = re.findall(pattern, Metrics().text().decode(), re.MULTILINE)
+    assert sorted(found) == sorted((one.outcome.value, one.slug) for one in Reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a", "'a'"), ("a\nb\x1b", r"'a\nb\x1b'"), ("x" * 100, f"'{'x' * 79}…'"), ("it's", '"it\'s"')],
+)
+def test_what_a_user_wrote_is_quoted_and_short(text: str, expected: str) -> None:
+    assert shown(text) == expected
