@@ -98,22 +98,16 @@ def expiry(certificate: bytes) -> dt.datetime:
     Raises:
         CertificateError: It is none.
     """
-    found = _certificates(certificate)
-    if not found:
-        raise CertificateError("no certificate in PEM form")
-    return found[0].not_valid_after_utc
+    return _first(certificate).not_valid_after_utc
 
 
 def renewal(certificate: bytes) -> dt.datetime:
-    """When a PEM certificate should be replaced: at 2/3 of its life.
+    """When a PEM certificate (the first of a chain) should be replaced: at 2/3 of its life.
 
     Raises:
         CertificateError: It is none.
     """
-    found = _certificates(certificate)
-    if not found:
-        raise CertificateError("no certificate in PEM form")
-    return _renewal(found[0])
+    return _renewal(_first(certificate))
 
 
 def newest_authority(authorities: bytes) -> bytes:
@@ -127,6 +121,13 @@ def _certificates(pem: bytes) -> list[x509.Certificate]:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
         return []
+
+
+def _first(pem: bytes) -> x509.Certificate:
+    found = _certificates(pem)
+    if not found:
+        raise CertificateError("no certificate in PEM form")
+    return found[0]
 
 
 def _usable(certificate: bytes, key: bytes, now: dt.datetime) -> _Pair | str:
