@@ -2,3 +2,5 @@
 
 Layers, each importing only those to its right: ``engine -> cluster -> core -> api``.
 """
+
+__version__ = "0.1.0"

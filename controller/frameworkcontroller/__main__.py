@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from frameworkcontroller import __version__
 from frameworkcontroller.cluster.credentials import discover
 from frameworkcontroller.cluster.errors import CredentialsError
 from frameworkcontroller.engine.log import configure_logging
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0, 1 if Frameworks are not served, 2 for a configuration that is not usable.
     """
     parser = argparse.ArgumentParser(prog="frameworkcontroller", description="Runs Frameworks on Kubernetes.")
+    parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--config", type=Path, help=f"configuration file (default: {FILE_NAME}, if it exists)")
     parser.add_argument("--print-default-config", action="store_true", help="print the shipped configuration and exit")
     parser.add_argument("--health-port", type=int, default=8081, help="of /healthz, /readyz and /metrics (0: none)")
