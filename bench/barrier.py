@@ -70,10 +70,11 @@ def show(figures: Figures) -> None:
     for start in figures.starts:
         figures_of = f"{start.first_request_ms:16.0f} {start.total_ms:10.0f} {start.cpu_s:7.3f} {start.peak_mib:10.1f}"
         print(f"{start.what:40} {figures_of}")
-    print(f"\n{'from the last address on':68} p50 ms   p99 ms   max ms  requests  kB each")
+    print(f"\n{'from the last address on':66} first ms   p50 ms   p99 ms  last ms  requests  kB each")
     for each in figures.releases:
         cost = f"{each.requests_each:9.1f} {each.kilobytes_each:8.1f}" if each.requests_each else " " * 18
-        print(f"{each.what:66} {each.p50_ms:8.0f} {each.p99_ms:8.0f} {each.max_ms:8.0f} {cost}  {each.note}")
+        times = f"{each.first_ms:8.0f} {each.p50_ms:8.0f} {each.p99_ms:8.0f} {each.last_ms:8.0f}"
+        print(f"{each.what:66} {times} {cost}  {each.note}")
 
 
 if __name__ == "__main__":

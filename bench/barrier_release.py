@@ -35,19 +35,20 @@ class Release:
 
     what: str
     count: int
+    first_ms: float
     p50_ms: float
     p99_ms: float
-    max_ms: float
+    last_ms: float
     requests_each: float = 0.0
     kilobytes_each: float = 0.0
     note: str = ""
 
 
 def summary(what: str, seconds: list[float]) -> Release:
-    """Median, 99th percentile (nearest rank) and maximum."""
-    ordered = sorted(seconds)
+    """First, median, 99th percentile (nearest rank) and last."""
+    ordered = sorted(second * 1e3 for second in seconds)
     rank = max(-(-len(ordered) * 99 // 100), 1)
-    return Release(what, len(ordered), statistics.median(ordered) * 1e3, ordered[rank - 1] * 1e3, ordered[-1] * 1e3)
+    return Release(what, len(ordered), ordered[0], statistics.median(ordered), ordered[rank - 1], ordered[-1])
 
 
 class Clients:
