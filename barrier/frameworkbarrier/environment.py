@@ -14,6 +14,8 @@ VARIABLE_LIMIT = 96 * 1024
 """Bytes of a value that is still exported."""
 ENV_FILE_LIMIT = 60 * 1024
 """Bytes of the file `env`."""
+PLAIN_LIMIT = 32 * 1024
+"""Bytes of a value in the plain syntax (source: Kubernetes 1.34, the parser of its kubelet)."""
 
 
 class Spill:
@@ -99,11 +101,12 @@ def env_file(
                 Variable(address_list.port_variable, str(address_list.port)),
                 Variable(address_list.name, address_list.value),
             ]
+    limit = PLAIN_LIMIT if syntax == "plain" else ENV_FILE_LIMIT
     lines: list[str] = []
     # Room for naming a file must remain for every variable that may still come.
     room = ENV_FILE_LIMIT - sum(2 * len(each.name) + 200 for each in wanted)
     for variable in wanted:
-        fitting = spill.fit(variable, max(room, 0), "env")
+        fitting = spill.fit(variable, min(max(room, 0), limit), "env")
         text = quote(fitting.value)
         if text is None:
             fitting = spill.put(variable, "env")
@@ -120,8 +123,9 @@ def _quoted(value: str) -> str | None:
 
 
 def _plain(value: str) -> str | None:
-    """The bare value (Kubernetes 1.34)."""
-    return None if any(char in value for char in "\n\r'\"#") else value
+    """The bare value (Kubernetes 1.34): taken as it stands in one line, without the blanks around it."""
+    cannot = "\n" in value or "\r" in value or value != value.strip() or value.endswith("\\")
+    return None if cannot else value
 
 
 _QUOTERS: Mapping[str, Callable[[str], str | None]] = {"quoted": _quoted, "plain": _plain}

@@ -39,7 +39,7 @@ class Log:
         now = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
         if self._as_json:
-            line = json.dumps({"time": stamp, "level": level, "msg": message}, ensure_ascii=False)
+            line = json.dumps({"ts": stamp, "level": level, "msg": message}, ensure_ascii=False)
         else:
             line = f"{stamp} {level.upper()} {message}"
         with contextlib.suppress(OSError, ValueError):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import __version__
 from .errors import SettingsError
 from .gang import Me
 from .roster import is_role_name
@@ -245,6 +246,7 @@ def _flags(argv: Sequence[str]) -> dict[str, str]:
         epilog="Exit codes: 0 open, 201 not open in time, 210 can never open, 143 SIGTERM, 1 anything else.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=__version__)
     for name, setting in SETTINGS.items():
         parser.add_argument(setting.flag, dest=name, metavar=setting.env, help=setting.help)
     return {name: text for name, text in vars(parser.parse_args(list(argv))).items() if text is not None}

@@ -203,7 +203,7 @@ def test_a_log_in_json_is_json(start: Callable[..., Barrier], serve: Serve) -> N
     assert barrier.ends()[0] == 201
     lines = [json.loads(line) for line in barrier.lines]
     assert [line["level"] for line in lines] == ["info", "error"]
-    assert all(line["time"].endswith("Z") for line in lines)
+    assert all(line["ts"].endswith("Z") for line in lines)
 
 
 WATCHED = """

@@ -166,6 +166,34 @@ def test_plain_syntax_has_no_quotes() -> None:
     assert made == f"FB_WORKER_IPS={ip(1)},{ip(2)}\n"
 
 
+def test_plain_syntax_carries_tf_config_as_it_stands() -> None:
+    made = files({"worker": 2}, "worker", 0, FB_PRESET="tensorflow", FB_ENV_SYNTAX="plain")["env"].data.decode()
+    (line,) = [line for line in made.splitlines() if line.startswith("TF_CONFIG=")]
+    assert json.loads(line.removeprefix("TF_CONFIG="))["task"] == {"type": "worker", "index": 0}
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [
+        ('it\'s "here" # all', True),
+        ("x" * 32 * 1024, True),
+        ("x" * (32 * 1024 + 1), False),
+        (" a", False),
+        ("a\t", False),
+        ("a\nb", False),
+        ("a\r\nb", False),
+        ("a\\", False),
+    ],
+    ids=["quotes", "32 KiB", "more", "blank before", "blank after", "newline", "CR LF", "backslash at the end"],
+)
+def test_a_value_that_plain_syntax_cannot_hold_lies_in_a_file(value: str, *, fits: bool) -> None:
+    """As the parser of Kubernetes 1.34 reads it: the line up to its end, without the blanks around it."""
+    spill = subject.Spill("/mnt")
+    line = subject.env_file([], [], [Variable("X", value)], spill, "plain")
+    assert line == (f"X={value}\n" if fits else "X_FILE=/mnt/X\n")
+    assert spill.files == ({} if fits else {"X": value})
+
+
 @pytest.mark.parametrize(
     ("role", "index", "task"),
     [("chief", 0, {"type": "chief", "index": 0}), ("evaluator", 0, {"type": "evaluator", "index": 0})],

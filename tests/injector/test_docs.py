@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from frameworkinjector import __version__, names
+from frameworkinjector import names
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
@@ -80,7 +79,3 @@ def test_the_program_imports_only_what_its_extra_installs(absent: tuple[str, ...
     program = f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
     program += "\n".join(f"import frameworkinjector.{module}" for module in modules.split())
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-
-
-def test_the_version_is_that_of_the_distribution() -> None:
-    assert __version__ == metadata.version("frameworkcontroller")
