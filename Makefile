@@ -28,13 +28,13 @@ test: lint ## All checks and all tests: what CI runs
 test-unit: venv ## The tests that need no cluster
 	$(BIN)/pytest -m "not apiserver and not node"
 
-test-apiserver: venv ## The tests against a real kube-apiserver
+test-apiserver: venv ## The tests against a real kube-apiserver (KUBERNETES=1.30.14: of that version)
 	$(BIN)/pytest -m apiserver
 
 test-e2e: venv ## The tests with real Pods on a real node (root)
 	$(BIN)/pytest -m node
 
-.PHONY: soak fuzz bench bench-injector
+.PHONY: soak fuzz bench bench-barrier bench-injector
 soak: venv ## Twenty thousand random schedules of the controller
 	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
 
@@ -44,6 +44,9 @@ fuzz: venv ## Throw 100,000 broken requests at the injector, guided by coverage 
 
 bench: venv ## Measure the controller next to a bare create loop, on simulated nodes
 	$(BIN)/python bench/controller.py
+
+bench-barrier: venv ## Measure the barrier: its start, and gangs of 1,000 from the last address to each release
+	$(BIN)/python bench/barrier.py
 
 bench-injector: venv ## Measure the injector: reviews a second, latency, what it adds to a create, memory
 	$(BIN)/python bench/injector.py
