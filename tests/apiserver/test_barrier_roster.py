@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from typing import TYPE_CHECKING
@@ -96,7 +97,9 @@ def test_a_framework_that_is_deleted_ends_the_wait_with_210(
         barrier.process.wait(2)
     raw.delete(f"{frameworks.path}/fw", {"propagationPolicy": "Background"})
     for pod in found.values():
-        raw.request("DELETE", f"/api/v1/namespaces/{frameworks.namespace}/pods/{pod['metadata']['name']}")
+        # The garbage collector may have been faster.
+        with contextlib.suppress(RefusedError):
+            raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/pods/{pod['metadata']['name']}")
     code, last = barrier.ends(30)
     assert code == 210, barrier.lines
     assert "Framework attempt is over" in last

@@ -196,8 +196,12 @@ def test_a_quota_is_waited_for(controller: ControllerProcess, frameworks: Framew
             assert any("exceeded quota" in event["message"] for event in events(frameworks))
 
         eventually(told, 20)
-        states = sorted(task["state"] for task in frameworks.tasks("fw").values())
-        assert states == ["AttemptCreationPending", "AttemptRunning"]
+
+        def one_runs() -> None:
+            states = sorted(task["state"] for task in frameworks.tasks("fw").values())
+            assert states == ["AttemptCreationPending", "AttemptRunning"]
+
+        eventually(one_runs)
         frameworks.raw.delete(f"{quotas}/few")
         player.plan = {}
         frameworks.wait("fw", "Completed", 60)

@@ -47,7 +47,7 @@ class Barrier:
         return (self.folder / name).read_text()
 
     def stop(self) -> None:
-        """End it if it still runs."""
-        if self.process.poll() is None:
-            self.process.kill()
+        """End it if it still runs, and read what nobody has read."""
+        self.process.kill()
+        if self.process.stderr is not None and not self.process.stderr.closed:
             self.process.communicate()

@@ -44,7 +44,8 @@ while True:
             text = file.read()
         if seen.get(path) != text:
             seen[path] = text
-            print(json.dumps({"at": time.time(), "path": path, "text": text}))
+            # In one piece: the signal may come at any moment.
+            sys.stdout.write(json.dumps({"at": time.time(), "path": path, "text": text}) + "\\n")
     time.sleep(0.01)
 """
 
