@@ -10,6 +10,7 @@ import contextlib
 import gc
 import logging
 import time
+from asyncio import sslproto
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -34,6 +35,9 @@ QUIET_SECONDS: Final = 0.3
 # A TLS connection that broke is a cycle with some 30 KiB of buffers. The collector counts objects, not bytes: left to
 # itself it lets thousands of them wait. One full collection after this many costs less than one of their handshakes.
 COLLECT_EVERY: Final = 64
+# For each connection, from its first byte, asyncio fills a buffer of this size with zeros: by default 256 KiB, so that
+# connections which say nothing took more memory than everything else. A TLS record has at most 16 KiB.
+sslproto.SSLProtocol.max_size = 32 * 1024
 _log = structlog.get_logger("frameworkinjector")
 
 
@@ -47,7 +51,7 @@ class Limits:
         first_request_seconds: For a new connection to have sent a whole request head.
         handshake_seconds: For TLS.
         idle_seconds: Between requests; above the 90 s after which the API server closes idle connections itself.
-        connections: At once; more are closed as they come.
+        connections: At once; for one more the oldest that has asked nothing yet is closed, or the new one itself.
         small_bytes: Bodies up to this size are read whenever they come,
         large_bodies: larger ones only this many at a time, so that the memory for bodies is bounded.
     """
@@ -120,12 +124,15 @@ class _Connections(web.Server):
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
+        self._silent[handler] = asyncio.get_running_loop().call_later(
+            self._limits.first_request_seconds, transport.abort
+        )
         if len(self.connections) > self._limits.connections:
-            transport.abort()
-            return
+            oldest = next(iter(self._silent))
+            self.spoke(oldest)
+            if oldest.transport is not None:
+                oldest.transport.abort()
         self._metrics.connections.set(len(self.connections))
-        loop = asyncio.get_running_loop()
-        self._silent[handler] = loop.call_later(self._limits.first_request_seconds, transport.abort)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)

@@ -204,8 +204,8 @@ async def test_hostile_clients_neither_stop_it_nor_make_it_grow(served: Served) 
     connector = aiohttp.TCPConnector(ssl=served.trust(), limit=20)
     async with aiohttp.ClientSession(connector=connector) as session:
         hostile = Hostile(served, session)
-        # The memory that is taken once and kept: some 100 MiB, whether after 4 rounds or 24.
-        for _ in range(3):
+        # The memory that is taken once and kept: some 90 MiB, whether after 12 rounds or 60.
+        for _ in range(8):
             await hostile.round()
         before, statuses, slowest = served.memory(), set[int](), 0.0
         for _ in range(5):

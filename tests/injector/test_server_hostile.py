@@ -137,17 +137,41 @@ async def test_garbage_gets_no_5xx_and_the_next_one_is_served(serve: Any, garbag
         assert (await serving.post(session, review()))[0] == 200
 
 
-async def test_more_connections_than_allowed_are_closed_and_the_others_live_on(serve: Any) -> None:
-    serving = await serve(connections=4)
-    open_ones = [await serving.connect() for _ in range(4)]
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        reader, writer = await serving.connect()
-        assert await is_closed(reader, 3) == b""
-        writer.close()
-    body = review()
-    head = f"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    reader, writer = open_ones[0]
-    writer.write(head.encode() + body)
+BODY = review()
+ASKED = (
+    f"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
+).encode() + BODY
+
+
+async def asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(ASKED)
     assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-    for _, writer in open_ones:
-        writer.close()
+    head = await reader.readuntil(b"\r\n\r\n")
+    (length,) = [int(line.split()[1]) for line in head.splitlines() if line.lower().startswith(b"content-length:")]
+    await reader.readexactly(length)
+
+
+async def test_of_too_many_connections_the_oldest_that_asks_nothing_is_closed_for_a_new_one(serve: Any) -> None:
+    serving = await serve(connections=4)
+    spoke, oldest, other, another = [await serving.connect() for _ in range(4)]
+    await asks(*spoke)
+    new = await serving.connect()
+    await asks(*new)
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        assert await is_closed(oldest[0], 3) == b""
+    for connection in (spoke, other, another, new):
+        await asks(*connection)
+        connection[1].close()
+
+
+async def test_where_all_connections_are_in_use_one_more_is_closed_and_the_others_live_on(serve: Any) -> None:
+    serving = await serve(connections=2)
+    open_ones = [await serving.connect() for _ in range(2)]
+    for connection in open_ones:
+        await asks(*connection)
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        reader, _ = await serving.connect()
+        assert await is_closed(reader, 3) == b""
+    for connection in open_ones:
+        await asks(*connection)
+        connection[1].close()
