@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -118,3 +119,52 @@ def test_of_two_replicas_one_works_and_the_other_follows_when_it_is_told_to_stop
     finally:
         for replica in replicas:
             replica.stop()
+
+
+def test_a_killed_replica_is_followed_within_15_seconds_and_nothing_is_done_twice(
+    cluster: Cluster,
+    namespace: str,
+    controller_rights: None,
+    frameworks: Frameworks,
+    player: Player,
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "namespace": namespace,
+        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
+    }
+    replicas = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        replicas.append(ControllerProcess(cluster, folder, settings))
+    first, second = replicas
+    first.start()
+    second.start(works=False)
+    try:
+        player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
+        frameworks.create("fw", role("worker", 2))
+        with player.playing():
+            frameworks.wait("fw", "AttemptRunning")
+
+            def waits() -> None:
+                assert "waiting for the lease" in second.log
+
+            eventually(waits)
+            uids = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
+            first.kill()
+            killed = time.monotonic()
+
+            def follows() -> None:
+                assert "became the leader" in second.log, second.log[-1000:]
+
+            eventually(follows, 30)
+            # A second more for the look of this test and a busy machine.
+            assert time.monotonic() - killed < 16
+            player.plan = {}
+            frameworks.wait("fw", "Completed", 30)
+        tasks = frameworks.tasks("fw")
+        assert {f"fw-{slot}": task["attemptStatus"]["podUID"] for slot, task in tasks.items()} == uids
+        assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks.values()] == [0, 0]
+    finally:
+        second.stop()

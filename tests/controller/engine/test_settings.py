@@ -226,8 +226,8 @@ WRONG = {
         "logObjectSnapshot.pod.onPodDeletion: must be true or false, found 1",
     ),
     "election-times": (
-        "leaderElection: {renewDeadlineSec: 15}",
-        "leaderElection: the lease duration, 15 s, must be greater than the renew deadline, 15 s",
+        "leaderElection: {renewDeadlineSec: 12}",
+        "leaderElection: the lease duration, 12 s, must be greater than the renew deadline, 12 s",
     ),
     "election-name": (
         "leaderElection: {name: ''}",
