@@ -113,9 +113,7 @@ class Gang:
                     if shows(each["path"], each["text"], slot, address):
                         delays.setdefault((name, each["path"]), each["at"] - since)
                 assert {path for pod, path in delays if pod == name} == {each["path"] for each in known}
-                # It is written last: who sees it grow sees all.
-                after = max(delays.values()) + since - 0.1
-                grown = [each["at"] for each in observed if each["path"].endswith("generation") and each["at"] > after]
+                grown = [each["at"] for each in observed if each["path"].endswith("generation") and each["at"] > since]
                 assert grown
                 delays[name, "generation"] = grown[0] - since
             return delays

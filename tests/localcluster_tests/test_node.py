@@ -273,7 +273,8 @@ def left_behind(state: Path, interface: str) -> list[str]:
                 continue
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line]
     found += [str(path) for path in Path("/sys/class/net").iterdir() if path.name == interface]
-    found += [str(path) for path in Path("/sys/fs/cgroup").rglob(interface)]
+    # Others' control groups come and go meanwhile; `walk` does not mind.
+    found += [folder for folder, names, _ in os.walk("/sys/fs/cgroup") if interface in names]
     found += [str(path) for path in (state,) if path.exists()]
     return found
 
