@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster.ports import free_port
 from support import eventually
-from support.frameworks import ControllerProcess, role
-from support.ports import fetch, free_port
+from support.frameworks import ControllerProcess, role, two_controllers
+from support.ports import fetch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.apiserver
 
 # What a machine that does much else may add.
 BUSY_SECONDS = 4
+# Under the manifest's own Role: that Lease and no other.
+ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
 
 
 def test_metrics_count_what_has_happened(
@@ -90,17 +93,7 @@ def test_of_two_replicas_one_works_and_the_other_follows_when_it_is_told_to_stop
     player: Player,
     tmp_path: Path,
 ) -> None:
-    settings = {
-        "namespace": namespace,
-        # Under the manifest's own Role: that Lease and no other.
-        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
-    }
-    replicas = []
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        replicas.append(ControllerProcess(cluster, folder, settings))
-    first, second = replicas
+    first, second = replicas = two_controllers(cluster, tmp_path, {"namespace": namespace, "leaderElection": ELECTION})
     first.start()
     second.start(works=False)
     try:
@@ -132,16 +125,7 @@ def test_a_killed_replica_is_followed_within_15_seconds_and_nothing_is_done_twic
     player: Player,
     tmp_path: Path,
 ) -> None:
-    settings = {
-        "namespace": namespace,
-        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
-    }
-    replicas = []
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        replicas.append(ControllerProcess(cluster, folder, settings))
-    first, second = replicas
+    first, second = two_controllers(cluster, tmp_path, {"namespace": namespace, "leaderElection": ELECTION})
     first.start()
     second.start(works=False)
     try:

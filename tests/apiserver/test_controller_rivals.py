@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import eventually
-from support.frameworks import ControllerProcess, role
+from support.frameworks import role, two_controllers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +27,9 @@ def test_two_controllers_that_fight_end_every_framework_as_one_would(
     player: Player,
     tmp_path: Path,
 ) -> None:
-    rivals = []
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        rivals.append(ControllerProcess(cluster, folder, {"namespace": namespace}))
-        rivals[-1].start()
+    rivals = two_controllers(cluster, tmp_path, {"namespace": namespace})
+    for rival in rivals:
+        rival.start()
     names = [f"fw{number}" for number in range(5)]
     player.plan = {"worker-0": [3, 0]}
     retry = {"fancyRetryPolicy": True, "maxRetryCount": 1}

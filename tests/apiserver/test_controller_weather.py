@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import urllib.error
 from typing import TYPE_CHECKING
@@ -10,9 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from localcluster.ports import free_port
 from support import eventually
+from support.background import in_background
 from support.frameworks import ControllerProcess, role
-from support.ports import fetch, free_port
+from support.ports import fetch
 from support.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -51,24 +52,13 @@ def behind(
 def test_connections_that_break_all_the_time_change_nothing_but_the_pace(
     behind: ControllerProcess, proxy: Proxy, frameworks: Frameworks, player: Player
 ) -> None:
-    over, dropped = threading.Event(), []
-
-    def break_them() -> None:
-        while not over.wait(0.25):
-            dropped.append(proxy.drop())
-
-    thread = threading.Thread(target=break_them, daemon=True)
-    thread.start()
-    try:
-        player.plan = {"worker-0": [3, 0], "worker-2": ["stay", "stay"]}
-        with player.playing():
-            frameworks.create(
-                "fw", role("worker", 4, retry=RETRY, completion={"minSucceededTaskCount": 3}), retryPolicy=RETRY
-            )
-            frameworks.wait("fw", "Completed", 90)
-    finally:
-        over.set()
-        thread.join(10)
+    dropped: list[int] = []
+    player.plan = {"worker-0": [3, 0], "worker-2": ["stay", "stay"]}
+    with in_background(lambda: dropped.append(proxy.drop()), every=0.25), player.playing():
+        frameworks.create(
+            "fw", role("worker", 4, retry=RETRY, completion={"minSucceededTaskCount": 3}), retryPolicy=RETRY
+        )
+        frameworks.wait("fw", "Completed", 90)
     assert sum(dropped) >= 5, "the test must have done what it says"
     tasks = frameworks.tasks("fw")
     assert frameworks.status("fw")["attemptStatus"]["completionStatus"]["code"] == 0

@@ -24,7 +24,6 @@ from injector.replicas import (
     call,
     create,
     framework_pod,
-    free_port,
     identity_of,
     installed_on,
     manifests,
@@ -33,6 +32,7 @@ from injector.replicas import (
 )
 from localcluster.api import Api
 from localcluster.errors import LocalClusterError
+from localcluster.ports import free_port
 from localcluster.process import Processes
 from support import eventually, eventually_async
 from support.raw import Raw, RefusedError

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from support.background import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,25 +49,13 @@ class Recorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """From now on; what goes wrong there is raised at the end."""
-        over, failures = threading.Event(), list[BaseException]()
         version = self.raw.get(self.path)["metadata"]["resourceVersion"]
 
         def record() -> None:
             nonlocal version
-            try:
-                while not over.is_set():
-                    for event in self.raw.watch(self.path, version, _WATCH_SECONDS):
-                        self.versions.append(Shown(time.time(), event["type"], event["object"]))
-                        version = event["object"]["metadata"]["resourceVersion"]
-            except BaseException as error:  # noqa: BLE001 - handed over to the thread of the test
-                failures.append(error)
+            for event in self.raw.watch(self.path, version, _WATCH_SECONDS):
+                self.versions.append(Shown(time.time(), event["type"], event["object"]))
+                version = event["object"]["metadata"]["resourceVersion"]
 
-        thread = threading.Thread(target=record, daemon=True)
-        thread.start()
-        try:
+        with in_background(record):
             yield
-        finally:
-            over.set()
-            thread.join(30)
-        if failures:
-            raise failures[0]

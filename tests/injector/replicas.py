@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from injector.goldens import JSON, pod_of
+from localcluster.ports import free_port
 from support import eventually
 from support.raw import Raw, RefusedError
 
@@ -35,13 +35,6 @@ LABEL = "frameworkcontroller.microsoft.com/barrier"
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/frameworkinjector"
 SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/frameworkinjector-tls"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def manifests() -> list[JSON]:

@@ -23,7 +23,8 @@ import trustme
 
 from injector.fuzz import mutated, review_of, seeds
 from injector.goldens import pod_of
-from injector.replicas import Replica, free_port, manifests
+from injector.replicas import Replica, manifests
+from localcluster.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from frameworkcontroller.api import names
+from support.background import in_background
 from support.raw import Json, Raw, RefusedError
 from support.waiting import eventually
 
@@ -105,25 +105,12 @@ class Player:
     @contextlib.contextmanager
     def playing(self) -> Iterator[None]:
         """In the background; what goes wrong there is raised at the end."""
-        over, failures = threading.Event(), list[BaseException]()
-
-        def play() -> None:
-            try:
-                while not over.wait(0.03):
-                    for pod in self.frameworks.pods().values():
-                        self._steer(pod)
-            except BaseException as error:  # noqa: BLE001 - handed over to the thread of the test
-                failures.append(error)
-
-        thread = threading.Thread(target=play, daemon=True)
-        thread.start()
-        try:
+        with in_background(self._play, every=0.03):
             yield
-        finally:
-            over.set()
-            thread.join(30)
-        if failures:
-            raise failures[0]
+
+    def _play(self) -> None:
+        for pod in self.frameworks.pods().values():
+            self._steer(pod)
 
     def _steer(self, pod: Json) -> None:
         notes = pod["metadata"].get("annotations", {})
@@ -228,6 +215,14 @@ class ControllerProcess:
             ],
             "users": [{"name": "it", "user": {"token": token}}],
         }
+
+
+def two_controllers(cluster: Cluster, folder: Path, settings: Json) -> tuple[ControllerProcess, ControllerProcess]:
+    """Two with the same settings, not started, each in a folder of its own."""
+    first, second = folder / "0", folder / "1"
+    for each in (first, second):
+        each.mkdir()
+    return ControllerProcess(cluster, first, settings), ControllerProcess(cluster, second, settings)
 
 
 def apply_rights(cluster: Cluster) -> None:

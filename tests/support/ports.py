@@ -1,17 +1,9 @@
-"""Ports of this machine, and what is said on them."""
+"""What is said on ports of this machine."""
 
 from __future__ import annotations
 
-import socket
 import urllib.error
 import urllib.request
-
-
-def free_port() -> int:
-    """One that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from frameworkcontroller.engine.health import serve_health
 from frameworkcontroller.engine.metrics import Metrics
-from support.ports import free_port
+from localcluster.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
