@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
+from typing import NoReturn
 
 from . import settings as settings_module
 from .errors import BarrierError, TerminatedError
@@ -41,8 +42,6 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         last, code = f"the barrier failed: {type(fault).__name__}: {fault} (exit code 1)", 1
         log.fail(last)
     leave_message(termination_log, last)
-    # The interpreter's last collection would look at every module again: 20 ms that the application waits for.
-    gc.freeze()
     return code
 
 
@@ -54,6 +53,8 @@ def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
         TerminatedError: SIGTERM arrived.
     """
     started = time.monotonic()
+    # What is imported is no garbage; to look for some takes a tenth of the start.
+    gc.disable()
     with OutputDirectory(settings.output_dir) as folder:
         # From here on the network: what is imported above is what every failure of the settings costs.
         from . import access, render, surroundings
@@ -66,9 +67,13 @@ def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
         inbox.start(observe(settings, api))
         around = surroundings.look(settings.template_dir)
-        opened = wait(
-            inbox, settings.me, settings.timeout_sec, log, while_waiting=lambda: render.warm_up(settings, around)
-        )
+
+        def prepare() -> None:
+            render.warm_up(settings, around)
+            gc.freeze()
+            gc.enable()
+
+        opened = wait(inbox, settings.me, settings.timeout_sec, log, while_waiting=prepare)
         writer = Writer(folder, settings, around, api, log)
         count = writer.write(opened.open, opened.look)
         gang = opened.open.gang
@@ -80,6 +85,7 @@ def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
         if settings.mode == "sidecar":
             from . import sidecar
 
+            gc.enable()
             sidecar.follow(inbox, settings.me, opened, writer, log)
     return last
 
@@ -89,5 +95,13 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     raise TerminatedError(f"ended by {signal.Signals(number).name}")
 
 
+def program() -> NoReturn:
+    """Be the whole process, and end it without Python's tidying up: files are closed and lines are flushed by now.
+
+    That would take 5 ms (25 without a `gc.freeze`) for which the application waits.
+    """
+    os._exit(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

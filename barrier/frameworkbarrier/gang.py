@@ -6,7 +6,7 @@ Every source (roster, Framework, Pods) is translated into a `Gang`; nothing here
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes five times as long to make, and a gang has thousands
 class Task:
     """One ready Task: its place in the role and its current Pod."""
 

@@ -1,8 +1,8 @@
 """The files that list addresses: /etc/hosts, MPI's hostfiles, one list per role. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from .gang import Gang, Open, Role, Task
+from .gang import Gang, Open, Role
 from .variables import bracketed, slots_of
 
 LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -18,30 +18,32 @@ def hosts_file(opened: Open, own_hosts: str, hostname: str) -> str:
     if "localhost" not in base:
         base = LOCALHOST + base
     lines = [base if base.endswith("\n") else base + "\n", HOSTS_MARK]
-    for role, task in _tasks(opened.gang):
-        names = [task.pod, f"{role.name}-{task.index}", f"{task.pod}.{opened.gang.namespace}"]
-        if hostname and task is opened.task and hostname not in names:
-            names.append(hostname)
-        lines.append(f"{task.ip}\t{' '.join(names)}\n")
+    for role in opened.gang.roles:
+        for task in role.tasks:
+            names = f"{task.pod} {role.name}-{task.index} {task.pod}.{opened.gang.namespace}"
+            if hostname and task is opened.task and hostname not in names.split():
+                names += f" {hostname}"
+            lines.append(f"{task.ip}\t{names}\n")
     return "".join(lines)
 
 
 def hostfile(gang: Gang, slots: Mapping[str, int]) -> str:
     """Open MPI's: `ip slots=n`, roles in the order of the spec; a role with 0 slots is left out."""
-    counted = ((task, slots_of(role, slots)) for role, task in _tasks(gang))
-    return "".join(f"{task.ip} slots={count}\n" for task, count in counted if count)
+    return "".join(
+        f"{task.ip} slots={count}\n" for role in gang.roles if (count := slots_of(role, slots)) for task in role.tasks
+    )
 
 
 def hostfile_mpich(gang: Gang, slots: Mapping[str, int]) -> str:
     """Hydra's (MPICH, Intel MPI): `ip:n`."""
-    counted = ((task, slots_of(role, slots)) for role, task in _tasks(gang))
-    return "".join(f"{bracketed(task.ip)}:{count}\n" for task, count in counted if count)
+    return "".join(
+        f"{bracketed(task.ip)}:{count}\n"
+        for role in gang.roles
+        if (count := slots_of(role, slots))
+        for task in role.tasks
+    )
 
 
 def role_hosts(role: Role) -> str:
     """One address per line."""
     return "".join(f"{task.ip}\n" for task in role.tasks)
-
-
-def _tasks(gang: Gang) -> Iterator[tuple[Role, Task]]:
-    return ((role, task) for role in gang.roles for task in role.tasks)

@@ -13,6 +13,8 @@ from .errors import SettingsError
 from .gang import Gang, Open, Role, Task
 from .presets import Preset
 
+_NO_NAME = re.compile(r"[^A-Z0-9_]")
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -41,7 +43,7 @@ class Addresses:
 
 def role_prefix(role: str) -> str:
     """`FB_{ROLE}` in the alphabet of variable names: `ps-a` becomes `FB_PS_A`."""
-    return "FB_" + re.sub(r"[^A-Z0-9_]", "_", role.upper())
+    return "FB_" + _NO_NAME.sub("_", role.upper())
 
 
 def bracketed(ip: str) -> str:
@@ -91,44 +93,29 @@ def context(
         `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `nproc`; `folder`.
         `host` is the address as it stands before a colon, `address` is `host:port`. `port` is None if nobody set one.
     """
-    ranked = [role for name in preset.rank_roles for role in opened.gang.roles if role.name == name and role.tasks]
-    order = [(role.name, task.index) for role in ranked or opened.gang.roles for task in role.tasks]
-    rank = {key: number for number, key in enumerate(order)}
-
-    def describe(role: Role, task: Task) -> dict[str, Any]:
-        host, port = bracketed(task.ip), ports.get(role.name, preset.port)
-        return {
-            "role": role.name,
-            "index": task.index,
-            "ip": task.ip,
-            "host": host,
-            "port": port,
-            "address": host if port is None else f"{host}:{port}",
-            "slots": slots_of(role, slots),
-            "pod": task.pod,
-            "node": task.node,
-            "host_ip": task.host_ip,
-            "rank": rank.get((role.name, task.index)),
-        }
-
     roles: list[dict[str, Any]] = []
     for role in opened.gang.roles:
-        tasks = [describe(role, task) for task in role.tasks]
+        port, count = ports.get(role.name, preset.port), slots_of(role, slots)
+        tasks = [_describe(role.name, task, port, count) for task in role.tasks]
         roles.append(
             {
                 "name": role.name,
-                "port": ports.get(role.name, preset.port),
-                "slots": slots_of(role, slots),
+                "port": port,
+                "slots": count,
                 "tasks": tasks,
                 "ips": [task["ip"] for task in tasks],
                 "addresses": [task["address"] for task in tasks],
             }
         )
-    everybody = [task for role in roles for task in role["tasks"]]
+    tasks_of: dict[str, list[dict[str, Any]]] = {role["name"]: role["tasks"] for role in roles}
+    with_rank = [tasks_of[name] for name in preset.rank_roles if tasks_of.get(name)] or tasks_of.values()
+    ranks = [task for tasks in with_rank for task in tasks]
+    for rank, task in enumerate(ranks):
+        task["rank"] = rank
     mine = None
     if opened.role and opened.task:
-        key = (opened.role.name, opened.task.index)
-        mine = next(task for task in everybody if (task["role"], task["index"]) == key)
+        index = opened.task.index
+        mine = next(task for task in tasks_of[opened.role.name] if task["index"] == index)
     return {
         "gang": {
             "name": opened.gang.framework,
@@ -137,11 +124,28 @@ def context(
             "generation": opened.gang.generation,
         },
         "roles": roles,
-        "tasks": everybody,
-        "ranks": sorted((task for task in everybody if task["rank"] is not None), key=lambda task: task["rank"]),
+        "tasks": [task for tasks in tasks_of.values() for task in tasks],
+        "ranks": ranks,
         "me": mine,
         "nproc": nproc,
         "folder": folder,
+    }
+
+
+def _describe(role: str, task: Task, port: int | None, slots: int) -> dict[str, Any]:
+    host = bracketed(task.ip)
+    return {
+        "role": role,
+        "index": task.index,
+        "ip": task.ip,
+        "host": host,
+        "port": port,
+        "address": host if port is None else f"{host}:{port}",
+        "slots": slots,
+        "pod": task.pod,
+        "node": task.node,
+        "host_ip": task.host_ip,
+        "rank": None,
     }
 
 
