@@ -8,6 +8,7 @@ there are no nodes those controllers are off that would delete Pods bound to nod
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ _ETCD_SECONDS = 60.0
 _SERVER_SECONDS = 120.0
 _CONTROLLERS_SECONDS = 60.0
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
+# An API server so small collects garbage all the time, a quarter of its CPU; up to this size it may wait longer.
+_SERVER_HEAP = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
 # They act when a Pod's node is silent or unknown, and a test that plays node has none.
 _NODE_CONTROLLERS = (
     "node-lifecycle-controller",
@@ -126,7 +129,13 @@ def _start_server(context: Context) -> None:
         "--allow-privileged=true",
         "--profiling=false",
     ]
-    context.processes.start("kube-apiserver", command, ready=api(context).is_ready, timeout_seconds=_SERVER_SECONDS)
+    context.processes.start(
+        "kube-apiserver",
+        command,
+        env={**os.environ, **_SERVER_HEAP},
+        ready=api(context).is_ready,
+        timeout_seconds=_SERVER_SECONDS,
+    )
 
 
 def _start_controllers(context: Context) -> None:
