@@ -58,7 +58,7 @@ def main() -> None:
             elif part == "polls":
                 figures.releases.append(asyncio.run(measure_polls(here, options.tasks, options.poll_seconds)))
             else:
-                figures.releases += asyncio.run(measure_watches(here, options.tasks, int(part)))
+                figures.releases += measure_watches(here, options.tasks, int(part))
     show(figures)
     if options.json:
         options.json.write_text(json.dumps(asdict(figures), indent=2) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import time
@@ -124,15 +125,16 @@ class Stage:
     raw: Raw
     namespace: str
     account: Path
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
     def token(self) -> str:
         """The service account's."""
         return (self.account / "token").read_text()
 
-    def gang(self, name: str, tasks: int) -> Gang:
-        """A gang that is held."""
-        gang = Gang(self.raw, self.namespace, name, tasks)
+    def gang(self, tasks: int) -> Gang:
+        """Another gang, held."""
+        gang = Gang(self.raw, self.namespace, f"gang{next(self.numbers)}", tasks)
         gang.hold()
         return gang
 

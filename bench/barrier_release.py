@@ -6,15 +6,20 @@ import asyncio
 import base64
 import contextlib
 import gzip
+import http.client
 import json
+import selectors
+import socket
 import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 
@@ -51,19 +56,91 @@ def summary(what: str, seconds: list[float]) -> Release:
     return Release(what, len(ordered), ordered[0], statistics.median(ordered), ordered[rank - 1], ordered[-1])
 
 
-class Clients:
-    """Barriers as bare as can be, many in one process: what they cost is what the API server adds."""
+class Watches:
+    """Barriers as bare as can be, many in one process: one thread that does no more than to see the roster arrive.
+
+    They stand for barriers of other machines, so what they cost here must be little.
+    """
+
+    def __init__(self, stage: Stage, gang: Gang, count: int) -> None:
+        server = urlsplit(stage.cluster.server)
+        self._address = (server.hostname or "", server.port or 443)
+        self._tls = ssl.create_default_context(cafile=str(stage.cluster.ca_file))
+        self._token = stage.token
+        self._path = f"/api/v1/namespaces/{gang.namespace}/configmaps"
+        self._name = gang.config_map
+        self.bytes = 0
+        self.requests = 0
+        with ThreadPoolExecutor(OPENING_AT_A_TIME) as opening:
+            self._sockets = list(opening.map(lambda _: self._open(), range(count)))
+
+    def _open(self) -> ssl.SSLSocket:
+        """Read the roster, and watch it from there."""
+        found = self._tls.wrap_socket(socket.create_connection(self._address), server_hostname=self._address[0])
+        answer = http.client.HTTPResponse(self._ask(found, f"{self._path}/{self._name}"))
+        answer.begin()
+        first = answer.read()
+        params = {
+            "watch": "1",
+            "fieldSelector": f"metadata.name={self._name}",
+            "resourceVersion": json.loads(first)["metadata"]["resourceVersion"],
+            "allowWatchBookmarks": "true",
+        }
+        head = b""
+        self._ask(found, f"{self._path}?{urlencode(params)}")
+        while not head.endswith(b"\r\n\r\n"):
+            head += found.recv(1)
+        assert head.startswith(b"HTTP/1.1 200 "), head
+        self.requests += 2
+        self.bytes += len(first)
+        found.setblocking(False)  # noqa: FBT003
+        return found
+
+    def _ask(self, found: ssl.SSLSocket, path: str) -> ssl.SSLSocket:
+        found.sendall(f"GET {path} HTTP/1.1\r\nHost: server\r\nAuthorization: Bearer {self._token}\r\n\r\n".encode())
+        return found
+
+    def released(self) -> list[float]:
+        """Wait until all have the complete roster; when each had it (monotonic seconds)."""
+        times: list[float] = []
+        received = {found: bytearray() for found in self._sockets}
+        with selectors.DefaultSelector() as ready:
+            for found in received:
+                ready.register(found, selectors.EVENT_READ)
+            while ready.get_map():
+                for key, _ in ready.select():
+                    found = cast("ssl.SSLSocket", key.fileobj)
+                    if self._read(found, received[found]):
+                        times.append(time.monotonic())
+                        ready.unregister(found)
+        self.bytes += sum(map(len, received.values()))
+        return times
+
+    def _read(self, found: ssl.SSLSocket, received: bytearray) -> bool:
+        """Take what is there; whether that ends the event with the complete roster."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while data := found.recv(2**16):
+                received += data
+            raise AssertionError("the watch has ended")
+        return received.endswith(b"}\n\r\n") and (rb"\"complete\":true" in received or b'"roster.gz"' in received)
+
+    def close(self) -> None:
+        """End the connections."""
+        for found in self._sockets:
+            found.close()
+
+
+class Pollers:
+    """Barriers of FC's kind, which read the Framework object again and again."""
 
     def __init__(self, stage: Stage, gang: Gang) -> None:
         self._server = stage.cluster.server
         self._tls = ssl.create_default_context(cafile=str(stage.cluster.ca_file))
         self._headers = {"Authorization": f"Bearer {stage.token}"}
         self._gang = gang
-        self._opening = asyncio.Semaphore(OPENING_AT_A_TIME)
         self.bytes = 0
         self.requests = 0
         self.refused = 0
-        self.opened: asyncio.Queue[None] = asyncio.Queue()
         self.released: list[float] = []
 
     def session(self) -> aiohttp.ClientSession:
@@ -72,30 +149,6 @@ class Clients:
         return aiohttp.ClientSession(
             self._server, connector=connector, headers=self._headers, read_bufsize=2**20, auto_decompress=False
         )
-
-    async def watch(self, session: aiohttp.ClientSession) -> None:
-        """One of our barriers: read the roster, watch it, be released by the complete one."""
-        path = f"/api/v1/namespaces/{self._gang.namespace}/configmaps"
-        async with self._opening, session.get(f"{path}/{self._gang.config_map}") as answer:
-            answer.raise_for_status()
-            first = await answer.read()
-        params = {
-            "watch": "1",
-            "fieldSelector": f"metadata.name={self._gang.config_map}",
-            "resourceVersion": json.loads(first)["metadata"]["resourceVersion"],
-            "allowWatchBookmarks": "true",
-        }
-        self.requests += 2
-        self.bytes += len(first)
-        plain = {"Accept-Encoding": "identity"}
-        async with session.get(path, params=params, headers=plain, timeout=aiohttp.ClientTimeout(None)) as answer:
-            answer.raise_for_status()
-            self.opened.put_nowait(None)
-            async for line in answer.content:
-                self.bytes += len(line)
-                if rb"\"complete\":true" in line or b'"roster.gz"' in line:
-                    self.released.append(time.monotonic())
-                    return
 
     async def poll(self, session: aiohttp.ClientSession, delay: float, until: float) -> None:
         """One of FC's kind: the whole Framework, again and again."""
@@ -130,9 +183,11 @@ def _shows(framework: bytes, address: str) -> bool:
     return wanted in gzip.decompress(base64.b64decode(packed))
 
 
-# One thread and nothing else, so that an end is noted when it is. Its clock is the same as ours.
+# One thread and nothing else, so that an end is noted when it is. Its clock is the same as ours. Barriers run on other
+# nodes than the API server and the controller, so here they yield to these.
 HERD = """
 import json, os, sys, time
+os.nice(19)
 barriers = {}
 for environment in json.loads(sys.stdin.readline()):
     reading, writing = os.pipe()
@@ -143,12 +198,28 @@ for environment in json.loads(sys.stdin.readline()):
 for reading in barriers.values():
     os.read(reading, 4096)
 print("waiting", flush=True)
+sys.stdin.readline()
+def used(pid):
+    threads = (open(f"/proc/{pid}/task/{thread}/schedstat") for thread in os.listdir(f"/proc/{pid}/task"))
+    return sum(int(file.read().split()[0]) for file in threads) / 1e6
+waited = {pid: used(pid) for pid in barriers}
+print("noted", flush=True)
 while barriers:
-    pid, status = os.wait()
+    pid, status, usage = os.wait4(-1, 0)
     at = time.monotonic()
     log = os.read(barriers.pop(pid), 65536).decode(errors="replace")
-    print(json.dumps({"at": at, "code": os.waitstatus_to_exitcode(status), "log": log}), flush=True)
+    cpu_ms = (usage.ru_utime + usage.ru_stime) * 1e3 - waited[pid]
+    row = {"at": at, "cpu_ms": cpu_ms, "code": os.waitstatus_to_exitcode(status), "log": log}
+    print(json.dumps(row), flush=True)
 """
+
+
+@dataclass(frozen=True)
+class End:
+    """When a barrier ended (monotonic seconds), and what it used since `Herd.note`."""
+
+    at: float
+    cpu_ms: float
 
 
 class Herd:
@@ -164,18 +235,26 @@ class Herd:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._output = self._process.stdout
-        self._process.stdin.write(json.dumps(environments) + "\n")
-        self._process.stdin.flush()
-        said = self._output.readline()
-        assert said == "waiting\n", said
+        self._input = self._process.stdin
+        self._say(json.dumps(environments), answer="waiting")
 
-    def ends(self) -> list[float]:
-        """When each ended (monotonic seconds)."""
+    def _say(self, line: str, *, answer: str) -> None:
+        self._input.write(line + "\n")
+        self._input.flush()
+        said = self._output.readline()
+        assert said == answer + "\n", said
+
+    def note(self) -> None:
+        """From here on it is counted what each uses."""
+        self._say("", answer="noted")
+
+    def ends(self) -> list[End]:
+        """How each ended."""
         rows = [json.loads(line) for line in self._output]
         self._process.wait()
         for row in rows:
             assert row["code"] == 0, row
-        return [row["at"] for row in rows]
+        return [End(row["at"], row["cpu_ms"]) for row in rows]
 
     def close(self) -> None:
         """Remove what they wrote."""
@@ -193,31 +272,35 @@ def _herd(stage: Stage, gang: Gang, count: int) -> Iterator[Herd]:
         herd.close()
 
 
-async def measure_watches(stage: Stage, tasks: int, processes: int) -> list[Release]:
+def measure_watches(stage: Stage, tasks: int, processes: int) -> list[Release]:
     """A whole gang: so many barriers as processes, all others as bare watches; from the last Task's address on."""
-    gang = await asyncio.to_thread(stage.gang, f"watched{processes}", tasks)
-    clients = Clients(stage, gang)
+    gang = stage.gang(tasks)
     bare = tasks - processes
-    with _herd(stage, gang, processes) as herd:
-        async with clients.session() as session, asyncio.TaskGroup() as group:
-            for _ in range(bare):
-                group.create_task(clients.watch(session))
-            for _ in range(bare):
-                await clients.opened.get()
-            await asyncio.sleep(SETTLE_SECONDS)
-            at = await asyncio.to_thread(gang.release)
-        ends = await asyncio.to_thread(herd.ends)
-    arrival = summary(f"arrival at {bare} watches, beside {processes} barriers", [end - at for end in clients.released])
-    arrival.requests_each = clients.requests / bare
-    arrival.kilobytes_each = clients.bytes / bare / 1e3
+    with (
+        _herd(stage, gang, processes) as herd,
+        contextlib.closing(Watches(stage, gang, bare)) as watches,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        arriving = beside.submit(watches.released)
+        time.sleep(SETTLE_SECONDS)
+        herd.note()
+        at = gang.release()
+        arrivals = [end - at for end in arriving.result()]
+        ends = herd.ends()
+    exits = [end.at - at for end in ends]
+    arrival = summary(f"arrival at {bare} watches, beside {processes} barriers", arrivals)
+    arrival.requests_each = watches.requests / bare
+    arrival.kilobytes_each = watches.bytes / bare / 1e3
     arrival.note = "a wait of any length costs one more request per 40 to 52 s"
-    return [arrival, summary(f"exit of {processes} barriers, beside {bare} watches", [end - at for end in ends])]
+    exit_of = summary(f"exit of {processes} barriers, beside {bare} watches", exits)
+    exit_of.note = f"{statistics.median(end.cpu_ms for end in ends):.1f} ms of CPU each from there on"
+    return [arrival, exit_of, summary(f"all {tasks}", arrivals + exits)]
 
 
 async def measure_polls(stage: Stage, tasks: int, seconds: float) -> Release:
     """The same gang with pollers of the Framework object, after so many seconds of waiting."""
-    gang = await asyncio.to_thread(stage.gang, "polled", tasks)
-    clients = Clients(stage, gang)
+    gang = await asyncio.to_thread(stage.gang, tasks)
+    clients = Pollers(stage, gang)
     async with clients.session() as session, asyncio.TaskGroup() as group:
         until = time.monotonic() + seconds + 10 * POLL_SECONDS
         for index in range(tasks):

@@ -61,7 +61,7 @@ class Run:
 
 def measure_starts(stage: Stage, runs: int) -> list[Start]:
     """Whole runs, at full speed and at a tenth of a core."""
-    gang = stage.gang("open", TASKS)
+    gang = stage.gang(TASKS)
     gang.release()
     found = []
     for what, quota in (("a whole core", None), ("cpu: 100m", 0.1)):
