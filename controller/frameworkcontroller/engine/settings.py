@@ -12,7 +12,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkcontroller.cluster.credentials import Endpoint
-from frameworkcontroller.cluster.election import RETRY_PERIOD_SECONDS, check_times
+from frameworkcontroller.cluster.election import (
+    LEASE_DURATION_SECONDS,
+    RENEW_DEADLINE_SECONDS,
+    RETRY_PERIOD_SECONDS,
+    check_times,
+)
 from frameworkcontroller.cluster.errors import CredentialsError
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT
 from frameworkcontroller.core.config import CoreConfig
@@ -47,8 +52,7 @@ class LeaderElectionSettings:
         enabled: without it, the only replica must be this one.
         namespace: of the Lease; "" for the Pod's own.
         name: of the Lease.
-        lease_duration_sec: see `LeaderElection`. Less than Kubernetes' own 15: with the look at which others notice the
-            last renewal, up to 2.4 s late, a replica that was killed is followed within 15 s.
+        lease_duration_sec: see `LeaderElection`.
         renew_deadline_sec: see `LeaderElection`.
         retry_period_sec: see `LeaderElection`.
     """
@@ -56,8 +60,8 @@ class LeaderElectionSettings:
     enabled: bool = True
     namespace: str = ""
     name: str = "frameworkcontroller"
-    lease_duration_sec: int = 12
-    renew_deadline_sec: float = 8.0
+    lease_duration_sec: int = LEASE_DURATION_SECONDS
+    renew_deadline_sec: float = RENEW_DEADLINE_SECONDS
     retry_period_sec: float = RETRY_PERIOD_SECONDS
 
 

@@ -6,7 +6,12 @@ import itertools
 import pytest
 import structlog
 
-from frameworkcontroller.cluster.election import check_times, unique_identity
+from frameworkcontroller.cluster.election import (
+    LEASE_DURATION_SECONDS,
+    RENEW_DEADLINE_SECONDS,
+    check_times,
+    unique_identity,
+)
 from frameworkcontroller.cluster.rest import TooManyRequests
 
 from .electorate import (
@@ -47,7 +52,7 @@ async def test_the_first_candidate_creates_the_lease_as_client_go_does() -> None
         await asyncio.sleep(1)
         assert world.spec == {
             "holderIdentity": "a",
-            "leaseDurationSeconds": 15,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
             "acquireTime": "2023-11-14T22:13:20.000000Z",
             "renewTime": "2023-11-14T22:13:20.000000Z",
             "leaseTransitions": 0,
@@ -110,8 +115,10 @@ async def test_a_dead_leader_is_replaced_when_its_lease_is_over_and_not_before()
         last_renewal = max(seen.at for seen in world.log if seen.by == "a" and seen.what == "write")
         await asyncio.sleep(30)
         began = world.work("b")[0].at
-        assert last_renewal + 15 <= began <= last_renewal + 15 + POLL + ROUND_TRIP
-        assert began <= killed + 15 + POLL + ROUND_TRIP
+        assert (
+            last_renewal + LEASE_DURATION_SECONDS <= began <= last_renewal + LEASE_DURATION_SECONDS + POLL + ROUND_TRIP
+        )
+        assert began <= killed + LEASE_DURATION_SECONDS + POLL + ROUND_TRIP
         world.assert_never_two()
 
 
@@ -288,7 +295,7 @@ async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again_
         world.cut_off("a")
         await asyncio.sleep(30)
         last_renewal = max(seen.at for seen in world.log if seen.what == "write")
-        assert first.stopped_at == [pytest.approx(last_renewal + 10, abs=ROUND_TRIP)]
+        assert first.stopped_at == [pytest.approx(last_renewal + RENEW_DEADLINE_SECONDS, abs=ROUND_TRIP)]
         assert first.overdue_at is None
         del world.troubles["a"]
         await asyncio.sleep(10)
@@ -302,12 +309,12 @@ async def test_the_deadline_counts_from_when_the_renewal_was_sent_not_from_its_a
     async with an_election() as world:
         first = world.candidate("a").start()
         await asyncio.sleep(31)
-        world.trouble("a", slow_answer(4.5))
+        world.trouble("a", slow_answer(0.45 * RENEW_DEADLINE_SECONDS))
         await asyncio.sleep(2)
         world.cut_off("a")
         last_renewal = max(seen.at for seen in world.log if seen.what == "write")
         await asyncio.sleep(15)
-        assert first.stopped_at == [pytest.approx(last_renewal + 10, abs=ROUND_TRIP)]
+        assert first.stopped_at == [pytest.approx(last_renewal + RENEW_DEADLINE_SECONDS, abs=ROUND_TRIP)]
 
 
 @in_virtual_time
@@ -323,7 +330,7 @@ async def test_work_that_does_not_stop_ends_the_process_before_the_lease() -> No
         await asyncio.sleep(60)
         last_renewal = max(seen.at for seen in world.log if seen.by == "a" and seen.what == "write")
         assert first.overdue_at is not None
-        assert last_renewal + 10 < first.overdue_at < last_renewal + 15
+        assert last_renewal + RENEW_DEADLINE_SECONDS < first.overdue_at < last_renewal + LEASE_DURATION_SECONDS
         assert world.work("a")[-1].at <= first.overdue_at
         assert world.terms() == ["a", "b"]
         world.assert_never_two()
@@ -340,7 +347,7 @@ async def test_work_that_holds_out_is_told_by_holds_that_it_must_not_write() -> 
         told.append(first.election.holds)
         world.cut_off("a")
         last_renewal = max(seen.at for seen in world.log if seen.what == "write")
-        await asyncio.sleep(last_renewal + 9.9 - now())
+        await asyncio.sleep(last_renewal + RENEW_DEADLINE_SECONDS - 0.1 - now())
         told.append(first.election.holds)
         await asyncio.sleep(0.2)
         told.append(first.election.holds)
@@ -356,7 +363,7 @@ async def test_a_half_open_connection_costs_half_the_deadline_not_the_term() -> 
         await asyncio.sleep(30)
         renewals = [seen.at for seen in world.log if seen.what == "write"]
         gaps = [later - earlier for earlier, later in itertools.pairwise(renewals)]
-        assert 5 < max(gaps) < 10
+        assert RENEW_DEADLINE_SECONDS / 2 < max(gaps) < RENEW_DEADLINE_SECONDS
         assert first.terms == 1
 
 
@@ -406,8 +413,12 @@ async def test_a_deleted_lease_is_not_free_before_its_holder_has_had_its_time() 
         last_renewal = max(seen.at for seen in world.log if seen.what == "write")
         world.delete()
         await asyncio.sleep(30)
-        assert last_renewal + 15 <= world.work("b")[0].at <= last_renewal + 15 + 2 * POLL
-        assert world.work("a")[-1].at <= last_renewal + 10 + ROUND_TRIP
+        assert (
+            last_renewal + LEASE_DURATION_SECONDS
+            <= world.work("b")[0].at
+            <= last_renewal + LEASE_DURATION_SECONDS + 2 * POLL
+        )
+        assert world.work("a")[-1].at <= last_renewal + RENEW_DEADLINE_SECONDS + ROUND_TRIP
 
 
 @pytest.mark.parametrize("thief", ["c", ""])
