@@ -1,16 +1,10 @@
-"""How fast a gang is released: watches of many barriers in one process, barriers as processes, and pollers as FC's."""
+"""How fast a gang is released: watches of many barriers in one process beside barriers as processes, and pollers."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import gzip
-import http.client
 import json
-import selectors
-import socket
-import ssl
 import statistics
 import subprocess
 import sys
@@ -18,20 +12,16 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING
 
-import aiohttp
+from barrier_clients import POLL_SECONDS, Pollers, Watches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from barrier_gang import Gang, Stage
 
-POLL_SECONDS = 10.0
 SETTLE_SECONDS = 2.0
-# Nobody can write 1,000 watches at once; in a real gang, too, they open over some seconds.
-OPENING_AT_A_TIME = 50
 
 
 @dataclass
@@ -54,133 +44,6 @@ def summary(what: str, seconds: list[float]) -> Release:
     ordered = sorted(second * 1e3 for second in seconds)
     rank = max(-(-len(ordered) * 99 // 100), 1)
     return Release(what, len(ordered), ordered[0], statistics.median(ordered), ordered[rank - 1], ordered[-1])
-
-
-class Watches:
-    """Barriers as bare as can be, many in one process: one thread that does no more than to see the roster arrive.
-
-    They stand for barriers of other machines, so what they cost here must be little.
-    """
-
-    def __init__(self, stage: Stage, gang: Gang, count: int) -> None:
-        server = urlsplit(stage.cluster.server)
-        self._address = (server.hostname or "", server.port or 443)
-        self._tls = ssl.create_default_context(cafile=str(stage.cluster.ca_file))
-        self._token = stage.token
-        self._path = f"/api/v1/namespaces/{gang.namespace}/configmaps"
-        self._name = gang.config_map
-        self.bytes = 0
-        self.requests = 0
-        with ThreadPoolExecutor(OPENING_AT_A_TIME) as opening:
-            self._sockets = list(opening.map(lambda _: self._open(), range(count)))
-
-    def _open(self) -> ssl.SSLSocket:
-        """Read the roster, and watch it from there."""
-        found = self._tls.wrap_socket(socket.create_connection(self._address), server_hostname=self._address[0])
-        answer = http.client.HTTPResponse(self._ask(found, f"{self._path}/{self._name}"))
-        answer.begin()
-        first = answer.read()
-        params = {
-            "watch": "1",
-            "fieldSelector": f"metadata.name={self._name}",
-            "resourceVersion": json.loads(first)["metadata"]["resourceVersion"],
-            "allowWatchBookmarks": "true",
-        }
-        head = b""
-        self._ask(found, f"{self._path}?{urlencode(params)}")
-        while not head.endswith(b"\r\n\r\n"):
-            head += found.recv(1)
-        assert head.startswith(b"HTTP/1.1 200 "), head
-        self.requests += 2
-        self.bytes += len(first)
-        found.setblocking(False)  # noqa: FBT003
-        return found
-
-    def _ask(self, found: ssl.SSLSocket, path: str) -> ssl.SSLSocket:
-        found.sendall(f"GET {path} HTTP/1.1\r\nHost: server\r\nAuthorization: Bearer {self._token}\r\n\r\n".encode())
-        return found
-
-    def released(self) -> list[float]:
-        """Wait until all have the complete roster; when each had it (monotonic seconds)."""
-        times: list[float] = []
-        received = {found: bytearray() for found in self._sockets}
-        with selectors.DefaultSelector() as ready:
-            for found in received:
-                ready.register(found, selectors.EVENT_READ)
-            while ready.get_map():
-                for key, _ in ready.select():
-                    found = cast("ssl.SSLSocket", key.fileobj)
-                    if self._read(found, received[found]):
-                        times.append(time.monotonic())
-                        ready.unregister(found)
-        self.bytes += sum(map(len, received.values()))
-        return times
-
-    def _read(self, found: ssl.SSLSocket, received: bytearray) -> bool:
-        """Take what is there; whether that ends the event with the complete roster."""
-        with contextlib.suppress(ssl.SSLWantReadError):
-            while data := found.recv(2**16):
-                received += data
-            raise AssertionError("the watch has ended")
-        return received.endswith(b"}\n\r\n") and (rb"\"complete\":true" in received or b'"roster.gz"' in received)
-
-    def close(self) -> None:
-        """End the connections."""
-        for found in self._sockets:
-            found.close()
-
-
-class Pollers:
-    """Barriers of FC's kind, which read the Framework object again and again."""
-
-    def __init__(self, stage: Stage, gang: Gang) -> None:
-        self._server = stage.cluster.server
-        self._tls = ssl.create_default_context(cafile=str(stage.cluster.ca_file))
-        self._headers = {"Authorization": f"Bearer {stage.token}"}
-        self._gang = gang
-        self.bytes = 0
-        self.requests = 0
-        self.refused = 0
-        self.released: list[float] = []
-
-    def session(self) -> aiohttp.ClientSession:
-        """A session without limits, which counts bytes as they were sent."""
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)
-        return aiohttp.ClientSession(
-            self._server, connector=connector, headers=self._headers, read_bufsize=2**20, auto_decompress=False
-        )
-
-    async def poll(self, session: aiohttp.ClientSession, delay: float, until: float) -> None:
-        """One of FC's kind: the whole Framework, again and again."""
-        await asyncio.sleep(delay)
-        path = f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{self._gang.namespace}/frameworks"
-        while True:
-            async with session.get(f"{path}/{self._gang.name}") as answer:
-                data = await answer.read()
-            self.requests += 1
-            self.bytes += len(data)
-            if answer.status == 429:
-                self.refused += 1
-                await asyncio.sleep(1)
-                continue
-            answer.raise_for_status()
-            if answer.headers.get("Content-Encoding") == "gzip":
-                data = gzip.decompress(data)
-            if _shows(data, self._gang.last_ip):
-                self.released.append(time.monotonic())
-                return
-            if time.monotonic() > until:
-                return
-            await asyncio.sleep(POLL_SECONDS)
-
-
-def _shows(framework: bytes, address: str) -> bool:
-    """Whether the status has this address, plainly or in its compressed form."""
-    wanted = f'"podIP":"{address}"'.encode()
-    if wanted in framework or b'"taskRoleStatusesCompressed"' not in framework:
-        return wanted in framework
-    packed = json.loads(framework)["status"]["attemptStatus"]["taskRoleStatusesCompressed"]
-    return wanted in gzip.decompress(base64.b64decode(packed))
 
 
 # One thread and nothing else, so that an end is noted when it is. Its clock is the same as ours. Barriers run on other
