@@ -1,41 +1,84 @@
 """`python -m frameworkbarrier`: wait for the gang, write the files, exit with the code that the controller reads."""
 
+# Only what an interpreter has anyway: as PID 1 a signal without a handler is ignored, so `Ending` comes first.
 import gc
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from . import settings as settings_module
-from .errors import BarrierError, TerminatedError
-from .log import Log, leave_message
-from .output import OutputDirectory
-from .settings import Settings
+if TYPE_CHECKING:
+    from .log import Log
+    from .settings import Settings
+
+TERMINATED = 143
+
+
+class Ending:
+    """Handles SIGTERM and SIGINT: says the last words itself and ends the process where it stands.
+
+    It raises nothing: an exception is lost wherever Python drops them, in a callback of a weakref or in a destructor.
+
+    Attributes:
+        describe: what it is doing, to go on after `ended by SIGTERM`.
+        tell: takes the last line.
+    """
+
+    def __init__(self) -> None:
+        self.describe: Callable[[], str] = lambda: ""
+        self.tell: Callable[[str], object] = lambda last: os.write(2, f"{last}\n".encode())
+
+    def __call__(self, number: int, _frame: FrameType | None) -> NoReturn:
+        """Be the handler of a signal."""
+        self.ignore()
+        try:
+            self.tell(f"ended by {signal.Signals(number).name}{self.describe()} (exit code {TERMINATED})")
+        finally:
+            os._exit(TERMINATED)
+
+    def handle(self) -> None:
+        """From here on."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self)
+
+    def ignore(self) -> None:
+        """The last line is decided, and is not to be followed by another one."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Run the barrier; returns the exit code of the contract: 0, 1, 143, 201 or 210."""
+    """Run the barrier; returns the exit code of the contract: 0, 1, 201 or 210. SIGTERM ends the process with 143."""
+    ending = Ending()
+    ending.handle()
     environ = os.environ if environ is None else environ
-    # As PID 1 a signal without a handler is ignored, so these are set before anything else can take time.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _terminate)
-    as_json = environ.get("FB_LOG_FORMAT", "").strip() == "json"
-    log, termination_log = Log(as_json=as_json), settings_module.DEFAULT_TERMINATION_LOG
+
+    from . import settings as settings_module
+    from .errors import BarrierError
+    from .log import Log, leave_message
+
+    log = Log(as_json=environ.get("FB_LOG_FORMAT", "").strip() == "json")
+    termination_log = environ.get("FB_TERMINATION_LOG", "") or settings_module.DEFAULT_TERMINATION_LOG
+
+    def tell(last: str) -> None:
+        leave_message(termination_log, last)
+        log.note(last)
+
+    ending.tell = tell
     try:
-        termination_log = environ.get("FB_TERMINATION_LOG", "") or termination_log
         settings = settings_module.parse(environ, sys.argv[1:] if argv is None else argv)
         log, termination_log = Log(as_json=settings.log_format == "json"), settings.termination_log
-        last, code = run(settings, environ, log), 0
+        last, code = run(settings, environ, log, ending), 0
+        ending.ignore()
     except BarrierError as end:
+        ending.ignore()
         last, code = f"{end} (exit code {end.exit_code})", end.exit_code
         log.fail(last)
-    except TerminatedError as end:
-        last, code = f"{end} (exit code {end.exit_code})", end.exit_code
-        log.note(last)
     except Exception as fault:  # noqa: BLE001  # the last line must be written, whatever happened
+        ending.ignore()
         import traceback
 
         traceback.print_exc()
@@ -45,22 +88,26 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     return code
 
 
-def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
+def run(settings: "Settings", environ: Mapping[str, str], log: "Log", ending: Ending) -> str:
     """Wait and write, as a sidecar follow too; returns the last line.
 
     Raises:
         BarrierError: by meaning, each with its exit code.
-        TerminatedError: SIGTERM arrived.
     """
-    started = time.monotonic()
     # What is imported is no garbage; to look for some takes a tenth of the start.
     gc.disable()
+    from .output import OutputDirectory
+    from .wait import Inbox, Progress, wait
+
+    progress = Progress(log, time.monotonic)
+    ending.describe = progress.describe_with_time
     with OutputDirectory(settings.output_dir) as folder:
+        # Whoever sees it sees all files: one of an earlier run in this folder would open a startup probe too early.
+        folder.remove("generation")
         # From here on the network: what is imported above is what every failure of the settings costs.
         from . import access, render, surroundings
         from .kube import Api
         from .sources import observe
-        from .wait import Inbox, wait
         from .writer import Writer
 
         inbox = Inbox()
@@ -73,12 +120,13 @@ def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
             gc.freeze()
             gc.enable()
 
-        opened = wait(inbox, settings.me, settings.timeout_sec, log, while_waiting=prepare)
+        opened = wait(inbox, settings.me, settings.timeout_sec, progress, while_waiting=prepare)
+        ending.describe = lambda: " while the files were written"
         writer = Writer(folder, settings, around, api, log)
         count = writer.write(opened.open, opened.look)
         gang = opened.open.gang
         last = (
-            f"open after {time.monotonic() - started:.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} "
+            f"open after {progress.waited():.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} "
             f"are ready, generation {gang.generation}; wrote {count} files to {settings.output_dir}"
         )
         log.note(last)
@@ -86,13 +134,9 @@ def run(settings: Settings, environ: Mapping[str, str], log: Log) -> str:
             from . import sidecar
 
             gc.enable()
+            ending.describe = lambda: ""
             sidecar.follow(inbox, settings.me, opened, writer, log)
     return last
-
-
-def _terminate(number: int, _frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)
-    raise TerminatedError(f"ended by {signal.Signals(number).name}")
 
 
 def program() -> NoReturn:

@@ -34,6 +34,13 @@ class Spill:
                 f"{variable.name} ({size(variable.value)} bytes) does not fit into {where}: "
                 f"{variable.name}_FILE names the file that holds it"
             )
+        return self._named(variable)
+
+    def line_size(self, variable: Variable) -> int:
+        """Bytes of the line that names the file which would hold the value."""
+        return _line_size(self._named(variable))
+
+    def _named(self, variable: Variable) -> Variable:
         return Variable(f"{variable.name}_FILE", f"{self._folder}/{variable.name}")
 
     def fit(self, variable: Variable, limit: int, where: str) -> Variable:
@@ -41,6 +48,7 @@ class Spill:
         if size(variable.value) <= limit:
             return variable
         if variable.short and size(variable.short) <= limit:
+            self.warnings.append(f"{variable.name} ({size(variable.value)} bytes) does not fit into {where}: shortened")
             return Variable(variable.name, variable.short)
         return self.put(variable, where)
 
@@ -103,18 +111,24 @@ def env_file(
             ]
     limit = PLAIN_LIMIT if syntax == "plain" else ENV_FILE_LIMIT
     lines: list[str] = []
-    # Room for naming a file must remain for every variable that may still come.
-    room = ENV_FILE_LIMIT - sum(2 * len(each.name) + 200 for each in wanted)
+    # What is left once each variable has what it needs at least: its own line, or a shorter one that names a file.
+    spare = ENV_FILE_LIMIT - sum(min(_line_size(each), spill.line_size(each)) for each in wanted)
     for variable in wanted:
-        fitting = spill.fit(variable, min(max(room, 0), limit), "env")
+        least = min(_line_size(variable), spill.line_size(variable))
+        fitting = spill.fit(
+            variable, min(max(spare, 0) + least - _line_size(Variable(variable.name, "")), limit), "env"
+        )
         text = quote(fitting.value)
         if text is None:
             fitting = spill.put(variable, "env")
             text = quote(fitting.value) or ""
         lines.append(f"{fitting.name}={text}\n")
-        if fitting.name == variable.name:
-            room -= size(lines[-1])
+        spare -= max(size(lines[-1]) - least, 0)
     return "".join(lines)
+
+
+def _line_size(variable: Variable) -> int:
+    return size(f"{variable.name}='{variable.value}'\n")
 
 
 def _quoted(value: str) -> str | None:

@@ -38,9 +38,3 @@ class OutputError(BarrierError):
     """A file could not be written."""
 
     exit_code = 1
-
-
-class TerminatedError(BaseException):
-    """SIGTERM or SIGINT arrived. Not an Exception, so that no handler of errors takes it for one."""
-
-    exit_code = 143

@@ -18,7 +18,7 @@ SERVER_TIMEOUT_SEC = (40, 52)
 SILENCE_SEC = 56.0
 """Read timeout of a watch: above its server timeout, below the promised 60 s."""
 FORBIDDEN_SEC = 30.0
-"""How long 403 is put down to a Role that is still being made."""
+"""How long a first 403 is put down to a Role that is still being made; one that comes later may go again."""
 BACKOFF_BASE_SEC = 0.8
 BACKOFF_LIMIT_SEC = 30.0
 FORBIDDEN_PAUSE_SEC = 5.0
@@ -121,12 +121,13 @@ class Follower(Generic[T]):
         self._version = ""
         self._watch_again_at = 0.0
         self._forbidden_since: float | None = None
+        self._ever_read = False
 
     def __iter__(self) -> Iterator[Seen[T] | Trouble]:
         """Follow.
 
         Raises:
-            ForbiddenError: still forbidden after 30 s.
+            ForbiddenError: forbidden from the start, still after 30 s.
         """
         while True:
             try:
@@ -148,7 +149,7 @@ class Follower(Generic[T]):
             document = self._api.get(self._view.read_path, self._view.read_params)
         except AbsentError:
             document = {}
-        self._forbidden_since = None
+        self._ever_read = True
         if self._polling:
             self._backoff.reset()  # else only a watch that works counts as success
         self._version = str((document.get("metadata") or {}).get("resourceVersion") or "0")
@@ -191,6 +192,9 @@ class Follower(Generic[T]):
                     lasting=True,
                 )
                 self._sleep(self._poll_sec)
+            case RefusedError() if self._ever_read:
+                yield Trouble(f"may not read {self._view.what} any more ({fault})", refused=True)
+                self._sleep(self._backoff.pause())
             case RefusedError():
                 now = self._clock()
                 if self._forbidden_since is None:

@@ -6,7 +6,6 @@ Not `logging`: an init container writes a dozen lines in its life, and a formatt
 import contextlib
 import json
 import os
-import sys
 import time
 from typing import TextIO
 
@@ -43,7 +42,11 @@ class Log:
         else:
             line = f"{stamp} {level.upper()} {message}"
         with contextlib.suppress(OSError, ValueError):
-            print(line, file=self._stream or sys.stderr, flush=True)
+            if self._stream is None:
+                # Not print: the handler of SIGTERM may come between, and must be able to say something too.
+                os.write(2, f"{line}\n".encode(errors="replace"))
+            else:
+                print(line, file=self._stream, flush=True)
 
 
 def leave_message(path: str, message: str) -> None:

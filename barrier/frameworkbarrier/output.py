@@ -95,6 +95,7 @@ class OutputDirectory:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
                 return False
+            _make_room(handle, status.st_size, len(file.data))
             _write_all(handle, file.data)
             os.ftruncate(handle, len(file.data))
             with contextlib.suppress(PermissionError):
@@ -102,6 +103,16 @@ class OutputDirectory:
         finally:
             os.close(handle)
         return True
+
+
+def _make_room(handle: int, size: int, wanted: int) -> None:
+    """Let a full disk show before anything of the old content is overwritten."""
+    if wanted > size:
+        try:
+            os.posix_fallocate(handle, size, wanted - size)
+        except OSError:
+            os.ftruncate(handle, size)
+            raise
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -15,8 +15,9 @@ BARRIER_CONTAINER = "frameworkbarrier"
 MISSING_SHOWN = 10
 INDEX_LABELS = (
     "batch.kubernetes.io/job-completion-index",
-    "apps.kubernetes.io/pod-index",
+    # Before the next: Pods of a LeaderWorkerSet belong to StatefulSets too, whose index of a leader is its group's.
     "leaderworkerset.sigs.k8s.io/worker-index",
+    "apps.kubernetes.io/pod-index",
 )
 
 

@@ -228,6 +228,8 @@ def _together(values: Mapping[str, Any]) -> list[str]:
     if not values["selector"] and 0 < len(identity) < 3:
         absent = [SETTINGS[name].env for name in ("role", "index", "uid") if values[name] is None]
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
+    if values["selector"] and identity and values["uid"] is None:
+        faults.append("FC_POD_UID: needed too, to know which of the Pods this one is (fieldRef metadata.uid)")
     if values["presets"] and not identity:
         faults.append("FB_PRESET: needs FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     return faults

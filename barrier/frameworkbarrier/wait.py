@@ -6,11 +6,10 @@ which only the main thread receives.
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .errors import BarrierError, GaveUpError, TerminatedError
+from .errors import BarrierError, GaveUpError
 from .follow import Trouble
 from .gang import Me, Open, Waiting, decide
 from .log import Log
@@ -70,11 +69,15 @@ class Progress:
 
     def __init__(self, log: Log, clock: Callable[[], float]) -> None:
         self._log = log
-        self._clock = clock
+        self.clock = clock
         self._told: tuple[object, ...] | None = None
         self._quiet_until = self._started = clock()
         self.waiting: Waiting | None = None
         self.trouble = ""
+
+    def waited(self) -> float:
+        """Seconds since the start."""
+        return self.clock() - self._started
 
     def due_in(self) -> float | None:
         """Seconds until the next line may be written, None if there is nothing to say."""
@@ -82,13 +85,17 @@ class Progress:
             return None
         at_first = self._told is None and not self.waiting and not self.trouble
         due = self._started + PROGRESS_SEC if at_first else self._quiet_until
-        return max(due - self._clock(), 0.0)
+        return max(due - self.clock(), 0.0)
+
+    def note(self, text: str) -> None:
+        """Write a line of its own."""
+        self._log.note(text)
 
     def tell(self) -> None:
         """Write the line if it is due."""
         if self.due_in() == 0.0:
             self._told = self._state()
-            self._quiet_until = self._clock() + PROGRESS_SEC
+            self._quiet_until = self.clock() + PROGRESS_SEC
             self._log.note(f"waiting{self.describe()}")
 
     def describe(self) -> str:
@@ -96,6 +103,10 @@ class Progress:
         if self.waiting:
             return f" {self.waiting}" + (f"; {self.trouble}" if self.trouble else "")
         return f": {self.trouble}" if self.trouble else " for the first answer of the API server"
+
+    def describe_with_time(self) -> str:
+        """The same with how long; goes on after words like `ended by SIGTERM`."""
+        return f" after {self.waited():.1f} s of waiting{self.describe()}"
 
     def _state(self) -> tuple[object, ...]:
         waiting = self.waiting
@@ -106,43 +117,37 @@ def wait(
     inbox: Inbox,
     me: Me,
     timeout_sec: float,
-    log: Log,
+    progress: Progress,
     *,
     while_waiting: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Opened:
     """Wait until the gate opens.
 
     Args:
         inbox: a started source.
         me: who this Pod is.
-        timeout_sec: seconds after which to give up.
-        log: where the progress lines go.
+        timeout_sec: seconds after which to give up, since the start of `progress`.
+        progress: tells about it.
         while_waiting: called once, after the first look that found the gate closed.
-        clock: seconds, monotonic.
 
     Raises:
         GaveUpError: not open within the timeout.
         BarrierError: whatever ended the source.
     """
-    started = clock()
-    progress = Progress(log, clock)
     prepared = False
-    while (left := started + timeout_sec - clock()) > 0:
+    while (left := timeout_sec - progress.waited()) > 0:
         due = progress.due_in()
         try:
             item = inbox.get(left if due is None else min(left, due))
         except BarrierError as end:
-            raise type(end)(f"{end} (waited {clock() - started:.1f} s)") from end
-        except TerminatedError as end:
-            raise TerminatedError(f"{end} after {clock() - started:.1f} s of waiting{progress.describe()}") from end
+            raise type(end)(f"{end} (waited {progress.waited():.1f} s)") from end
         if isinstance(item, Look):
             verdict = decide(item.gang, me)
             if isinstance(verdict, Open):
                 return Opened(verdict, item)
             progress.waiting, progress.trouble = verdict, ""
         elif isinstance(item, Trouble) and item.lasting:
-            log.note(item.text)
+            progress.note(item.text)
         elif isinstance(item, Trouble):
             progress.trouble = item.text
         progress.tell()

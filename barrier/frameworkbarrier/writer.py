@@ -14,6 +14,8 @@ from .sources import framework_of
 from .surroundings import Surroundings
 from .views import Look
 
+FRAMEWORK_JSON = "framework.json"
+
 
 class Writer:
     """The files in the shared folder. `warn` of each thing is said once."""
@@ -34,18 +36,27 @@ class Writer:
             SettingsError: a template cannot be rendered.
             OutputError: a file cannot be written.
         """
-        rendered = render(opened, self._settings, look.roster_text, self._around, self._framework(opened, look))
+        framework = self._framework(opened, look)
+        rendered = render(opened, self._settings, look.roster_text, self._around, framework)
         for warning in rendered.warnings:
-            if warning.split(" ", 1)[0] not in self._warned:
-                self._warned.add(warning.split(" ", 1)[0])
-                self._log.caution(warning)
+            self._warn(warning)
         names = {file.name for file in rendered.files}
+        if framework is None and self._settings.framework_json == "always":
+            self._warn(f"{FRAMEWORK_JSON} is not written: the Framework cannot be read")
+        if framework is None and FRAMEWORK_JSON in self._names and wants_framework(opened, self._settings):
+            names.add(FRAMEWORK_JSON)  # an old one is better than none
         for name in self._names - names:
             self._folder.remove(name)
         for file in rendered.files:
             self._folder.write(file)
         self._names = names
-        return len(names)
+        return len(rendered.files)
+
+    def _warn(self, warning: str) -> None:
+        thing = warning.split(" ", 1)[0]
+        if thing not in self._warned:
+            self._warned.add(thing)
+            self._log.caution(warning)
 
     def _framework(self, opened: Open, look: Look) -> Mapping[str, Any] | None:
         if not self._settings.framework or not wants_framework(opened, self._settings):

@@ -1,6 +1,7 @@
 """The barrier as a process: exit codes, last line, files."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from barrier.faulty_server import FaultyServer, Reply, Request, Script
 from barrier.gangs import configmap, environment, ip, roster
 from barrier.process import Barrier
+from support import eventually
 
 Serve = Callable[[Script], FaultyServer]
 
@@ -49,7 +51,7 @@ def test_an_open_gang_exits_0_with_all_files_and_one_request(
     code, last = barrier.ends()
     assert code == 0, barrier.lines
     assert "3/3 Tasks of lab/mnist" in last
-    assert barrier.termination_log.read_text() in last
+    assert last.endswith(f" {barrier.termination_log.read_text()}"), last
     assert {"injector.sh", "env", "run", "hosts", "roster.json", "generation"} <= {p.name for p in folder.iterdir()}
     assert [request.path for request in server.requests] == ["/api/v1/namespaces/lab/configmaps/mnist-attempt"]
     output = subprocess.run(
@@ -105,7 +107,7 @@ def test_the_timeout_exits_201_and_says_who_is_missing_and_why(start: Callable[.
     assert last.endswith(
         "gave up after 1 s of waiting 7/10: worker-3 Pending: Unschedulable, worker-4, 1 more (exit code 201)"
     )
-    assert barrier.termination_log.read_text() in last
+    assert last.endswith(f" {barrier.termination_log.read_text()}"), last
 
 
 def test_the_timeout_holds_against_a_server_that_says_nothing(start: Callable[..., Barrier], serve: Serve) -> None:
@@ -141,7 +143,68 @@ def test_sigterm_exits_143_at_once(start: Callable[..., Barrier], serve: Serve, 
     assert code == 143
     assert "ended by SIGTERM" in last
     assert time.monotonic() - begun < 1
-    assert barrier.termination_log.read_text() in last
+    assert last.endswith(f" {barrier.termination_log.read_text()}"), last
+
+
+@pytest.mark.parametrize("mode", ["init", "sidecar"])
+@pytest.mark.parametrize("after", [0.06 + 0.013 * number for number in range(16)])
+def test_sigterm_ends_it_at_any_moment_of_its_start(
+    start: Callable[..., Barrier], serve: Serve, mode: str, after: float
+) -> None:
+    barrier = start(serve(always(roster({"worker": 2}, ready=1))).url, environment(FB_MODE=mode, FB_PRESET="jax"))
+    time.sleep(after)
+    barrier.process.send_signal(signal.SIGTERM)
+    # Before Python itself is up, nobody handles the signal, and it ends the process by its own meaning.
+    assert barrier.process.wait(10) in {143, -signal.SIGTERM}
+
+
+def test_as_pid_1_sigterm_ends_it(folder: Path, serve: Serve) -> None:
+    server = serve(always(roster({"worker": 2}, ready=1)))
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    process = subprocess.Popen(
+        [*command, sys.executable, "-m", "frameworkbarrier"],
+        env={**environment(), "PATH": os.environ["PATH"], "FB_OUTPUT_DIR": str(folder)}
+        | {"KUBE_APISERVER_ADDRESS": server.url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        assert "waiting 1/2" in process.stderr.readline()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGTERM)
+        assert process.wait(10) == 143
+        assert "ended by SIGTERM" in process.stderr.read()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_generation_of_an_earlier_run_is_gone_before_the_wait(
+    start: Callable[..., Barrier], serve: Serve, folder: Path
+) -> None:
+    (folder / "generation").write_text("7\n")
+    server = serve(always(roster({"worker": 2}, ready=1)))
+    start(server.url, environment())
+
+    def has_asked() -> None:
+        assert server.requests
+
+    eventually(has_asked)
+    assert not (folder / "generation").exists()
+
+
+def test_a_fault_that_nobody_thought_of_exits_1_and_says_so_in_the_last_line(
+    start: Callable[..., Barrier], serve: Serve, folder: Path
+) -> None:
+    (folder.parent / "sitecustomize.py").write_text(
+        "import frameworkbarrier.wait as w\ndef fail(*a, **k): raise ZeroDivisionError('unthought of')\nw.wait = fail\n"
+    )
+    barrier = start(serve(always(roster({"worker": 1}))).url, environment(PYTHONPATH=str(folder.parent)))
+    code, last = barrier.ends()
+    assert code == 1
+    assert "the barrier failed: ZeroDivisionError: unthought of (exit code 1)" in last
+    assert last.endswith(f" {barrier.termination_log.read_text()}")
 
 
 @pytest.mark.parametrize(

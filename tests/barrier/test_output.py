@@ -94,6 +94,22 @@ def test_a_full_disk_is_an_error_and_the_old_file_stays(folder: Path, monkeypatc
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"env": b"old"}
 
 
+def test_a_full_disk_leaves_what_is_rewritten_in_place_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, File("hosts", b"old", in_place=True))
+
+    def full(handle: int, offset: int, size: int) -> None:
+        os.ftruncate(handle, offset + size // 2)  # as a file system may
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(OutputError, match="No space left on device"):
+            write(folder, File("hosts", b"new and longer", in_place=True))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"hosts": b"old"}
+    write(folder, File("hosts", b"new and longer", in_place=True))
+    assert (folder / "hosts").read_bytes() == b"new and longer"
+
+
 @pytest.mark.parametrize("kind", ["absent", "a file", "a link"])
 def test_an_output_folder_that_is_none_is_a_fault_of_the_settings(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "out"

@@ -259,3 +259,20 @@ def test_one_warning_names_each_value_that_went_to_a_file(tmp_path: Path) -> Non
 def test_a_port_for_a_role_that_is_not_there_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"FB_PORTS.*'driver'.*ps, worker"):
         files({"ps": 1, "worker": 1}, "ps", 0, FB_PORTS="driver=1")
+
+
+def test_of_many_roles_the_presets_variables_stay_in_env_and_only_what_is_long_is_spilled() -> None:
+    shape = {f"role{number}": 1 for number in range(300)} | {"worker": 2}
+    made = files(shape, "worker", 1, FB_PRESET="pytorch")
+    values = read_env_file(made["env"].data.decode())
+    assert values["RANK"] == "1"
+    assert values["MASTER_PORT"] == "29500"
+    assert not [name for name in values if name.endswith("_FILE")]
+    assert len(made["env"].data) <= 60 * 1024
+
+
+def test_a_shortened_value_is_said() -> None:
+    spill = subject.Spill("/folder")
+    long = Variable("TF_CONFIG", "x" * 100, short="y")
+    assert spill.fit(long, 10, "env").value == "y"
+    assert spill.warnings == ["TF_CONFIG (100 bytes) does not fit into env: shortened"]

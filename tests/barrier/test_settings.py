@@ -85,6 +85,13 @@ def test_a_preset_needs_to_know_which_task_this_is() -> None:
         settings.parse({"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist", "FB_PRESET": "tensorflow"})
 
 
+def test_without_its_uid_a_pod_of_a_selector_could_be_any_of_its_role() -> None:
+    selected = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FC_TASKROLE_NAME": "worker"}
+    with pytest.raises(SettingsError, match=r"FC_POD_UID: .*need"):
+        settings.parse(selected)
+    assert settings.parse(selected | {"FC_POD_UID": "abc"}).me.uid == "abc"
+
+
 def test_slots_are_one_number_or_one_per_role() -> None:
     assert settings.parse(environment(FB_SLOTS="8")).slots == {"": 8}
     assert settings.parse(environment(FB_SLOTS="launcher=0,worker=4")).slots == {"launcher": 0, "worker": 4}

@@ -112,6 +112,22 @@ def test_what_cannot_be_written_is_said_and_the_next_generation_is(sidecar: Barr
     assert any("generation 2 was not written: FB_PORTS" in line for line in sidecar.lines)
 
 
+def test_what_could_not_be_written_is_tried_again_without_a_new_generation(sidecar: Barrier, gang: Changing) -> None:
+    obstacle = sidecar.folder / "worker.hosts"
+    obstacle.unlink()
+    (obstacle / "x").mkdir(parents=True)
+    gang.change(moved(roster({"ps": 1, "worker": 2}, generation=2), "10.7.7.7"))
+    time.sleep(1)
+    assert sidecar.read("generation") == "1\n"
+    (obstacle / "x").rmdir()
+
+    def is_written() -> None:
+        assert sidecar.read("generation") == "2\n"
+
+    eventually(is_written, 15)
+    assert sidecar.read("worker.hosts").splitlines()[1] == "10.7.7.7"
+
+
 def test_the_end_of_the_attempt_does_not_end_a_sidecar(serve: Serve, folder: Path) -> None:
     def script(request: Request, reply: Reply) -> None:
         if request.watches:

@@ -175,6 +175,17 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
         ({"annotations": {"batch.kubernetes.io/job-completion-index": "4"}}, 4),
         ({"labels": {"role": "worker", "apps.kubernetes.io/pod-index": "2"}}, 2),
         ({"labels": {"role": "worker", "leaderworkerset.sigs.k8s.io/worker-index": "1"}}, 1),
+        # The leader of the second group of a LeaderWorkerSet.
+        (
+            {
+                "labels": {
+                    "role": "worker",
+                    "apps.kubernetes.io/pod-index": "1",
+                    "leaderworkerset.sigs.k8s.io/worker-index": "0",
+                }
+            },
+            0,
+        ),
         ({"name": "web-7"}, 7),
         ({"name": "web-0-5"}, 5),
     ],

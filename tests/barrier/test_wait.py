@@ -13,7 +13,7 @@ from frameworkbarrier.gang import Me
 from frameworkbarrier.log import Log, leave_message
 from frameworkbarrier.roster import decode
 from frameworkbarrier.views import Look
-from frameworkbarrier.wait import Inbox, wait
+from frameworkbarrier.wait import Inbox, Progress, wait
 
 ME = Me("worker", 0, uid("worker", 0))
 
@@ -46,7 +46,7 @@ def run(script: Script, timeout_sec: float = 600) -> tuple[list[str], Exception 
     stream = io.StringIO()
     end: Exception | None = None
     try:
-        wait(script, ME, timeout_sec, Log(stream=stream), clock=lambda: script.now)
+        wait(script, ME, timeout_sec, Progress(Log(stream=stream), lambda: script.now))
     except (GaveUpError, GoneError) as raised:
         end = raised
     return [line.split(" INFO ")[1] for line in stream.getvalue().splitlines()], end
@@ -96,7 +96,8 @@ def test_why_the_source_ended_says_how_long_it_took() -> None:
 def test_what_takes_time_is_prepared_once_while_waiting() -> None:
     calls: list[float] = []
     script = Script((0, look(1)), (5, look(2)), (6, look(10)))
-    wait(script, ME, 60, Log(stream=io.StringIO()), clock=lambda: script.now, while_waiting=lambda: calls.append(1))
+    progress = Progress(Log(stream=io.StringIO()), lambda: script.now)
+    wait(script, ME, 60, progress, while_waiting=lambda: calls.append(1))
     assert calls == [1]
 
 
