@@ -321,6 +321,28 @@ def test_still_403_after_30_seconds_names_the_role_to_create(serve: Serve) -> No
     assert "bind it to system:serviceaccount:lab:default" in str(caught.value)
 
 
+def test_a_right_that_was_there_and_is_lost_is_waited_for(serve: Serve) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def script(request: Request, reply: Reply) -> None:
+        if len(server.requests) > 1 and now[0] < 120:
+            reply.status(403, "configmaps is forbidden")
+        elif request.watches:
+            reply.stream()
+            reply.hang()
+        else:
+            reply.answer(200, thing(1 if now[0] < 120 else 2))
+
+    server = serve(script)
+    items = run(server, until=2, sleep=sleep, clock=lambda: now[0])
+    assert seen(items) == [1, 2]
+    assert any("may not read ConfigMap lab/x any more" in text for text in troubles(items))
+    assert len(server.requests) < 60
+
+
 def test_where_only_the_watch_is_forbidden_it_polls(serve: Serve) -> None:
     count = iter(range(1, 100))
 
