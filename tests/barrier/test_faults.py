@@ -1,0 +1,250 @@
+"""A gang of Pods behind an API server that is sick for a minute: afterwards all of it is seen, and it was not stormed.
+
+The minute is the test's own: sleeping moves its clock, and so does a healthy watch that has nothing to tell.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from barrier.faulty_server import FaultyServer, Reply, Request, Script
+from frameworkbarrier import follow
+from frameworkbarrier.access import Access
+from frameworkbarrier.follow import Follower, Seen
+from frameworkbarrier.gang import Gang
+from frameworkbarrier.kube import Api
+from frameworkbarrier.views import Look, PodsView
+
+Serve = Callable[[Script], FaultyServer]
+
+HEALED_SEC = 60.0
+GIVEN_UP_SEC = 600.0
+WATCH_SEC = 45.0
+BEFORE, AFTER = 10, 20
+"""Versions of the list: at first the last Pod has no address, then it has."""
+PAGES = {"": (0, 1), "second": (2, 3)}
+
+
+def pod(index: int, *, ready: bool = True) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": f"web-{index}",
+            "uid": f"uid-{index}",
+            "creationTimestamp": "2026-11-21T00:00:00Z",
+            "resourceVersion": str(AFTER if ready else BEFORE),
+        },
+        "status": {"phase": "Pending", "podIP": f"10.0.0.{index + 1}" if ready else None},
+    }
+
+
+class Sick:
+    """An API server with four Pods on two pages that answers some requests wrongly for the first minute."""
+
+    def __init__(self, fault: Script, falls_ill: Callable[[Request], bool]) -> None:
+        self.now = 0.0
+        self.during: list[tuple[float, Request]] = []
+        """What was asked in that minute, and when by the test's clock."""
+        self._fault = fault
+        self._falls_ill = falls_ill
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def clock(self) -> float:
+        assert self.now < GIVEN_UP_SEC, "no complete gang"
+        assert len(self.during) < 1000, "a storm"  # which need not move the clock
+        return self.now
+
+    def __call__(self, request: Request, reply: Reply) -> None:
+        healed = self.now >= HEALED_SEC
+        if not healed:
+            self.during.append((self.now, request))
+        if not healed and self._falls_ill(request):
+            self._fault(request, reply)
+        elif request.watches:
+            self._watch(int(request.query["resourceVersion"]), reply, healed=healed)
+        else:
+            self._list(request.query.get("continue", ""), reply, healed=healed)
+
+    def _list(self, page: str, reply: Reply, *, healed: bool) -> None:
+        metadata = {"resourceVersion": str(AFTER if healed else BEFORE)} | ({} if page else {"continue": "second"})
+        items = [pod(index, ready=healed or index != 3) for index in PAGES[page]]
+        reply.answer(200, {"kind": "PodList", "metadata": metadata, "items": items})
+
+    def _watch(self, version: int, reply: Reply, *, healed: bool) -> None:
+        reply.stream()
+        if healed and version < AFTER:
+            reply.event("MODIFIED", pod(3))
+        self.now += WATCH_SEC
+        reply.end()
+
+
+def hangs_up(request: Request, reply: Reply) -> None:
+    raise ConnectionAbortedError  # by which the server closes the connection
+
+
+def is_cut_short(request: Request, reply: Reply) -> None:
+    reply.stream()
+    reply.chunk(b'{"type":"MODIFIED","object":{"metadata":')
+    raise ConnectionAbortedError
+
+
+def is_no_http(request: Request, reply: Reply) -> None:
+    reply.chunk(b"SSH-2.0-OpenSSH_9.6")
+    raise ConnectionAbortedError
+
+
+def is_html(request: Request, reply: Reply) -> None:
+    reply.answer(200, b"<html>\n<body>Sign in</body>\n</html>\n", Content_Type="text/html")
+
+
+def status(code: int, message: str) -> Script:
+    return lambda request, reply: reply.status(code, message)
+
+
+def tells(kind: str, body: object) -> Script:
+    """One event, then the end of the watch."""
+
+    def script(request: Request, reply: Reply) -> None:
+        reply.stream()
+        reply.event(kind, body)
+        reply.end()
+
+    return script
+
+
+def a_watch(request: Request) -> bool:
+    return request.watches
+
+
+def a_second_page(request: Request) -> bool:
+    return "continue" in request.query
+
+
+def anything(request: Request) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Fault:
+    answer: Script
+    at_most: int
+    """Requests in the minute, pages of lists included."""
+    hits: Callable[[Request], bool] = a_watch
+
+
+# Backing off with full jitter makes about nine failures a minute, and every third one lists both pages again: 13 to 20
+# requests were counted, 7 to 12 where the first page fails too. The rest is room for the jitter.
+BACKED_OFF = 30
+BACKED_OFF_FROM_THE_START = 20
+FAULTS = {
+    "200 with HTML": Fault(is_html, BACKED_OFF),
+    "lasting 401": Fault(status(401, "Unauthorized"), BACKED_OFF),
+    "lasting 401 of everything": Fault(status(401, "Unauthorized"), BACKED_OFF_FROM_THE_START, anything),
+    # Each one lists both pages again: 24 to 36 requests were counted.
+    "404 of the watch": Fault(status(404, "the server could not find the requested resource"), 60),
+    "a hang-up without an answer": Fault(hangs_up, BACKED_OFF),
+    "hang-ups on everything": Fault(hangs_up, BACKED_OFF_FROM_THE_START, anything),
+    "a truncated answer": Fault(is_cut_short, BACKED_OFF),
+    "truncated answers to everything": Fault(is_cut_short, BACKED_OFF_FROM_THE_START, anything),
+    "garbage instead of HTTP": Fault(is_no_http, BACKED_OFF),
+    "garbage instead of HTTP everywhere": Fault(is_no_http, BACKED_OFF_FROM_THE_START, anything),
+    "HTML everywhere": Fault(is_html, BACKED_OFF_FROM_THE_START, anything),
+    # It told something, so it counts as healthy and only the floor between two watches holds.
+    "a bookmark and then the end": Fault(
+        tells("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}}), 2 + int(HEALED_SEC / follow.WATCH_FLOOR_SEC)
+    ),
+    # The list, ten watches at most, and the list again after each third of them; a list takes two requests.
+    "an error event 429 that asks for 6 seconds": Fault(
+        tells("ERROR", {"kind": "Status", "code": 429, "message": "slow", "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
+    ),
+    "an error event without a shape": Fault(tells("ERROR", {}), BACKED_OFF),
+    "an Expired error without a code": Fault(
+        tells("ERROR", {"kind": "Status", "reason": "Expired", "message": "too old resource version"}), BACKED_OFF
+    ),
+    "an expired continue token": Fault(status(410, "The provided continue parameter is too old"), 40, a_second_page),
+}
+
+
+def gangs_until_complete(server: FaultyServer, sick: Sick) -> list[Gang]:
+    """Every gang that is told, up to the first complete one."""
+    view = PodsView("lab", "app=web", {"worker": 4}, "", arrived=False)
+    gangs = []
+    for item in Follower(Api(Access(server.url)), view, poll_sec=10, sleep=sick.sleep, clock=sick.clock):
+        if isinstance(item, Seen) and isinstance(item.value, Look):
+            gangs.append(item.value.gang)
+            if gangs[-1].complete:
+                break
+    return gangs
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_after_a_sick_minute_the_gang_is_complete_and_the_server_was_spared(serve: Serve, fault: Fault) -> None:
+    sick = Sick(fault.answer, fault.hits)
+    gangs = gangs_until_complete(serve(sick), sick)
+    assert [task.pod for task in gangs[-1].roles[0].tasks] == ["web-0", "web-1", "web-2", "web-3"]
+    # Whatever was told before is all that there was: both pages, and the last Pod not ready.
+    assert {gang.ready for gang in gangs[:-1]} <= {3}
+    assert 3 < len(sick.during) <= fault.at_most
+
+
+def test_watches_that_tell_only_a_bookmark_keep_the_floor_between_them(serve: Serve) -> None:
+    sick = Sick(FAULTS["a bookmark and then the end"].answer, a_watch)
+    gangs_until_complete(serve(sick), sick)
+    opened = [at for at, request in sick.during if request.watches]
+    assert len(opened) == HEALED_SEC / follow.WATCH_FLOOR_SEC
+    assert min(later - earlier for earlier, later in pairwise(opened)) >= follow.WATCH_FLOOR_SEC
+
+
+def test_an_error_event_is_waited_for_as_long_as_it_asks(serve: Serve) -> None:
+    sick = Sick(FAULTS["an error event 429 that asks for 6 seconds"].answer, a_watch)
+    gangs_until_complete(serve(sick), sick)
+    opened = [at for at, request in sick.during if request.watches]
+    assert min(later - earlier for earlier, later in pairwise(opened)) >= 6
+
+
+def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve) -> None:
+    sick = Sick(status(410, "The provided continue parameter is too old"), lambda request: False)
+    expired = iter([True])
+
+    def once(request: Request, reply: Reply) -> None:
+        if "continue" in request.query and next(expired, False):
+            reply.status(410, "The provided continue parameter is too old")
+        else:
+            sick(request, reply)
+
+    server = serve(once)
+    gangs_until_complete(server, sick)
+    asked = ["watch" if each.watches else each.query.get("continue", "first") for each in server.requests]
+    assert asked[:5] == ["first", "second", "first", "second", "watch"]
+
+
+# `_read` keeps the version of the first page before the others are there, so a watch follows instead of a new list.
+LEFT_OUT = pytest.mark.xfail(raises=AssertionError, reason="the Pods of a page that failed are never asked for again")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(status(500, "etcdserver: leader changed"), marks=LEFT_OUT, id="500"),
+        pytest.param(status(429, "slow down"), marks=LEFT_OUT, id="429"),
+        pytest.param(hangs_up, marks=LEFT_OUT, id="a hang-up"),
+        pytest.param(status(403, "forbidden"), id="403"),
+        pytest.param(status(404, "not found"), id="404"),
+    ],
+)
+def test_a_page_that_fails_once_is_not_left_out_of_the_gang(serve: Serve, answer: Script) -> None:
+    sick = Sick(answer, lambda request: False)
+    fails = iter([True])
+
+    def once(request: Request, reply: Reply) -> None:
+        if "continue" in request.query and next(fails, False):
+            answer(request, reply)
+        else:
+            sick(request, reply)
+
+    gangs = gangs_until_complete(serve(once), sick)
+    assert gangs[-1].complete

@@ -1,0 +1,104 @@
+"""The client keeps to its own credentials and its own patience, whatever the image or the server brings."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barrier.faulty_server import FaultyServer, Reply, Request, Script
+from frameworkbarrier import kube
+from frameworkbarrier.access import Access, Token
+
+Serve = Callable[[Script], FaultyServer]
+
+PATH = "/api/v1/namespaces/lab/configmaps/x"
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+def answers(request: Request, reply: Reply) -> None:
+    reply.answer(200, {"kind": "ConfigMap"})
+
+
+@pytest.fixture
+def netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of the image for the API server's address, and no proxies."""
+    file = tmp_path / "netrc"
+    file.write_text("machine 127.0.0.1 login stranger password secret\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(file))
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def proxy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FaultyServer:
+    """A proxy that the environment names for every address."""
+    server = serve(answers)
+    for name in PROXY_VARIABLES[:3]:
+        monkeypatch.setenv(name, server.url)
+        monkeypatch.setenv(name.upper(), server.url)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return server
+
+
+@pytest.mark.usefixtures("netrc")
+def test_a_netrc_of_the_image_adds_no_credentials(serve: Serve) -> None:
+    server = serve(answers)
+    kube.Api(Access(server.url)).get(PATH)
+    assert "authorization" not in server.requests[0].headers
+
+
+@pytest.mark.usefixtures("netrc")
+def test_a_netrc_of_the_image_does_not_replace_the_token(serve_tls: Serve, token_dir: Path) -> None:
+    server = serve_tls(answers)
+    kube.Api(Access(server.url, Token(str(token_dir / "token")), str(token_dir / "ca.crt"))).get(PATH)
+    assert server.requests[0].headers["authorization"] == "Bearer first"
+
+
+def test_a_proxy_of_the_environment_is_not_asked(serve: Serve, proxy: FaultyServer) -> None:
+    server = serve(answers)
+    kube.Api(Access(server.url)).get(PATH)
+    assert [request.path for request in server.requests] == [PATH]
+    assert proxy.requests == []
+
+
+def test_a_proxy_of_the_environment_is_not_asked_with_tls_either(
+    serve_tls: Serve, proxy: FaultyServer, token_dir: Path
+) -> None:
+    server = serve_tls(answers)
+    kube.Api(Access(server.url, Token(str(token_dir / "token")), str(token_dir / "ca.crt"))).get(PATH)
+    assert [request.path for request in server.requests] == [PATH]
+    assert proxy.requests == []
+
+
+def says_nothing(reply: Reply) -> None:
+    pass
+
+
+def says_half(reply: Reply) -> None:
+    reply.stream()
+    reply.chunk(b'{"kind":')
+
+
+@pytest.mark.parametrize("begin", [says_nothing, Reply.stream, says_half], ids=["nothing", "the head", "half a body"])
+def test_a_get_waits_for_a_silent_server_as_long_as_its_constant_says(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Reply], None]
+) -> None:
+    def silent(request: Request, reply: Reply) -> None:
+        begin(reply)
+        reply.hang(4)
+        reply.reset()  # so that a client without a timeout fails here instead of hanging
+
+    monkeypatch.setattr(kube, "READ_TIMEOUT_SEC", 0.3)
+    api = kube.Api(Access(serve(silent).url))
+    started = time.monotonic()
+    with pytest.raises(kube.SickError):
+        api.get(PATH)
+    assert 0.3 <= time.monotonic() - started < 3
+
+
+def test_a_get_is_given_up_before_a_silent_watch_would_be() -> None:
+    assert 0 < kube.CONNECT_TIMEOUT_SEC <= kube.READ_TIMEOUT_SEC < 60
