@@ -159,7 +159,7 @@ FAULTS = {
     ),
     # The list, ten watches at most, and the list again after each third of them; a list takes two requests.
     "an error event 429 that asks for 6 seconds": Fault(
-        tells("ERROR", {"kind": "Status", "code": 429, "message": "slow", "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
+        tells("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
     ),
     "an error event without a shape": Fault(tells("ERROR", {}), BACKED_OFF),
     "an Expired error without a code": Fault(
