@@ -46,10 +46,16 @@ def find(apiserver: str, kubeconfig: str, token_dir: str, environ: Mapping[str, 
         SettingsError: there is none, or the kubeconfig cannot be used.
     """
     in_cluster = _in_cluster_address(environ)
-    if apiserver or in_cluster:
+    has_token = os.path.exists(os.path.join(token_dir, "token"))  # noqa: PTH110, PTH118
+    if apiserver or (in_cluster and has_token):
         return _with_service_account(apiserver or in_cluster, token_dir)
     if kubeconfig:
         return _from_kubeconfig(kubeconfig)
+    if in_cluster:
+        raise SettingsError(
+            f"FB_TOKEN_DIR={token_dir}: there is no token: give the Pod `automountServiceAccountToken: true`, or mount "
+            "a projected service account token with ca.crt and name its folder"
+        )
     raise SettingsError(
         "no API server: KUBE_APISERVER_ADDRESS, KUBERNETES_SERVICE_HOST and KUBECONFIG are all unset "
         "(the first is for hand-made Pods, the second is set by Kubernetes, the third for a desk)"

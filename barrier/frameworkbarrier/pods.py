@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import SettingsError
 from .gang import Gang, Missing, Role, Task
 from .roster import is_ip, one_line
 
@@ -63,6 +64,23 @@ def peer_of(pod: Mapping[str, Any], roles: Iterable[str], role_label: str) -> Pe
         arrived=_arrived(status),
         why=_why(status),
     )
+
+
+def check_own(pod: Mapping[str, Any], roles: Iterable[str], role_label: str) -> None:
+    """Look whether this very Pod can be a member at all: nothing else would ever tell that it cannot.
+
+    Raises:
+        SettingsError: it has no index, or no role of the gang.
+    """
+    meta, names = pod["metadata"], tuple(roles)
+    if role_label and (role := (meta.get("labels") or {}).get(role_label)) not in names:
+        found = "is not there" if role is None else f"is {role!r}"
+        raise SettingsError(f"FB_ROLE_LABEL={role_label}: this Pod's label {found}; FB_ROLES names {', '.join(names)}")
+    if _index(meta) is None:
+        raise SettingsError(
+            f"FB_SELECTOR: this Pod has no index: none of the labels {', '.join(INDEX_LABELS)}, and no number at the "
+            f"end of its name, {meta['name']}; it is for Indexed Jobs, JobSets, StatefulSets and LeaderWorkerSets"
+        )
 
 
 def gang_of(peers: Iterable[Peer], roles: Mapping[str, int], namespace: str, *, arrived: bool) -> Gang:

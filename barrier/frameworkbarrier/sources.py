@@ -28,7 +28,14 @@ def observe(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
     if settings.selector:
         namespace = settings.namespace or access.read_namespace(settings.token_dir)
         arrived = settings.wait_for == "arrived"
-        view = PodsView(namespace, settings.selector, settings.roles, settings.role_label, arrived=arrived)
+        view = PodsView(
+            namespace,
+            settings.selector,
+            settings.roles,
+            settings.role_label,
+            arrived=arrived,
+            own_uid=settings.me.uid,
+        )
         return _follow_pods(view, api, settings.interval_sec)
     return _of_framework(settings, api)
 

@@ -112,7 +112,14 @@ class PodsView:
     """The Pods of a label selector."""
 
     def __init__(
-        self, namespace: str, selector: str, roles: Mapping[str, int], role_label: str, *, arrived: bool
+        self,
+        namespace: str,
+        selector: str,
+        roles: Mapping[str, int],
+        role_label: str,
+        *,
+        arrived: bool,
+        own_uid: str | None = None,
     ) -> None:
         self.read_path = self.watch_path = f"/api/v1/namespaces/{namespace}/pods"
         self.read_params: Mapping[str, str] = {"labelSelector": selector, "limit": "100"}
@@ -123,6 +130,7 @@ class PodsView:
         self._roles = roles
         self._role_label = role_label
         self._arrived = arrived
+        self._own_uid = own_uid
         self._peers: dict[str, pods.Peer] = {}
         self._generations = Generations()
 
@@ -147,9 +155,12 @@ class PodsView:
         return self._look()
 
     def _keep(self, pod: Mapping[str, Any]) -> None:
+        uid = str(pod["metadata"]["uid"])
+        if uid == self._own_uid:
+            pods.check_own(pod, self._roles, self._role_label)
         peer = pods.peer_of(pod, self._roles, self._role_label)
         if peer is None:
-            self._peers.pop(str(pod["metadata"]["uid"]), None)
+            self._peers.pop(uid, None)
         else:
             self._peers[peer.uid] = peer
 

@@ -26,6 +26,11 @@ def test_an_ipv6_service_address_is_bracketed(token_dir: Path) -> None:
     assert access.find("", "", str(token_dir), environ).address == "https://[fd00::1]:6443"
 
 
+def test_a_pod_without_a_token_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"FB_TOKEN_DIR=.*automountServiceAccountToken"):
+        access.find("", "", str(tmp_path), IN_CLUSTER)
+
+
 def test_a_given_address_wins_over_the_clusters_own(token_dir: Path) -> None:
     assert access.find("https://other:1", "", str(token_dir), IN_CLUSTER).address == "https://other:1"
 

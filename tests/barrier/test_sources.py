@@ -169,6 +169,21 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ({"name": "web-abcde"}, "this Pod has no index: .*web-abcde"),
+        ({"labels": {"role": "driver"}}, "FB_ROLE_LABEL=role: this Pod's label is 'driver'; FB_ROLES names worker"),
+        ({"labels": {}}, "FB_ROLE_LABEL=role: this Pod's label is not there"),
+    ],
+)
+def test_a_pod_that_can_be_no_member_of_its_own_gang_is_told_why(metadata: dict[str, Any], says: str) -> None:
+    view = PodsView("lab", "app=x", {"worker": 1}, "role", arrived=False, own_uid="own")
+    with pytest.raises(SettingsError, match=says):
+        view.loaded({"items": [pod("web-0", metadata=metadata | {"uid": "own"})]})
+    view.loaded({"items": [pod("web-0", metadata=metadata)]})  # another's is its own affair
+
+
+@pytest.mark.parametrize(
     ("metadata", "index"),
     [
         ({"labels": {"role": "worker", "batch.kubernetes.io/job-completion-index": "4"}}, 4),
