@@ -145,6 +145,8 @@ class Follower(Generic[T]):
         return self._clock() < self._watch_again_at
 
     def _read(self) -> T:
+        # Known again only when all is read: a page that failed would otherwise be left out for good.
+        self._version = ""
         try:
             document = self._api.get(self._view.read_path, self._view.read_params)
         except AbsentError:
@@ -152,13 +154,12 @@ class Follower(Generic[T]):
         self._ever_read = True
         if self._polling:
             self._backoff.reset()  # else only a watch that works counts as success
-        self._version = str((document.get("metadata") or {}).get("resourceVersion") or "0")
-        if not document:
-            return self._view.absent()
-        value = self._view.loaded(document)
+        version = str((document.get("metadata") or {}).get("resourceVersion") or "0")
+        value = self._view.loaded(document) if document else self._view.absent()
         while token := (document.get("metadata") or {}).get("continue"):
             document = self._api.get(self._view.read_path, {**self._view.read_params, "continue": str(token)})
             value = self._view.loaded(document, more=True)
+        self._version = version
         return value
 
     def _watch(self) -> Iterator[Seen[T]]:

@@ -222,16 +222,12 @@ def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve)
     assert asked[:5] == ["first", "second", "first", "second", "watch"]
 
 
-# `_read` keeps the version of the first page before the others are there, so a watch follows instead of a new list.
-LEFT_OUT = pytest.mark.xfail(raises=AssertionError, reason="the Pods of a page that failed are never asked for again")
-
-
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(status(500, "etcdserver: leader changed"), marks=LEFT_OUT, id="500"),
-        pytest.param(status(429, "slow down"), marks=LEFT_OUT, id="429"),
-        pytest.param(hangs_up, marks=LEFT_OUT, id="a hang-up"),
+        pytest.param(status(500, "etcdserver: leader changed"), id="500"),
+        pytest.param(status(429, "slow down"), id="429"),
+        pytest.param(hangs_up, id="a hang-up"),
         pytest.param(status(403, "forbidden"), id="403"),
         pytest.param(status(404, "not found"), id="404"),
     ],

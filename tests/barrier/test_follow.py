@@ -332,6 +332,7 @@ def test_a_right_that_was_there_and_is_lost_is_waited_for(serve: Serve) -> None:
             reply.status(403, "configmaps is forbidden")
         elif request.watches:
             reply.stream()
+            reply.event("MODIFIED", thing(2))
             reply.hang()
         else:
             reply.answer(200, thing(1 if now[0] < 120 else 2))
