@@ -102,14 +102,14 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", ending: En
     progress = Progress(log, time.monotonic)
     ending.describe = progress.describe_with_time
     with OutputDirectory(settings.output_dir) as folder:
-        # Whoever sees it sees all files: one of an earlier run in this folder would open a startup probe too early.
-        folder.remove("generation")
         # From here on the network: what is imported above is what every failure of the settings costs.
         from . import access, render, surroundings
         from .kube import Api
         from .sources import observe
         from .writer import Writer
 
+        # Whoever sees it sees all files: one of an earlier run in this folder would open a startup probe too early.
+        folder.remove(render.GENERATION)
         inbox = Inbox()
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
         inbox.start(observe(settings, api))

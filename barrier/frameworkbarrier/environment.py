@@ -112,12 +112,11 @@ def env_file(
     limit = PLAIN_LIMIT if syntax == "plain" else ENV_FILE_LIMIT
     lines: list[str] = []
     # What is left once each variable has what it needs at least: its own line, or a shorter one that names a file.
-    spare = ENV_FILE_LIMIT - sum(min(_line_size(each), spill.line_size(each)) for each in wanted)
-    for variable in wanted:
-        least = min(_line_size(variable), spill.line_size(variable))
-        fitting = spill.fit(
-            variable, min(max(spare, 0) + least - _line_size(Variable(variable.name, "")), limit), "env"
-        )
+    needs = [min(_line_size(each), spill.line_size(each)) for each in wanted]
+    spare = ENV_FILE_LIMIT - sum(needs)
+    for variable, least in zip(wanted, needs, strict=True):
+        room = max(spare, 0) + least - _line_size(Variable(variable.name, ""))
+        fitting = spill.fit(variable, min(room, limit), "env")
         text = quote(fitting.value)
         if text is None:
             fitting = spill.put(variable, "env")

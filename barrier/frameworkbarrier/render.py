@@ -16,6 +16,8 @@ from .settings import Settings
 from .surroundings import Surroundings
 from .variables import Variable
 
+FRAMEWORK_JSON = "framework.json"
+GENERATION = "generation"
 FRAMEWORK_JSON_TASKS = 500
 """Up to this many Tasks the whole Framework is written too (FC's contract); above only if asked for."""
 
@@ -101,11 +103,11 @@ def render(
         File("roster.json", roster_text.encode()),
     ]
     if framework is not None:
-        files.append(File("framework.json", json.dumps(framework, separators=(",", ":")).encode()))
+        files.append(File(FRAMEWORK_JSON, json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in spill.files.items()]
-    taken = {file.name for file in files} | {"generation", "framework.json"}
+    taken = {file.name for file in files} | {GENERATION, FRAMEWORK_JSON}
     files += _user_files(opened, chosen, settings, around, taken)
-    files.append(File("generation", f"{gang.generation}\n".encode()))
+    files.append(File(GENERATION, f"{gang.generation}\n".encode()))
     return Rendered(tuple(files), tuple(spill.warnings))
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from .errors import BarrierError
+from .errors import BarrierError, SettingsError
 from .gang import Me, Open, decide
 from .log import Log
 from .views import Look
@@ -24,11 +24,12 @@ def follow(
     """Write the files again whenever the gang has changed and is complete. Never returns.
 
     An incomplete gang changes nothing: those who run keep the last complete one. Whatever goes wrong is said in the
-    log, because a sidecar that ended would be started again and could do no better; what could not be written is
-    tried again.
+    log, because a sidecar that ended would be started again and could do no better. What could not be written is
+    tried again, and the same fault said once, unless no retry will help.
     """
     written = opened.open.gang
     wanted: tuple[Open, Look] | None = None
+    said = ""
     quiet_until = clock()
     while True:
         try:
@@ -49,7 +50,12 @@ def follow(
             try:
                 count = writer.write(*wanted)
             except BarrierError as fault:
-                log.caution(f"generation {gang.generation} was not written: {fault}")
+                line = f"generation {gang.generation} was not written: {fault}"
+                if line != said:
+                    said = line
+                    log.caution(line)
+                if isinstance(fault, SettingsError):
+                    written, wanted = gang, None
             else:
                 written, wanted = gang, None
                 log.note(f"generation {gang.generation}: {gang.total} Tasks; wrote {count} files")

@@ -69,7 +69,7 @@ class Progress:
 
     def __init__(self, log: Log, clock: Callable[[], float]) -> None:
         self._log = log
-        self.clock = clock
+        self._clock = clock
         self._told: tuple[object, ...] | None = None
         self._quiet_until = self._started = clock()
         self.waiting: Waiting | None = None
@@ -77,7 +77,7 @@ class Progress:
 
     def waited(self) -> float:
         """Seconds since the start."""
-        return self.clock() - self._started
+        return self._clock() - self._started
 
     def due_in(self) -> float | None:
         """Seconds until the next line may be written, None if there is nothing to say."""
@@ -85,7 +85,7 @@ class Progress:
             return None
         at_first = self._told is None and not self.waiting and not self.trouble
         due = self._started + PROGRESS_SEC if at_first else self._quiet_until
-        return max(due - self.clock(), 0.0)
+        return max(due - self._clock(), 0.0)
 
     def note(self, text: str) -> None:
         """Write a line of its own."""
@@ -95,7 +95,7 @@ class Progress:
         """Write the line if it is due."""
         if self.due_in() == 0.0:
             self._told = self._state()
-            self._quiet_until = self.clock() + PROGRESS_SEC
+            self._quiet_until = self._clock() + PROGRESS_SEC
             self._log.note(f"waiting{self.describe()}")
 
     def describe(self) -> str:

@@ -8,13 +8,11 @@ from .gang import Open
 from .kube import Api
 from .log import Log
 from .output import OutputDirectory
-from .render import render, wants_framework
+from .render import FRAMEWORK_JSON, render, wants_framework
 from .settings import Settings
 from .sources import framework_of
 from .surroundings import Surroundings
 from .views import Look
-
-FRAMEWORK_JSON = "framework.json"
 
 
 class Writer:
