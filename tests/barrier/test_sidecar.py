@@ -1,17 +1,27 @@
 """The barrier as a native sidecar: the files follow the gang, the process stays."""
 
+import io
 import json
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from barrier.faulty_server import FaultyServer, Reply, Request, Script
 from barrier.gangs import configmap, environment, roster, uid
 from barrier.process import Barrier
+from frameworkbarrier.errors import BarrierError, OutputError, SettingsError
+from frameworkbarrier.gang import Me, Open, decide
+from frameworkbarrier.log import Log
+from frameworkbarrier.roster import decode
+from frameworkbarrier.sidecar import follow
+from frameworkbarrier.views import Look
+from frameworkbarrier.wait import Inbox, Opened
+from frameworkbarrier.writer import Writer
 from support import eventually
 
 Serve = Callable[[Script], FaultyServer]
@@ -153,3 +163,25 @@ def test_sigterm_ends_a_sidecar_at_once(sidecar: Barrier) -> None:
     sidecar.process.send_signal(signal.SIGTERM)
     assert sidecar.ends()[0] == 143
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("fault", "tries"), [(SettingsError("FB_PORTS: no role ps"), 1), (OutputError("cannot write hosts: full"), 4)]
+)
+def test_a_write_that_no_retry_will_mend_is_not_retried_and_each_fault_is_said_once(
+    fault: BarrierError, tries: int
+) -> None:
+    def look(generation: int) -> Look:
+        text = json.dumps(roster({"worker": 1}, generation=generation))
+        return Look(decode(text), text)
+
+    me = Me("worker", 0, uid("worker", 0))
+    opened = decide(look(1).gang, me)
+    assert isinstance(opened, Open)
+    inbox, writer, said = Mock(Inbox), Mock(Writer), io.StringIO()
+    inbox.get.side_effect = [look(2), None, None, None, KeyboardInterrupt]
+    writer.write.side_effect = fault
+    with pytest.raises(KeyboardInterrupt):
+        follow(inbox, me, Opened(opened, look(1)), writer, Log(stream=said))
+    assert writer.write.call_count == tries
+    assert said.getvalue().count(f"generation 2 was not written: {fault}") == 1
