@@ -4,10 +4,15 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN    := .venv/bin
-# Tests mostly wait; each worker has clusters of its own.
+# Tests spend most of their time waiting, so there are more workers than cores; each worker has its own clusters.
 PARALLEL ?= -n 4 --dist loadfile
-# `make demo CONTEXT=name` uses a cluster that you have.
+# `make release REGISTRY=registry.example.org/team` names images there.
+REGISTRY ?=
+# `make demo CONTEXT=name` uses the cluster of a kubeconfig context.
 CONTEXT ?=
+# `make chaos CHAOS_SECONDS=600 SEED=123`
+CHAOS_SECONDS ?= 1800
+SEED ?=
 DEMO_FLAGS ?= $(if $(CONTEXT),--context $(CONTEXT))
 
 .PHONY: help
@@ -15,62 +20,84 @@ help: ## Show this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 .PHONY: demo demo-down
-demo: venv ## Train with TensorFlow on a gang of Pods, from nothing to Succeeded (CONTEXT=name: on your cluster)
-	$(BIN)/python -m demo up $(DEMO_FLAGS)
+demo: venv ## Train with TensorFlow on a gang of Pods, from nothing to Succeeded (CONTEXT=name: on your own cluster)
+	$(BIN)/python -m frameworkdemo up $(DEMO_FLAGS)
 
-demo-down: venv ## Remove what the demo brought
-	$(BIN)/python -m demo down $(DEMO_FLAGS)
+demo-down: venv ## Remove everything that the demo created
+	$(BIN)/python -m frameworkdemo down $(DEMO_FLAGS)
+
+.PHONY: example examples
+example: venv ## Run one of examples/ on the demo's node until it ends as it should (NAME=pytorch)
+	$(BIN)/python -m frameworkdemo.examples $(or $(NAME),'')
+
+examples: venv ## Run all of examples/ in a row on a fresh node, and print a table
+	$(BIN)/python -m frameworkdemo.examples --cluster examples --fresh
 
 .PHONY: test test-unit test-apiserver test-e2e
-test: lint ## All checks and all tests: what CI runs
+test: lint ## Run all checks and all tests, as CI does
 	$(BIN)/pytest $(PARALLEL)
 
-test-unit: venv ## The tests that need no cluster
-	$(BIN)/pytest -m "not apiserver and not node"
+test-unit: venv ## Run the tests that need no cluster
+	$(BIN)/pytest -m "not apiserver and not node and not long"
 
-test-apiserver: venv ## The tests against a real kube-apiserver (KUBERNETES=1.30.14: of that version)
-	$(BIN)/pytest -m apiserver
+test-apiserver: venv ## Run the tests against a real kube-apiserver (KUBERNETES=1.30.14: of that version)
+	$(BIN)/pytest -m "apiserver and not long"
 
-test-e2e: venv ## The tests with real Pods on a real node (root)
-	$(BIN)/pytest -m node
+test-e2e: venv ## Run the tests with real Pods on a real node (root)
+	$(BIN)/pytest -m "node and not long"
 
-.PHONY: soak fuzz bench bench-barrier bench-injector
-soak: venv ## Twenty thousand random schedules of the controller
+.PHONY: test-long chaos soak fuzz bench bench-barrier bench-injector
+test-long: venv ## Run what is too long for CI, one after another: examples, chaos, soak, fuzz
+	$(BIN)/pytest -m "node and long"
+	$(MAKE) chaos
+	$(MAKE) soak
+	$(MAKE) fuzz
+
+chaos: venv ## Let everything go wrong at random for 30 minutes on a real API server (CHAOS_SECONDS=600 SEED=123)
+	CHAOS_SECONDS="$(CHAOS_SECONDS)" SEED="$(SEED)" $(BIN)/pytest -s -m long tests/apiserver/test_chaos.py
+
+soak: venv ## Run the controller through twenty thousand random schedules
 	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
 
-fuzz: venv ## Throw 100,000 broken requests at the injector, guided by coverage (atheris)
+fuzz: venv ## Send broken input to the injector (guided by coverage), the watches of the controller, and the barrier
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
-	cd tests && ../$(BIN)/python -m injector.guided --inputs 100000
+	$(BIN)/python -m tests.injector.coverage_fuzzer --inputs 100000
+	$(BIN)/python -m tests.kube.wire_fuzzer --inputs 100000
+	FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/barrier/test_hostile_documents.py
 
-bench: venv ## Measure the controller next to a bare create loop, on simulated nodes
+bench: venv ## Measure the controller against a bare create loop, on simulated nodes
 	$(BIN)/python bench/controller.py
 
-bench-barrier: venv ## Measure the barrier: its start, and gangs of 1,000 from the last address to each release
+bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
 	$(BIN)/python bench/barrier.py
 
-bench-injector: venv ## Measure the injector: reviews a second, latency, what it adds to a create, memory
+bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
 	$(BIN)/python bench/injector.py
 
 .PHONY: lint format
-lint: venv ## ruff, mypy --strict, import contracts, generated files
+lint: venv ## Run ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-format: venv ## Format the code, fix what can be fixed
+format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: manifests images lock
-manifests: venv ## Write the manifests that are made from code
-	$(BIN)/python -m frameworkcontroller.api.crd > controller/manifests/crd.yaml
-	$(BIN)/python -m frameworkcontroller.engine.defaults > controller/manifests/config.yaml
+.PHONY: manifests images release lock
+manifests: venv ## Write the manifests that are generated from code
+	$(BIN)/python -m frameworkcontroller.api.crd > deploy/controller/crd.yaml
+	$(BIN)/python -m frameworkcontroller.engine.defaults > deploy/controller/config.yaml
 
-images: venv ## Build the images of the three programs and of the example (root)
+images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build
 
-lock: venv ## Resolve the dependencies again into requirements/
+release: venv ## Write build/release.yaml: all manifests, with the images of this version (REGISTRY=prefix)
+	mkdir -p build
+	$(BIN)/python -m frameworkdemo.release $(if $(REGISTRY),--image-prefix $(REGISTRY)) > build/release.yaml
+
+lock: venv ## Resolve the dependencies into requirements/
 	requirements/lock $(BIN)
 
 .PHONY: venv clean
@@ -82,5 +109,5 @@ venv: .venv/.done ## Install the locked development environment into .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-clean: ## Remove what was built here (the cluster's cache stays)
+clean: ## Remove everything that was built here (the cache of clusters and programs stays)
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
