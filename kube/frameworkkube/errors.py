@@ -1,0 +1,197 @@
+"""What can go wrong between this process and an API server, as one tree by meaning.
+
+Everything that `KubeClient` raises derives from `KubeError`. Callers catch the meaning ("not found", "the answer was
+lost"), never a status code or an exception of the HTTP library.
+"""
+# ruff: noqa: N818 -- the names say what the server answered ("not found"), as the field calls it
+
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+_MAX_RETRY_AFTER_SECONDS = 300.0
+"""A broken proxy must not stop a controller for a day."""
+_EXCERPT_CHARACTERS = 300
+
+
+class KubeError(Exception):
+    """Base of everything that the package `frameworkkube` raises."""
+
+
+class CredentialsError(KubeError):
+    """No usable address, certificate or token; the message names the file, variable or field."""
+
+
+class TransportError(KubeError):
+    """No answer: connection refused or reset, TLS, DNS, or an answer that broke off.
+
+    A write may or may not have happened.
+    """
+
+
+class TimedOut(KubeError):
+    """No complete answer within the time allowed. A write may or may not have happened."""
+
+
+class InactivityTimeout(TimedOut):
+    """An open watch was silent for longer than the interval of the server's bookmarks allows."""
+
+
+class AnswerTooLarge(KubeError):
+    """The answer has more bytes than the caller wants; the rest was not read."""
+
+
+class NotSent(KubeError):
+    """The write was held back at the last moment, because this process may not write any more. Nothing happened."""
+
+
+class ApiStatusError(KubeError):
+    """The server refused: its answer has a status code that is not 2xx.
+
+    Attributes:
+        code: HTTP status code.
+        reason: machine-readable reason of the Status object (`AlreadyExists`), or the HTTP phrase when there was
+            none.
+        message: one sentence for people.
+        status: the Status object as decoded JSON; empty if the body was something else (a proxy's HTML page).
+        retry_after_seconds: the pause that the server asked for, or None.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        status: dict[str, Any] | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.status = status or {}
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Unauthorized(ApiStatusError):
+    """401 after the token was read again."""
+
+
+class Forbidden(ApiStatusError):
+    """403: RBAC, quota or an admission plugin; the message says which."""
+
+
+class NotFound(ApiStatusError):
+    """404."""
+
+
+class Conflict(ApiStatusError):
+    """409 because of a resourceVersion or UID precondition: read and decide again."""
+
+
+class AlreadyExists(ApiStatusError):
+    """409 on a create: an object of that name exists."""
+
+
+class Gone(ApiStatusError):
+    """410, or a Status of reason Expired: the resourceVersion or continue token is too old; list again."""
+
+
+class Invalid(ApiStatusError):
+    """422: the server will not accept this object however often it is sent."""
+
+
+class TooManyRequests(ApiStatusError):
+    """429, or not sent at all because a pause that the server asked for has not passed: nothing has happened there."""
+
+
+class ServerError(ApiStatusError):
+    """5xx."""
+
+
+_BY_CODE: dict[int, type[ApiStatusError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def error_of(code: int, phrase: str | None, retry_after: str | None, body: bytes, *, now: float) -> ApiStatusError:
+    """Translate an answer whose status code is not 2xx.
+
+    Args:
+        code: HTTP status code.
+        phrase: the HTTP reason phrase, used when the body is not a Status.
+        retry_after: the `Retry-After` header, seconds or an HTTP date.
+        body: a Status as JSON, or anything at all.
+        now: Unix time in seconds, to read an HTTP date.
+    """
+    status = _status_of(body)
+    details = status.get("details")
+    pause = _pause_of(retry_after, now)
+    if pause is None and isinstance(details, dict):
+        pause = _bounded(details.get("retryAfterSeconds"))
+    reason = str(status.get("reason") or phrase or "Unknown")
+    message = str(status.get("message") or _excerpt(body) or "no message")
+    return _class_of(code, reason)(code, reason, message, status=status, retry_after_seconds=pause)
+
+
+def error_of_status(status: dict[str, Any]) -> ApiStatusError:
+    """Translate a Status object that came inside a stream (an ERROR event)."""
+    code = status.get("code")
+    return error_of(code if isinstance(code, int) else 500, None, None, msgspec.json.encode(status), now=0.0)
+
+
+def is_from_the_future(error: KubeError) -> bool:
+    """Report whether the server knows only older versions than the requested one: it was restored from a backup."""
+    details = error.status.get("details") if isinstance(error, ApiStatusError) else None
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ())
+
+
+def _class_of(code: int, reason: str) -> type[ApiStatusError]:
+    if reason == "AlreadyExists":
+        return AlreadyExists
+    if reason in {"Expired", "Gone"}:
+        return Gone
+    if code >= 500:
+        return ServerError
+    return _BY_CODE.get(code, ApiStatusError)
+
+
+def _status_of(body: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return {}
+    # Kubelets and aggregated servers answer with other objects too; only a Status is used.
+    return value if isinstance(value, dict) and value.get("kind") == "Status" else {}
+
+
+def _excerpt(body: bytes) -> str:
+    return " ".join(body[: 4 * _EXCERPT_CHARACTERS].decode("utf-8", "replace").split())[:_EXCERPT_CHARACTERS]
+
+
+def _pause_of(header: str | None, now: float) -> float | None:
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return _bounded(int(text[:9]))
+    try:
+        return _bounded(parsedate_to_datetime(text).timestamp() - now)
+    except ValueError:
+        return None
+
+
+def _bounded(seconds: object) -> float | None:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    # details.retryAfterSeconds is 0 when the server names no pause (omitempty on its side, but proxies write it).
+    return min(max(float(seconds), 0.0), _MAX_RETRY_AFTER_SECONDS)

@@ -1,0 +1,71 @@
+"""The client-wide pause: while the API server asks for one, a single request per Retry-After probes.
+
+`transport` calls `enter` before and `leave` after each exchange, and `pause` when an answer has a Retry-After.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from frameworkkube.errors import TooManyRequests
+
+
+class FlowControl:
+    """Open, closed until a moment, or half open while one request probes.
+
+    The server's flow control replaces a client-side rate. If thousands of waiting writes were all sent after the pause,
+    they would be the next overload. So the first request after the pause goes alone; the others wait for its answer.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open = True
+        self._until = 0.0
+        self._probe: asyncio.Future[None] | None = None
+
+    async def enter(self) -> bool:
+        """Wait while another request probes.
+
+        Returns:
+            Whether the caller is the probing request. The caller passes this value to `leave`, whatever happens.
+
+        Raises:
+            TooManyRequests: the pause has not passed; nothing was sent.
+        """
+        while not self._open:
+            remaining = self._until - self._clock()
+            if remaining > 0:
+                raise TooManyRequests(
+                    429,
+                    "ClientPaused",
+                    f"the server asked for a pause, {remaining:.1f} s of it are left",
+                    retry_after_seconds=remaining,
+                )
+            if self._probe is None:
+                self._probe = asyncio.get_running_loop().create_future()
+                return True
+            await asyncio.shield(self._probe)
+        return False
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing for so long: the server asked for it."""
+        if seconds > 0:
+            self._open = False
+            self._until = max(self._until, self._clock() + seconds)
+
+    def leave(self, *, probing: bool, answered: bool) -> None:
+        """End a request.
+
+        Args:
+            probing: what `enter` returned.
+            answered: whether the server answered at all. After a lost probe the next request probes, again alone.
+        """
+        if not probing:
+            return
+        if answered and self._until <= self._clock():
+            self._open = True
+        probe, self._probe = self._probe, None
+        if probe is not None and not probe.done():
+            probe.set_result(None)

@@ -1,0 +1,331 @@
+"""A cache of one collection: list in pages, then watch, and recover from every fault of server, network or proxy.
+
+A program makes one `Informer` per kind with a handler, runs `run()` as a task, waits for `synced` and then reads with
+`get`. The promise: the cache follows the API server; the handler is called once per change, after the cache shows it,
+and an object that was deleted and created again under the same name is two changes. The handler's failures, objects
+that do not decode, and faults of the server never end `run`.
+
+The rules and their sources: bookmarks, a random server timeout and a new list on 410 are those of client-go's
+reflector; the inactivity timer is kopf's (a half-open connection is silent, a live one shows a bookmark about each
+minute); the comparison by UID is ours.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Generic, NoReturn, TypeVar
+
+import msgspec
+import structlog
+
+from frameworkkube.backoff import FLOOR_SECONDS, Backoff
+from frameworkkube.errors import AnswerTooLarge, ApiStatusError, Gone, InactivityTimeout, KubeError, is_from_the_future
+from frameworkkube.paging import PageSize
+from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, JSON, PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
+from frameworkkube.store import Change, HasMetadata, ObjectKey, Store, version_number
+from frameworkkube.watchevents import Event, EventType, MalformedError, Page, UndecodableObject, WireDecoder
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=HasMetadata)
+D = TypeVar("D")
+
+LIST_TIMEOUT_SECONDS = 60.0
+WATCH_SECONDS = (300, 600)
+"""The server ends a watch after a random time in this range, so that watches spread over its replicas."""
+_HANDLED_IN_A_ROW = 500
+"""Changes of a list that are handled in a row before other tasks of the loop get their turn."""
+_LARGE_BYTES = 1 << 18
+"""From this size on, a page or a line is decoded beside the loop."""
+
+
+class Informer(Generic[T]):
+    """A cache of one collection, and a call for each change.
+
+    Args:
+        client: of the API server.
+        path: of the collection, such as `/api/v1/pods`.
+        decoder: of one object, preferably to a slim frozen struct.
+        on_change: called with the object before and after, see `Store`. It must be quick; what it raises is logged and
+            counted, and loses only this call.
+        on_deleted: called with the JSON of an object whose deletion was watched (not of one that a list misses).
+        on_undecodable: called once for each object that does not decode, and again if the reason changes.
+        label_selector: as the API has it.
+        accept: `PARTIAL_METADATA` for metadata only.
+        page_size: objects per request of a list at most; large objects come in smaller pages, see `PageSize`.
+        inactivity_seconds: of silence before a watch counts as dead.
+        clock: monotonic seconds.
+        sleep: waits so many seconds.
+        draw: a random number in [0, 1).
+
+    Attributes:
+        synced: set when the first list is complete.
+        resource_version: the newest that was seen, bookmarks included; compare with it to read your own writes.
+        last_activity: when the server last sent anything, in the clock's time.
+        failures: of handlers; 0 in a correct program.
+        lists: complete lists so far; more than one means that a watch was interrupted for too long.
+        undecodable: the objects that exist and do not decode; the cache has their last state that did, or nothing.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        path: str,
+        decoder: msgspec.json.Decoder[T],
+        *,
+        on_change: Change[T],
+        on_deleted: Callable[[bytes], None] | None = None,
+        on_undecodable: Callable[[UndecodableObject], None] | None = None,
+        label_selector: str = "",
+        accept: str = JSON,
+        page_size: int = 500,
+        inactivity_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._wire = WireDecoder(decoder)
+        self._on_change = on_change
+        self._on_deleted = on_deleted
+        self._on_undecodable = on_undecodable
+        self._store: Store[T] = Store(self._notify)
+        self._selector = {"labelSelector": label_selector} if label_selector else {}
+        self._accept = accept
+        self._page_size = PageSize(page_size)
+        self._inactivity_seconds = inactivity_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._draw = draw
+        self._backoff = Backoff(clock, draw)
+        self._must_list = True
+        self._in_pages = True
+        self._malformed_at: str | None = None
+        self._reported: set[str] = set()
+        self.synced = asyncio.Event()
+        self.resource_version = ""
+        self.last_activity = clock()
+        self.failures = 0
+        self.lists = 0
+        self.undecodable: dict[ObjectKey, UndecodableObject] = {}
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has been filled once."""
+        return self.synced.is_set()
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """Return the cached object of that name, or None."""
+        return self._store.get(namespace, name)
+
+    async def run(self) -> NoReturn:
+        """Fill the cache and keep it current until cancelled."""
+        while True:
+            opened_at = self._clock()
+            try:
+                if self._must_list:
+                    await self._list()
+                    opened_at = self._clock()
+                delivered = await self._watch()
+            except InactivityTimeout as error:
+                # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
+                # server, and the timer itself keeps the rate low.
+                _log.info("the watch was silent, opening it again", path=self._path, error=str(error))
+                delivered = True
+            except KubeError as error:
+                await self._sleep(self._pause_after(error))
+                continue
+            if delivered:
+                await self._sleep(max(0.0, FLOOR_SECONDS - (self._clock() - opened_at)))
+            else:
+                await self._sleep(self._backoff.next())
+
+    def _pause_after(self, error: KubeError) -> float:
+        """Decide whether the next attempt lists, and return how long to wait before it.
+
+        The pause is part of this state machine, which also forgets failures after healthy minutes: hence `Backoff`.
+        """
+        if isinstance(error, Gone) or is_from_the_future(error):
+            # A continue token that is too old means that paging is slower than the server's compaction.
+            self._in_pages = not self._must_list or not self._in_pages
+            self._must_list = True
+        elif isinstance(error, MalformedError):
+            # Once may be the network. Twice at the same place is the stream itself, and only a list gets past it.
+            self._must_list |= self._malformed_at == self.resource_version
+            self._malformed_at = self.resource_version
+        delay = self._backoff.next(error.retry_after_seconds if isinstance(error, ApiStatusError) else None)
+        _log.warning(
+            "list or watch failed, will be tried again",
+            path=self._path,
+            error=str(error),
+            relist=self._must_list,
+            delay_seconds=round(delay, 2),
+        )
+        return delay
+
+    async def _list(self) -> None:
+        """List everything, and take over each page before the next is asked for: only one is held at a time."""
+        vanished = {*self._store.keys(), *self.undecodable}
+        token = ""
+        while True:
+            page = await self._page(token)
+            await self._take_over(page.items, vanished)
+            token = page.token
+            if not token:
+                break
+        for key in vanished:
+            self.undecodable.pop(key, None)
+            self._store.vanished(key)
+        self._store.forget_tombstones()
+        self.resource_version = page.resource_version
+        self._must_list, self._in_pages = False, True
+        self._malformed_at = None
+        self.lists += 1
+        self.synced.set()
+
+    async def _page(self, token: str) -> Page[T]:
+        query, size = dict(self._selector), self._page_size
+        if self._in_pages:
+            query["limit"] = str(size.objects)
+        if token:
+            query["continue"] = token
+        try:
+            # No resourceVersion: the list must be consistent, not what a lagging server's cache holds.
+            body = await self._client.request(
+                "GET",
+                self._path,
+                query=query,
+                accept=PARTIAL_METADATA_LIST if self._accept == PARTIAL_METADATA else self._accept,
+                timeout_seconds=LIST_TIMEOUT_SECONDS,
+                max_bytes=size.max_bytes if self._in_pages else None,
+            )
+        except AnswerTooLarge:
+            size.was_too_large()
+            return await self._page(token)
+        self._record_activity()
+        page: Page[T] = await _decoded(self._wire.page, body)
+        size.took(len(page.items), len(body))
+        return page
+
+    async def _take_over(self, items: list[T | UndecodableObject], vanished: set[ObjectKey]) -> None:
+        for place, item in enumerate(items):
+            if place % _HANDLED_IN_A_ROW == _HANDLED_IN_A_ROW - 1:
+                await asyncio.sleep(0)
+            vanished.discard(self._key_of(item))
+            self.undecodable.pop(self._key_of(item), None)
+            if isinstance(item, UndecodableObject):
+                self._skip(item)
+            else:
+                self._store.listed(item)
+
+    async def _watch(self) -> bool:
+        """Follow one watch to its orderly end.
+
+        Returns:
+            Whether it delivered any event.
+        """
+        low, high = WATCH_SECONDS
+        query = {
+            **self._selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self.resource_version,
+            "timeoutSeconds": str(low + int(self._draw() * (high - low))),
+        }
+        delivered = False
+        lines = self._client.stream(
+            self._path,
+            query,
+            accept=self._accept,
+            inactivity_timeout_seconds=self._inactivity_seconds,
+            on_open=self._record_activity,
+        )
+        async with aclosing(lines):
+            async for line in lines:
+                self._record_activity()
+                event = await _decoded(self._wire.event, line)
+                if event is not None:
+                    delivered = True
+                    self._apply(event)
+        return delivered
+
+    def _apply(self, event: Event[T]) -> None:
+        found = event.object
+        if found is not None:
+            self.undecodable.pop(self._key_of(found), None)
+        match event.type:
+            case EventType.BOOKMARK:
+                pass
+            case _ if isinstance(found, UndecodableObject):
+                self._skip(found, deleted=event.type == EventType.DELETED)
+            case EventType.ADDED | EventType.MODIFIED if found is not None:
+                self._store.seen(found)
+            case EventType.DELETED if found is not None:
+                if self._store.deleted(found) and self._on_deleted is not None:
+                    self._call(self._on_deleted, event.raw)
+            case unknown:
+                self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
+        if version_number(event.resource_version) >= version_number(self.resource_version):
+            self.resource_version = event.resource_version
+
+    def _skip(self, skipped: UndecodableObject, *, deleted: bool = False) -> None:
+        """Skip an object that does not decode; an earlier state stays in the cache, since the object still exists."""
+        identity, key = skipped.identity, self._key_of(skipped)
+        if not deleted:
+            self.undecodable[key] = skipped
+        is_news = self._report(
+            f"{identity.uid} {skipped.reason}",
+            "cannot decode an object, it is left out",
+            namespace=identity.namespace,
+            name=identity.name,
+            error=skipped.reason,
+        )
+        if is_news and self._on_undecodable is not None:
+            self._call(self._on_undecodable, skipped)
+        known = self._store.get(*key)
+        if known is not None and (deleted or known.metadata.uid != identity.uid):
+            self._store.vanished(key)
+
+    def _key_of(self, item: T | UndecodableObject) -> ObjectKey:
+        meta = item.identity if isinstance(item, UndecodableObject) else item.metadata
+        return meta.namespace, meta.name
+
+    def _record_activity(self) -> None:
+        self.last_activity = self._clock()
+
+    def _notify(self, old: T | None, new: T | None) -> None:
+        self._call(self._on_change, old, new)
+
+    def _call(self, handler: Callable[..., None], *arguments: object) -> None:
+        try:
+            handler(*arguments)
+        except Exception:  # noqa: BLE001 -- the cache is right; one lost call must not end the watch
+            self.failures += 1
+            _log.exception("handler failed", path=self._path)
+
+    def _report(self, what: str, message: str, **details: str) -> bool:
+        """Log the same problem once, not with each event; return whether it was logged."""
+        if what in self._reported:
+            return False
+        if len(self._reported) >= 1000:
+            self._reported.clear()
+        self._reported.add(what)
+        _log.warning(message, path=self._path, **details)
+        return True
+
+
+async def _decoded(decode: Callable[[bytes], D], document: bytes) -> D:
+    """Decode a document, a large one in a thread.
+
+    Where one object makes the fast decoder refuse a page, it is cut bracket by bracket, which takes up to 50 times as
+    long. The loop has to renew the lease meanwhile: a leader that loses it ends, and the next one meets the same page.
+    """
+    if len(document) < _LARGE_BYTES:
+        return decode(document)
+    return await asyncio.to_thread(decode, document)

@@ -1,0 +1,92 @@
+"""Cuts a JSON object or array into its direct members without decoding them, whatever they contain.
+
+`watchevents` uses it where the JSON library refuses a page or a line because of one object in it: a depth beyond the
+interpreter's limit, a number out of range, text that is not UTF-8. Only brackets and strings are looked at, so the time
+is linear in the size and the depth does not matter.
+"""
+
+import re
+
+import msgspec
+
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = re.compile(rb'[^\[\]{},:" \t\r\n]++')
+_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
+_OPENING = frozenset(b"[{")
+
+
+def members(document: bytes) -> dict[str, bytes]:
+    """Return the members of an object, each value as it came; of a name that is given twice the last one.
+
+    Raises:
+        ValueError: the document is not an object, or not complete.
+    """
+    found: dict[str, bytes] = {}
+    at = _after(document, 0, b"{")
+    if document[at : at + 1] == b"}":
+        return found
+    while True:
+        name, at = _value(document, at)
+        value, at = _value(document, _after(document, at, b":"))
+        found[msgspec.json.decode(name, type=str)] = value
+        if document[at : at + 1] == b"}":
+            return found
+        at = _after(document, at, b",")
+
+
+def elements(document: bytes) -> list[bytes]:
+    """Return the elements of an array, each as it came; null is an empty array.
+
+    Raises:
+        ValueError: the document is not an array, or not complete.
+    """
+    found: list[bytes] = []
+    if document.strip() == b"null":
+        return found
+    at = _after(document, 0, b"[")
+    if document[at : at + 1] == b"]":
+        return found
+    while True:
+        value, at = _value(document, at)
+        found.append(value)
+        if document[at : at + 1] == b"]":
+            return found
+        at = _after(document, at, b",")
+
+
+def _after(document: bytes, at: int, expected: bytes) -> int:
+    """Return the position of what follows the expected character and blanks."""
+    at = _skip_space(document, at)
+    if document[at : at + 1] != expected:
+        raise ValueError(f"expected {expected.decode()!r} at byte {at}, found {document[at : at + 1]!r}")
+    return _skip_space(document, at + 1)
+
+
+def _value(document: bytes, at: int) -> tuple[bytes, int]:
+    """Return the value that begins here, and the position of what follows it and blanks."""
+    end = _end_of_value(document, at)
+    return document[at:end], _skip_space(document, end)
+
+
+def _end_of_value(document: bytes, at: int) -> int:
+    if document[at : at + 1] not in {b"[", b"{"}:
+        scalar = _STRING.match(document, at) or _SCALAR.match(document, at)
+        if scalar is None:
+            raise ValueError(f"expected a value at byte {at}, found {document[at : at + 1]!r}")
+        return scalar.end()
+    end, depth = at, 0
+    while True:
+        bracket = _TO_BRACKET.match(document, end)
+        if bracket is None:
+            raise ValueError(f"the value at byte {at} has no end")
+        end = bracket.end()
+        depth += 1 if document[end - 1] in _OPENING else -1
+        if depth == 0:
+            return end
+
+
+def _skip_space(document: bytes, at: int) -> int:
+    space = _SPACE.match(document, at)
+    assert space is not None
+    return space.end()

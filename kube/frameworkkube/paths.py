@@ -1,0 +1,51 @@
+"""URL paths and query strings of the Kubernetes API."""
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+
+def resource_path(
+    api_version: str,
+    resource: str,
+    *,
+    namespace: str | None = None,
+    name: str | None = None,
+    subresource: str | None = None,
+) -> str:
+    """Return the path of a collection, an object or a subresource.
+
+    Args:
+        api_version: `v1` or `group/version`.
+        resource: plural, such as `pods`.
+        namespace: None for a cluster-scoped resource or for all namespaces.
+        name: None for the collection.
+        subresource: such as `status`; needs a name.
+
+    Returns:
+        For example `/api/v1/namespaces/default/pods/web-0/log`.
+
+    Raises:
+        ValueError: a subresource without a name.
+    """
+    parts = ["", "apis" if "/" in api_version else "api", api_version]
+    if namespace is not None:
+        parts += ["namespaces", quote(namespace, safe="")]
+    parts.append(resource)
+    if name is not None:
+        parts.append(quote(name, safe=""))
+        if subresource is not None:
+            parts.append(subresource)
+    elif subresource is not None:
+        raise ValueError(f"subresource {subresource!r} needs an object's name")
+    return "/".join(parts)
+
+
+def with_query(path: str, query: Mapping[str, str]) -> str:
+    """Append a query string, encoded, to a path.
+
+    Raises:
+        ValueError: the path does not start with a slash.
+    """
+    if not path.startswith("/"):
+        raise ValueError(f"path: expected it to start with '/', got {path!r}")
+    return f"{path}?{urlencode(query, quote_via=quote)}" if query else path

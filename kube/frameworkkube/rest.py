@@ -1,0 +1,309 @@
+"""Requests to an API server: one attempt per call, raw bytes in and out, errors by meaning.
+
+The controller's performer and the injector call `KubeClient`, the informers its `stream`, the election its `request`.
+The promise of each call: it sends one HTTP request, bounded in time, honours a pause that the server asked for, and
+raises nothing but `KubeError`. A failure is never repeated here, apart from a 401 with a rotated token: callers decide
+(`backoff.retrying`, the informer, the controller's core). Callers decode, too: a struct of the five fields that are
+used decodes a list of 500 Pods a hundred times faster than full models.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+import aiohttp
+import msgspec
+
+from frameworkkube.credentials import Endpoint
+from frameworkkube.errors import (
+    AlreadyExists,
+    AnswerTooLarge,
+    ApiStatusError,
+    Conflict,
+    CredentialsError,
+    Forbidden,
+    Gone,
+    InactivityTimeout,
+    Invalid,
+    KubeError,
+    NotFound,
+    NotSent,
+    ServerError,
+    TimedOut,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
+from frameworkkube.linesplitter import LineSplitter
+from frameworkkube.paths import resource_path, with_query
+from frameworkkube.session import cause_of
+from frameworkkube.transport import REQUESTS, STREAMS, RequestObserver, Transport
+
+__all__ = [
+    "JSON",
+    "MERGE_PATCH",
+    "PARTIAL_METADATA",
+    "PARTIAL_METADATA_LIST",
+    "AlreadyExists",
+    "AnswerTooLarge",
+    "ApiStatusError",
+    "Conflict",
+    "CredentialsError",
+    "Forbidden",
+    "Gone",
+    "InactivityTimeout",
+    "Invalid",
+    "KubeClient",
+    "KubeError",
+    "NotFound",
+    "NotSent",
+    "RequestObserver",
+    "ServerError",
+    "TimedOut",
+    "TooManyRequests",
+    "TransportError",
+    "Unauthorized",
+    "resource_path",
+]
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+PARTIAL_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""Accept header: answers carry only the metadata, or the full object where the server cannot do that."""
+PARTIAL_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+REQUEST_TIMEOUT_SECONDS = 10.0
+WRITE_TIMEOUT_SECONDS = 60.0
+"""The API server's own limit. A webhook may take 10 s by default and 30 s at most, and is passed over then if its
+`failurePolicy` is Ignore: who gives up earlier and tries again never writes anything."""
+INACTIVITY_TIMEOUT_SECONDS = 70.0
+"""The server sends a bookmark about every 60 s; a watch that is silent for longer is dead (half-open TCP)."""
+
+
+class KubeClient:
+    """A client of one API server. Create and use it inside one running event loop, close it at the end.
+
+    Args:
+        endpoint: the server and the credentials.
+        user_agent: shown by the server's audit log.
+        max_connections: for requests; watches are not counted.
+        observer: counts requests.
+        may_write: asked as the bytes of a write go out, after every wait; where not, `NotSent` is raised.
+        throttle: waits until one more request may be sent; requests that pass a pause of the server pass it, too.
+        clock: monotonic seconds.
+        wall_clock: Unix seconds, only to read a `Retry-After` that is a date.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        user_agent: str = "frameworkcontroller",
+        max_connections: int = 128,
+        observer: RequestObserver | None = None,
+        may_write: Callable[[], bool] | None = None,
+        throttle: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._throttle = throttle
+        self._transport = Transport(
+            endpoint,
+            user_agent=user_agent,
+            max_connections=max_connections,
+            observer=observer,
+            may_write=may_write,
+            clock=clock,
+            wall_clock=wall_clock,
+        )
+
+    async def close(self) -> None:
+        """Close all connections; an open watch ends with a TransportError."""
+        await self._transport.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        max_bytes: int | None = None,
+        flow_controlled: bool = True,
+    ) -> bytes:
+        """Send one request; only a 401 is repeated, once, with a token that was read again.
+
+        Args:
+            method: HTTP verb.
+            path: encoded, see `resource_path`.
+            query: not encoded.
+            body: JSON, or what `content_type` says.
+            content_type: of the body.
+            accept: see `PARTIAL_METADATA`.
+            timeout_seconds: for all of it but the throttle: waiting for a connection, sending, reading the answer.
+            max_bytes: of the answer; None for any number.
+            flow_controlled: False sends in spite of a pause that the server asked for. Only for a leader's lease, which
+                has its own priority level at the server.
+
+        Returns:
+            The body of a 2xx answer.
+
+        Raises:
+            TooManyRequests: nothing has happened; if nothing was sent, `retry_after_seconds` is the rest of the pause.
+            ApiStatusError: the server refused; see the subclasses.
+            TransportError, TimedOut: whether the request took effect is unknown.
+            AnswerTooLarge: the answer has more than `max_bytes`; what it answers has happened.
+            NotSent: nothing has happened, and this process may not write any more.
+            CredentialsError: there is no token or certificate to send it with.
+        """
+        headers = {"Accept": accept}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        if self._throttle is not None and flow_controlled:
+            await self._throttle()
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                response = await self._transport.open(
+                    REQUESTS, method, with_query(path, query or {}), headers, body, flow_controlled=flow_controlled
+                )
+                async with response:
+                    return await _body_of(response, max_bytes)
+        except TimeoutError as error:
+            raise TimedOut(f"{method} {path}: no answer within {timeout_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{method} {path}: {cause_of(error)}") from error
+
+    async def get(self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON) -> bytes:
+        """Read an object or a list."""
+        return await self.request("GET", path, query=query, accept=accept)
+
+    async def create(
+        self, path: str, body: bytes, *, accept: str = JSON, timeout_seconds: float = WRITE_TIMEOUT_SECONDS
+    ) -> bytes:
+        """Create an object in the collection at `path`."""
+        return await self.request("POST", path, body=body, accept=accept, timeout_seconds=timeout_seconds)
+
+    async def replace(
+        self, path: str, body: bytes, *, accept: str = JSON, timeout_seconds: float = WRITE_TIMEOUT_SECONDS
+    ) -> bytes:
+        """Replace the object, or its subresource, at `path`; the body's resourceVersion is the precondition."""
+        return await self.request("PUT", path, body=body, accept=accept, timeout_seconds=timeout_seconds)
+
+    async def patch(self, path: str, body: bytes, *, content_type: str = MERGE_PATCH, accept: str = JSON) -> bytes:
+        """Patch the object, or its subresource, at `path`."""
+        limit = WRITE_TIMEOUT_SECONDS
+        return await self.request(
+            "PATCH", path, body=body, content_type=content_type, accept=accept, timeout_seconds=limit
+        )
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: str | None = None,
+        accept: str = JSON,
+    ) -> bytes:
+        """Delete the object at `path`.
+
+        Args:
+            path: of the object.
+            uid: precondition; another object of the same name is a `Conflict`.
+            resource_version: precondition; an object that has changed since is a `Conflict`.
+            grace_period_seconds: None for the object's own; 0 deletes at once.
+            propagation: `Background`, `Foreground`, `Orphan` or None for the kind's default.
+            accept: see `PARTIAL_METADATA`.
+
+        Returns:
+            The object that is being deleted, or a Status.
+        """
+        preconditions = {
+            key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value is not None
+        }
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": grace_period_seconds,
+            "preconditions": preconditions or None,
+            "propagationPolicy": propagation,
+        }
+        body = msgspec.json.encode({key: value for key, value in options.items() if value is not None})
+        return await self.request("DELETE", path, body=body, accept=accept, timeout_seconds=WRITE_TIMEOUT_SECONDS)
+
+    async def stream(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        accept: str = JSON,
+        connect_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        inactivity_timeout_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
+        on_open: Callable[[], None] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """Open a watch (or another endless answer) and yield its lines.
+
+        Close the iterator (`contextlib.aclosing`) to end it early.
+
+        Args:
+            path: encoded.
+            query: not encoded; the caller adds `watch=true`.
+            accept: see `PARTIAL_METADATA`.
+            connect_timeout_seconds: until the status line.
+            inactivity_timeout_seconds: of silence, after which the watch counts as dead.
+            on_open: called when the status line has arrived.
+
+        Yields:
+            A line without its newline.
+
+        Raises:
+            TransportError: the answer broke off, or ended within a line.
+            TimedOut: no status line in time.
+            InactivityTimeout: the watch was open and fell silent.
+            ApiStatusError: the server refused.
+        """
+        url = with_query(path, query or {})
+        splitter = LineSplitter()
+        response: aiohttp.ClientResponse | None = None
+        if self._throttle is not None:
+            await self._throttle()
+        try:
+            async with asyncio.timeout(connect_timeout_seconds):
+                response = await self._transport.open(STREAMS, "GET", url, {"Accept": accept}, None)
+            if on_open is not None:
+                on_open()
+            while True:
+                async with asyncio.timeout(inactivity_timeout_seconds):
+                    chunk = await response.content.readany()
+                if not chunk:
+                    break
+                for line in splitter.feed(chunk):
+                    yield line
+        except TimeoutError as error:
+            if response is None:
+                raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
+            raise InactivityTimeout(f"GET {path}: silent for {inactivity_timeout_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise TransportError(f"GET {path}: {cause_of(error)}") from error
+        finally:
+            if response is not None:
+                response.close()
+        if splitter.unfinished:
+            raise TransportError(f"GET {path}: the stream ended within a line")
+
+
+async def _body_of(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:
+    if max_bytes is None:
+        return await response.read()
+    pieces, size = [], 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > max_bytes:
+            response.close()
+            raise AnswerTooLarge(f"{response.method} {response.url.path}: the answer has more than {max_bytes} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)

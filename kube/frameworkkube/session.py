@@ -1,0 +1,121 @@
+"""aiohttp sessions for an API server: connections are kept alive, dead ones are noticed, nothing is sent twice."""
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.abc import AbstractCookieJar
+
+from frameworkkube.errors import NotSent
+
+_KEEP_IDLE_CONNECTION_SECONDS = 30.0
+"""Below the 90 s and more after which API servers and load balancers close idle connections."""
+_TCP_OPTIONS = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 60_000),
+)
+
+
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def _gated(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
+    """Return a class of requests that ask once their connection is there, and again as the bytes go out.
+
+    Between the two, interpreters before 3.12 let other tasks run.
+    """
+
+    class GatedRequest(aiohttp.ClientRequest):
+        async def send(self, conn: Any) -> aiohttp.ClientResponse:
+            """Send the head, or hold it back for the body."""
+            late = self._why_not()
+            if late is not None:
+                raise late
+            return await super().send(conn)
+
+        async def write_bytes(self, writer: Any, conn: Any, content_length: int | None = None) -> None:
+            """Send the body, with the head."""
+            late = self._why_not()
+            if late is None:
+                await super().write_bytes(writer, conn, content_length)
+            elif conn.protocol is not None:
+                conn.protocol.set_exception(late)
+
+        def _why_not(self) -> NotSent | None:
+            if self.method in _READS or may_write():
+                return None
+            return NotSent(f"{self.method} {self.url.path}: not sent, this process may not write any more")
+
+    return GatedRequest
+
+
+def new_session(
+    user_agent: str, max_connections: int, may_write: Callable[[], bool] | None = None
+) -> aiohttp.ClientSession:
+    """Make a session without cookies, compression or resends; call it inside the running loop.
+
+    Args:
+        user_agent: header value.
+        max_connections: 0 for no limit.
+        may_write: asked as the bytes of a write go out; if it may not, `NotSent` is raised.
+    """
+    session = aiohttp.ClientSession(
+        request_class=aiohttp.ClientRequest if may_write is None else _gated(may_write),
+        connector=aiohttp.TCPConnector(
+            limit=max_connections,
+            keepalive_timeout=_KEEP_IDLE_CONNECTION_SECONDS,
+            socket_factory=_socket,
+        ),
+        # Compression costs server and client more than it saves on a cluster's network.
+        headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
+        cookie_jar=_no_cookies(),
+        timeout=aiohttp.ClientTimeout(total=None),  # callers bound every await themselves
+        auto_decompress=True,
+    )
+    # By default aiohttp silently repeats a PUT or DELETE whose connection breaks before the answer; the second request
+    # then meets what the first one did (Conflict, NotFound). The caller must learn that the outcome is unknown. There
+    # is no public switch; a test watches this one.
+    session._retry_connection = False
+    return session
+
+
+def _no_cookies() -> AbstractCookieJar:
+    return aiohttp.DummyCookieJar()
+
+
+def _socket(address: tuple[object, ...]) -> socket.socket:
+    family, kind, protocol, *_ = address
+    assert isinstance(family, int)
+    assert isinstance(kind, int)
+    assert isinstance(protocol, int)
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _TCP_OPTIONS:
+        option = getattr(socket, name, None)  # not every system has each of them
+        if option is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
+def cause_of(error: Exception) -> str:
+    """Describe a failure in one line, always the same: the HTTP library's texts hold object addresses, or nothing."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the certificate of {error.host}:{error.port} is not trusted: {error.certificate_error}"
+        case aiohttp.ClientConnectorError(os_error=cause):
+            # asyncio says "Connect call failed"; the errno says why. TLS and DNS errors have numbers of their own.
+            known = not isinstance(cause, ssl.SSLError) and (cause.errno or 0) in errno.errorcode
+            why = os.strerror(cause.errno or 0) if known else cause.strerror or cause
+            return f"cannot connect to {error.host}:{error.port}: {why}"
+        case aiohttp.ClientPayloadError():
+            return "the connection broke within the answer"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection without an answer"
+        case _:
+            return str(error) or type(error).__name__

@@ -1,0 +1,164 @@
+"""One HTTP exchange with the API server: flow control, current credentials, metrics, errors by meaning."""
+
+import io
+from collections.abc import Callable
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from frameworkkube.credentials import Endpoint
+from frameworkkube.errors import ApiStatusError, Unauthorized, error_of
+from frameworkkube.flowcontrol import FlowControl
+from frameworkkube.rotation import RotatingCredentials
+from frameworkkube.session import new_session
+
+_LARGE_BODY_BYTES = 1 << 20
+_MAX_ERROR_BYTES = 1 << 20
+
+REQUESTS, STREAMS = 0, 1
+"""The two connection pools: a hundred waiting writes must not keep a watch from reconnecting."""
+
+
+class RequestObserver(Protocol):
+    """Counts requests, as `rest_client_requests_total{code,method,host}` and `rest_client_request_duration_seconds`."""
+
+    def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
+        """Count one HTTP exchange that has ended.
+
+        Args:
+            method: HTTP verb.
+            host: `host:port`.
+            code: status code as text, `<error>` when there was no answer (client-go's label).
+            seconds: until the status line; reading the body is not included.
+        """
+
+
+class Transport:
+    """The connections of a `KubeClient`, whose arguments these are."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        user_agent: str,
+        max_connections: int,
+        observer: RequestObserver | None,
+        may_write: Callable[[], bool] | None,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._credentials = RotatingCredentials(endpoint, clock)
+        self._flow_control = FlowControl(clock)
+        self._observer = observer
+        self._may_write = may_write
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._user_agent = user_agent
+        self._max_connections = max_connections
+        self._sessions: tuple[aiohttp.ClientSession, aiohttp.ClientSession] | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        sessions, self._sessions = self._sessions, None
+        for session in sessions or ():
+            await session.close()
+
+    async def open(
+        self,
+        kind: int,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        *,
+        flow_controlled: bool = True,
+    ) -> aiohttp.ClientResponse:
+        """Pass flow control, send, and return the open 2xx answer; the caller closes it.
+
+        Args:
+            kind: `REQUESTS` or `STREAMS`.
+            method: HTTP verb.
+            url: path and query, encoded.
+            headers: without `Authorization`, which is added here.
+            body: or None.
+            flow_controlled: see `KubeClient.request`.
+
+        Raises:
+            ApiStatusError, CredentialsError: see `KubeClient.request`.
+            aiohttp.ClientError, OSError: there was no answer.
+        """
+        probing = await self._flow_control.enter() if flow_controlled else False
+        answered = False
+        try:
+            answer = await self._try(kind, method, url, headers, body)
+            if isinstance(answer, Unauthorized) and await self._credentials.refused(headers.get("Authorization")):
+                answer = await self._try(kind, method, url, headers, body)
+            answered = True
+            if not isinstance(answer, ApiStatusError):
+                return answer
+            if answer.code in {429, 503} and answer.retry_after_seconds:
+                self._flow_control.pause(answer.retry_after_seconds)
+            raise answer
+        finally:
+            if flow_controlled:
+                self._flow_control.leave(probing=probing, answered=answered)
+
+    async def _try(
+        self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse | ApiStatusError:
+        """Send once; return the open 2xx answer, or the refusal."""
+        response = await self._send(kind, method, url, headers, body)
+        if response.status < 300:
+            return response
+        async with response:
+            return await self._error_of(response)
+
+    async def _send(
+        self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        endpoint = self._credentials.endpoint
+        authorization = self._credentials.authorization()
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        started = self._clock()
+        code = "<error>"
+        try:
+            response = await self._session(kind).request(
+                method,
+                URL(endpoint.server + url, encoded=True),
+                # aiohttp warns about large bytes; it sends a file in pieces.
+                data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body,
+                headers=headers,
+                # Part of the pool's key: after a rotation no connection of the old CA or certificate is reused.
+                ssl=self._credentials.tls(),
+                server_hostname=endpoint.tls_server_name,
+                proxy=endpoint.proxy,
+                allow_redirects=False,
+            )
+            code = str(response.status)
+        except aiohttp.ClientSSLError:
+            self._credentials.distrusted()
+            raise
+        else:
+            return response
+        finally:
+            if self._observer is not None:
+                self._observer.finished(method=method, host=endpoint.host, code=code, seconds=self._clock() - started)
+
+    async def _error_of(self, response: aiohttp.ClientResponse) -> ApiStatusError:
+        try:
+            body = await response.content.read(_MAX_ERROR_BYTES)
+        except aiohttp.ClientError:
+            body = b""  # the status line is enough
+        return error_of(
+            response.status, response.reason, response.headers.get("Retry-After"), body, now=self._wall_clock()
+        )
+
+    def _session(self, kind: int) -> aiohttp.ClientSession:
+        if self._sessions is None:
+            self._sessions = (
+                new_session(self._user_agent, self._max_connections, self._may_write),
+                new_session(self._user_agent, 0),
+            )
+        return self._sessions[kind]

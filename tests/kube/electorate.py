@@ -1,0 +1,332 @@
+"""A server that keeps one Lease as an API server does, candidates with clocks of their own, and a log of writes."""
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from frameworkkube.credentials import Endpoint
+from frameworkkube.election import LeaderElection
+from frameworkkube.rest import KubeClient, KubeError
+from tests.kube.scripted import Connection, ScriptedServer, Step, a_server, answer, refusal, reset_connection, silence
+
+COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
+PATH = f"{COLLECTION}/boss"
+WORK_EVERY_SECONDS = 0.5
+Fault = Callable[[Step], Step]
+"""What happens to a request that would have been answered with the step; calling the step is its effect."""
+
+
+def before(step: Step) -> Fault:
+    """The request has no effect."""
+    return lambda _effect: step
+
+
+def afterwards(step: Step) -> Fault:
+    """The request has its effect, and then its answer goes wrong."""
+
+    def fault(effect: Step) -> Step:
+        async def both(connection: Connection) -> None:
+            await effect(_Nowhere(connection))
+            await step(connection)
+
+        return both
+
+    return fault
+
+
+def late(seconds: float) -> Fault:
+    """The request has its effect only after a while, whether or not anybody still waits."""
+
+    def fault(effect: Step) -> Step:
+        async def slow(connection: Connection) -> None:
+            await asyncio.sleep(seconds)
+            await effect(connection)
+
+        return slow
+
+    return fault
+
+
+def slow_answer(seconds: float) -> Fault:
+    """The request has its effect at once, and its answer takes a while."""
+
+    def fault(effect: Step) -> Step:
+        async def slow(connection: Connection) -> None:
+            held = _Held(connection)
+            await effect(held)
+            await asyncio.sleep(seconds)
+            await connection.send(held.answer)
+
+        return slow
+
+    return fault
+
+
+HANG, HANG_AFTER = before(silence()), afterwards(silence())
+RESET, RESET_AFTER = before(reset_connection()), afterwards(reset_connection())
+ERROR, ERROR_AFTER = before(refusal(500, "InternalError")), afterwards(refusal(500, "InternalError"))
+CONFLICT = before(refusal(409, "Conflict"))
+HTML = before(answer(200, b"<html>sign in</html>", content_type="text/html"))
+FORBIDDEN = before(refusal(403, "Forbidden", "leases is forbidden"))
+
+
+class _Nowhere(Connection):
+    """Swallows an answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.writer, connection.request)
+
+    async def send(self, data: bytes) -> None:
+        pass
+
+
+class Death(BaseException):
+    """The process no longer exists."""
+
+
+class _Held(Connection):
+    """Keeps an answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.writer, connection.request)
+        self.answer = b""
+
+    async def send(self, data: bytes) -> None:
+        self.answer += data
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A write as it reached the server.
+
+    `holder` is who held the Lease after it, `by` whose request it was.
+    """
+
+    at: float
+    by: str
+    what: str
+    holder: str | None
+
+
+@dataclass
+class Election:
+    """One Lease and everything around it."""
+
+    server: ScriptedServer
+    lease: dict[str, Any] | None = None
+    log: list[Seen] = field(default_factory=list)
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    random_fault: Callable[[str], Fault | None] = lambda _name: None
+    candidates: list["Candidate"] = field(default_factory=list)
+    _version: int = 100
+
+    # --- what tests do -----------------------------------------------------------------------------------------------
+
+    def candidate(self, name: str, *, rate: float = 1.0, **settings: Any) -> "Candidate":
+        """A candidate with a clock of its own, `rate` times as fast as the server's."""
+        made = Candidate(name, self, rate, settings)
+        self.candidates.append(made)
+        return made
+
+    def fault(self, name: str, *faults: Fault) -> None:
+        """What the next requests of a candidate about the Lease meet."""
+        self.faults.setdefault(name, deque()).extend(faults)
+
+    def cut_off(self, name: str) -> None:
+        """Answer none of its requests any more."""
+        self.faults[name] = deque([HANG] * 10_000)
+
+    def delete(self) -> None:
+        self.lease = None
+        self._note("somebody", "delete")
+
+    def edit(self, **spec: Any) -> None:
+        """Write the Lease as another user."""
+        assert self.lease is not None
+        self._store(self.lease | {"spec": self.lease["spec"] | spec}, "somebody")
+
+    def annotate(self, **annotations: str) -> None:
+        assert self.lease is not None
+        metadata = self.lease["metadata"] | {"annotations": annotations}
+        self._store(self.lease | {"metadata": metadata}, "somebody")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec = self.lease["spec"]
+        assert isinstance(spec, dict)
+        return spec
+
+    @property
+    def holder(self) -> str | None:
+        return self.lease["spec"].get("holderIdentity") if self.lease else None
+
+    def requests_of(self, name: str) -> list[str]:
+        """Methods of its requests about the Lease."""
+        return [r.method for r in self.server.requests if r.headers["user-agent"] == name and r.path != "/work"]
+
+    def work(self, name: str | None = None) -> list[Seen]:
+        return [seen for seen in self.log if seen.what == "work" and name in {None, seen.by}]
+
+    def terms(self) -> list[str]:
+        """The identities that became the holder, in order."""
+        holders = [seen.holder for seen in self.log if seen.what != "work"]
+        return [now for last, now in zip([None, *holders], holders, strict=False) if now and now != last]
+
+    def assert_never_two(self) -> None:
+        """Assert that no candidate worked while another held the Lease at the server, or after releasing it."""
+        wrong = [seen for seen in self.work() if seen.holder not in {seen.by, None}]
+        assert not wrong, wrong
+
+    # --- the server's part -------------------------------------------------------------------------------------------
+
+    async def step(self, connection: Connection) -> None:
+        request = connection.request
+        name = request.headers["user-agent"]
+        effect = self._work if request.path == "/work" else self._about_lease
+        fault = None
+        if request.path != "/work":
+            waiting = self.faults.get(name)
+            fault = waiting.popleft() if waiting else self.random_fault(name)
+        await (effect if fault is None else fault(effect))(connection)
+
+    async def _work(self, connection: Connection) -> None:
+        self._note(connection.request.headers["user-agent"], "work")
+        await answer(200)(connection)
+
+    async def _about_lease(self, connection: Connection) -> None:
+        await self._answer(connection)(connection)
+
+    def _answer(self, connection: Connection) -> Step:
+        request, by = connection.request, connection.request.headers["user-agent"]
+        body = json.loads(request.body or b"{}")
+        match request.method, request.path:
+            case "GET", path if path == PATH:
+                return refusal(404, "NotFound") if self.lease is None else answer(200, self.lease)
+            case "POST", path if path == COLLECTION:
+                if self.lease is not None:
+                    return refusal(409, "AlreadyExists")
+                body["metadata"]["uid"] = f"uid-{self._version}"
+            case "PUT", path if path == PATH:
+                if self.lease is None:
+                    return refusal(404, "NotFound")
+                for key in ("uid", "resourceVersion"):
+                    if body["metadata"][key] != self.lease["metadata"][key]:
+                        return refusal(409, "Conflict", f"{key} has changed")
+            case _:
+                return refusal(405, "MethodNotAllowed")
+        self._store(body, by)
+        return answer(200, self.lease)
+
+    def _store(self, body: dict[str, Any], by: str) -> None:
+        self._version += 1
+        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(self._version)}}
+        self._note(by, "write")
+
+    def _note(self, by: str, what: str) -> None:
+        self.log.append(Seen(self.server.clock(), by, what, self.holder))
+
+
+class Candidate:
+    """A process: a client, an election, and work that sends a request twice a second."""
+
+    def __init__(self, name: str, election: Election, rate: float, settings: dict[str, Any]) -> None:
+        self.name, self._world, self._rate = name, election, rate
+        self._loop = asyncio.get_running_loop()
+        self._client = KubeClient(Endpoint(election.server.url), user_agent=name, clock=self._loop.time)
+        self.alive = True
+        self.terms = 0
+        self.stopped_at: list[float] = []
+        self.overdue_at: float | None = None
+        self.stubborn_seconds = 0.0
+        """How long the work goes on when it is cancelled."""
+        self.election = LeaderElection(
+            self,  # type: ignore[arg-type]
+            "system",
+            "boss",
+            name,
+            **{
+                "on_overdue": self._overdue,
+                "clock": lambda: self._loop.time() * rate,
+                "sleep": self._sleep,
+                "draw": lambda: 0.5,
+            }
+            | settings,
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self, lead: Callable[[], Any] | None = None) -> "Candidate":
+        self.task = asyncio.create_task(self.election.run(lead or self.lead))
+        return self
+
+    async def request(self, *args: Any, timeout_seconds: float, **more: Any) -> bytes:
+        """As the client's, in the time of this candidate's clock; a killed candidate sends nothing."""
+        if not self.alive:
+            raise Death
+        return await self._client.request(*args, timeout_seconds=timeout_seconds / self._rate, **more)
+
+    async def lead(self) -> None:
+        self.terms += 1
+        with contextlib.suppress(Death):
+            try:
+                await self._work(float("inf"))
+            except asyncio.CancelledError:
+                self.stopped_at.append(self._loop.time())
+                await self._work(self.stubborn_seconds)
+                raise
+
+    async def _work(self, seconds: float) -> None:
+        end = self._loop.time() + seconds
+        while self._loop.time() < end:
+            with contextlib.suppress(KubeError):
+                await self.request("POST", "/work", timeout_seconds=1.0)
+            await asyncio.sleep(WORK_EVERY_SECONDS)
+
+    async def ended(self) -> None:
+        """Waits for its end, however it comes."""
+        assert self.task is not None
+        with contextlib.suppress(asyncio.CancelledError, Death):
+            await self.task
+
+    async def stop(self) -> None:
+        """SIGTERM."""
+        assert self.task is not None
+        self.task.cancel()
+        await self.ended()
+
+    def kill(self) -> None:
+        """SIGKILL: it sends nothing any more."""
+        assert self.task is not None
+        self.alive = False
+        self.task.cancel()
+
+    async def close(self) -> None:
+        if self.task is not None:
+            self.kill()
+            await asyncio.gather(self.task, return_exceptions=True)
+        await self._client.close()
+
+    def _overdue(self) -> None:
+        self.overdue_at = self._loop.time()
+        self.alive = False
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self._rate)
+
+
+@contextlib.asynccontextmanager
+async def an_election() -> AsyncIterator[Election]:
+    """A server with no Lease; candidates that still run at the end are killed."""
+    async with a_server() as server:
+        election = Election(server)
+        for method in ("GET", "POST", "PUT"):
+            server.on(method, then=election.step)
+        try:
+            yield election
+        finally:
+            for candidate in election.candidates:
+                await candidate.close()

@@ -1,0 +1,238 @@
+"""A real HTTP server on a socket that does what a test scripts, misbehaviour included, and remembers the requests."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from frameworkkube.credentials import Endpoint
+from frameworkkube.rest import KubeClient
+
+
+@dataclass(frozen=True)
+class Request:
+    """What came in, and when by the test's clock."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+    at: float
+    connection: int
+
+    @property
+    def kind(self) -> str:
+        if self.method != "GET":
+            return self.method
+        return "watch" if self.query.get("watch") == "true" else "GET"
+
+
+class Connection:
+    """The answering side of one TCP connection."""
+
+    def __init__(self, writer: asyncio.StreamWriter, request: Request) -> None:
+        self.writer = writer
+        self.request = request
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    def reset(self) -> None:
+        """RST instead of FIN."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+Step = Callable[[Connection], Awaitable[None]]
+
+
+def answer(status: int = 200, body: object = None, *, content_type: str = "application/json", **headers: str) -> Step:
+    """A complete answer; a body that is not bytes is sent as JSON."""
+    payload = body if isinstance(body, bytes) else json.dumps(body if body is not None else {}).encode()
+
+    async def step(connection: Connection) -> None:
+        lines = [f"HTTP/1.1 {status} Because", f"Content-Type: {content_type}", f"Content-Length: {len(payload)}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        await connection.send("\r\n".join(lines).encode() + b"\r\n\r\n" + payload)
+
+    return step
+
+
+def refusal(code: int, reason: str, message: str = "because", **details: object) -> Step:
+    """A Status object, as the API server refuses."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+    return answer(code, status | ({"details": details} if details else {}))
+
+
+def reset_connection() -> Step:
+    async def step(connection: Connection) -> None:
+        connection.reset()
+
+    return step
+
+
+def hang_up() -> Step:
+    """FIN without an answer."""
+
+    async def step(connection: Connection) -> None:
+        connection.writer.close()
+
+    return step
+
+
+def silence() -> Step:
+    """Half-open: the request was taken, nothing comes back."""
+
+    async def step(connection: Connection) -> None:
+        await asyncio.Event().wait()
+
+    return step
+
+
+def watch(*lines: object, end: str = "clean", tail: bytes = b"", pieces: int = 1 << 16) -> Step:
+    """A chunked stream of lines (bytes as they are, other values as JSON), and how it ends.
+
+    `clean`: final chunk; `fin`: closed without it; `reset`: RST; `silence`: open for ever.
+    """
+
+    async def step(connection: Connection) -> None:
+        await connection.send(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        data = (
+            b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines) + tail
+        )
+        for start in range(0, len(data), pieces):
+            piece = data[start : start + pieces]
+            await connection.send(b"%x\r\n%s\r\n" % (len(piece), piece))
+        match end:
+            case "clean":
+                await connection.send(b"0\r\n\r\n")
+            case "fin":
+                connection.writer.close()
+            case "reset":
+                # Let the client read what was written: an RST discards it. Turns of the loop, not time, let it read.
+                for _ in range(20):
+                    await asyncio.sleep(0.002)
+                connection.reset()
+            case "silence":
+                await asyncio.Event().wait()
+
+    return step
+
+
+def after(effect: Callable[[], None], step: Step) -> Step:
+    """The request takes effect before the answer goes wrong."""
+
+    async def both(connection: Connection) -> None:
+        effect()
+        await step(connection)
+
+    return both
+
+
+@dataclass
+class ScriptedServer:
+    """Steps per kind of request (`GET`, `watch`, or the method), used up one by one; then `then` repeats."""
+
+    clock: Callable[[], float]
+    requests: list[Request] = field(default_factory=list)
+    _steps: dict[str, deque[Step]] = field(default_factory=dict)
+    _then: dict[str, Step] = field(default_factory=dict)
+    _server: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _connections: int = 0
+    port: int = 0
+    scheme: str = "http"
+
+    def on(self, kind: str, *steps: Step, then: Step | None = None) -> None:
+        self._steps.setdefault(kind, deque()).extend(steps)
+        if then is not None:
+            self._then[kind] = then
+
+    def of(self, kind: str) -> list[Request]:
+        return [request for request in self.requests if request.kind == kind]
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, ssl=tls, limit=1 << 26)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.scheme = "https" if tls else "http"
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._connections += 1
+        try:
+            await self._serve(reader, writer, self._connections)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client went away, or the test ended
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> None:
+        while not writer.is_closing():
+            request = await self._read(reader, connection)
+            self.requests.append(request)
+            steps = self._steps.get(request.kind)
+            step = steps.popleft() if steps else self._then.get(request.kind, refusal(599, "Unscripted", request.kind))
+            await step(Connection(writer, request))
+
+    async def _read(self, reader: asyncio.StreamReader, connection: int) -> Request:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.strip().split("\r\n")
+        method, target, _ = first.split(" ")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        parts = urlsplit(target)
+        return Request(method, parts.path, dict(parse_qsl(parts.query)), headers, body, self.clock(), connection)
+
+
+@contextlib.asynccontextmanager
+async def a_server() -> AsyncIterator[ScriptedServer]:
+    """A server that lives in the time of the running event loop."""
+    server = ScriptedServer(asyncio.get_running_loop().time)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def a_client(server: ScriptedServer, **options: Any) -> AsyncIterator[KubeClient]:
+    """A client of a server that lives in the server's time."""
+    client = KubeClient(Endpoint(server.url), clock=server.clock, **options)
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,73 @@
+"""Pauses after failures: one formula, and plain retries that use it."""
+
+from types import SimpleNamespace
+
+import pytest
+import tenacity
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, pause_seconds, retrying
+from frameworkkube.rest import KubeClient, KubeError, ServerError, TransportError
+from tests.kube.faketime import FakeTime
+from tests.kube.scripted import ScriptedServer, Step, answer, refusal, reset_connection
+
+PATH = "/api/v1/pods"
+ASKS_FOR_A_SECOND = answer(429, b"Too many requests", content_type="text/plain", Retry_After="1")
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 300))
+def test_a_pause_is_between_the_floor_and_the_ceiling_and_never_shorter_than_the_server_asks(
+    failures: int, drawn: float, retry_after: float | None
+) -> None:
+    pause = pause_seconds(failures, lambda: drawn, retry_after)
+    assert pause >= max(FLOOR_SECONDS, retry_after or 0)
+    assert pause <= max(CEILING_SECONDS, (retry_after or 0) + FLOOR_SECONDS)
+
+
+async def test_retrying_waits_as_long_as_the_server_asks(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("GET", ASKS_FOR_A_SECOND, ASKS_FOR_A_SECOND, answer(200, {"a": 1}))
+    policy = retrying(sleep=time.sleep, draw=lambda: 0.5)
+    assert await policy(client.get, PATH) == b'{"a": 1}'
+    assert len(server.requests) == 3
+    assert all(pause >= 1 for pause in time.slept)
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [(refusal(404, "NotFound"), KubeError), (refusal(422, "Invalid"), KubeError), (answer(501), ServerError)],
+    ids=["not found", "invalid", "not implemented"],
+)
+async def test_retrying_raises_at_once_what_is_not_transient(
+    client: KubeClient, server: ScriptedServer, time: FakeTime, step: Step, error: type[KubeError]
+) -> None:
+    server.on("GET", step)
+    with pytest.raises(error):
+        await retrying(sleep=time.sleep)(client.get, PATH)
+    assert len(server.requests) == 1
+
+
+async def test_retrying_ends_with_the_last_error_and_its_waits_grow_up_to_a_ceiling(
+    client: KubeClient, server: ScriptedServer, time: FakeTime
+) -> None:
+    server.on("GET", *[refusal(500, "InternalError")] * 6, then=reset_connection())
+
+    policy = retrying(stop=tenacity.stop_after_attempt(8), sleep=time.sleep, draw=lambda: 1.0)
+    with pytest.raises(TransportError):
+        await policy(client.get, PATH)
+    assert time.slept == [1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+
+
+async def test_retrying_gives_up_in_time(
+    client: KubeClient, server: ScriptedServer, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.on("GET", then=refusal(500, "InternalError"))
+    monkeypatch.setattr(tenacity, "time", SimpleNamespace(monotonic=time.clock))
+    policy = retrying(stop=tenacity.stop_before_delay(2.0), sleep=time.sleep, draw=lambda: 0.0)
+    with pytest.raises(ServerError):
+        await policy(client.get, PATH)
+    # A third pause would end after the two seconds.
+    assert time.slept == [0.8, 0.8]
+    assert len(server.requests) == 3

@@ -1,0 +1,106 @@
+"""Hundreds of failovers under random faults: no candidate ever works while another holds the Lease."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from tests.kube.electorate import (
+    CONFLICT,
+    ERROR,
+    ERROR_AFTER,
+    HANG,
+    HANG_AFTER,
+    HTML,
+    RESET,
+    RESET_AFTER,
+    Candidate,
+    Election,
+    Fault,
+    an_election,
+    late,
+)
+from tests.kube.virtualtime import in_virtual_time
+
+SEEDS = int(os.environ.get("ELECTION_SEEDS", "6"))
+EVENTS = 25
+NAMES = ("a", "b", "c")
+FAULTS = (HANG, HANG_AFTER, RESET, RESET_AFTER, ERROR, ERROR_AFTER, CONFLICT, HTML)
+
+
+class Faults:
+    """Draws what goes wrong, and the lives of three replicas."""
+
+    def __init__(self, world: Election, seed: int) -> None:
+        self.world, self.random = world, random.Random(seed)
+        self.fault_rate = self.random.choice((0.0, 0.1, 0.4))
+        self.rates = {name: self.random.uniform(1.0, 1.15) for name in NAMES}
+        self.running: dict[str, Candidate] = {}
+        world.random_fault = self.fault
+
+    def fault(self, _name: str) -> Fault | None:
+        if self.random.random() >= self.fault_rate:
+            return None
+        return self.random.choice((*FAULTS, late(self.random.uniform(0, 20))))
+
+    def start(self, name: str) -> None:
+        candidate = self.world.candidate(name, rate=self.rates[name], draw=self.random.random)
+        candidate.stubborn_seconds = self.random.choice((0.0, 0.0, 1.0, 3.0, 100.0))
+        self.running[name] = candidate.start()
+
+    async def event(self) -> None:
+        # The holder is where it hurts.
+        name = self.random.choice((self.world.holder or "a", *NAMES))
+        match self.random.choice(("kill", "stop", "cut off", "touch")):
+            case _ if name not in self.running:
+                pass
+            case "kill":
+                self.running[name].kill()
+            case "stop":
+                await self.running[name].stop()
+            case "cut off":
+                self.world.cut_off(name)
+            case "touch":
+                self.world.annotate(touched="yes")
+        await asyncio.sleep(self.random.uniform(0, 30))
+        self.world.faults.clear()
+        for name, candidate in list(self.running.items()):
+            assert candidate.task is not None
+            if candidate.task.done() or not candidate.alive:
+                candidate.kill()
+                self.start(name)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@in_virtual_time
+async def test_no_candidate_works_while_another_holds_the_lease(seed: int) -> None:
+    async with an_election() as world:
+        faults = Faults(world, seed)
+        for name in NAMES:
+            faults.start(name)
+        await asyncio.sleep(30)
+        for _ in range(EVENTS):
+            await faults.event()
+        faults.fault_rate = 0.0
+        await asyncio.sleep(45)
+        world.assert_never_two()
+        recent = {seen.by for seen in world.work() if seen.at > world.server.clock() - 1}
+        assert recent == {world.holder}
+        assert len(world.terms()) > 1
+
+
+@pytest.mark.parametrize(("holder", "candidate"), [(1.0, 1.4), (1.4, 1.0), (0.5, 0.7), (2.0, 1.5)])
+@in_virtual_time
+async def test_clocks_of_different_rates_do_not_make_two_leaders(holder: float, candidate: float) -> None:
+    async with an_election() as world:
+        first, second = world.candidate("a", rate=holder), world.candidate("b", rate=candidate)
+        first.start()
+        await asyncio.sleep(1)
+        second.start()
+        await asyncio.sleep(100)
+        assert world.terms() == ["a"]
+        world.cut_off("a")
+        await asyncio.sleep(60)
+        assert world.terms() == ["a", "b"]
+        world.assert_never_two()

@@ -1,0 +1,388 @@
+"""A faulty server: the cache ends in the truth, and the server sees few requests."""
+
+import asyncio
+import random
+import time as real_time
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import pytest
+
+from frameworkkube.credentials import Endpoint
+from frameworkkube.informer import Informer
+from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, KubeClient
+from localcluster.waiting import patience
+from tests.kube.faketime import FakeTime
+from tests.kube.pods import DECODER, PATH, Changes, Pod, added, bookmark, error, listing, modified, pod
+from tests.kube.scripted import (
+    Request,
+    ScriptedServer,
+    Step,
+    a_client,
+    a_server,
+    answer,
+    hang_up,
+    refusal,
+    reset_connection,
+    silence,
+    watch,
+)
+from tests.kube.virtualtime import in_virtual_time
+
+Make = Callable[..., Informer[Pod]]
+Run = Callable[[Awaitable[object]], object]
+Eventually = Callable[[Callable[[], object]], Awaitable[None]]
+
+TEXT_429 = answer(429, b"Too many requests, please try again later.\n", content_type="text/plain", Retry_After="1")
+FAULTS = {
+    "429 text": TEXT_429,
+    "429 json": refusal(429, "TooManyRequests", retryAfterSeconds=1),
+    "429 without a pause": refusal(429, "TooManyRequests"),
+    "429 with a pause of zero": answer(429, b"", Retry_After="0"),
+    "500": refusal(500, "InternalError"),
+    "503 html": answer(503, b"<html>\n<h1>down</h1>\n</html>\n", content_type="text/html"),
+    "200 html": answer(200, b"<html>\n<h1>login</h1>\n</html>\n", content_type="text/html"),
+    "403": refusal(403, "Forbidden"),
+    "401": refusal(401, "Unauthorized"),
+    "404": answer(404, b"404 page not found"),
+    "reset": reset_connection(),
+    "hang up": hang_up(),
+    "empty stream": watch(),
+    "blank lines": watch(b"", b" ", b""),
+    "garbage": watch(b'{"type":'),
+    "array": watch(b"[]"),
+    "stream cut in a line": watch(tail=b'{"type":"ADDED","obj'),
+    "stream reset": watch(bookmark(5), end="reset"),
+    "bookmark and end": watch(bookmark(5)),
+    "error event 500": watch(error(500, "InternalError")),
+    "error event 429": watch(error(429, "TooManyRequests", retryAfterSeconds=1)),
+    "error event of no shape": watch({"type": "ERROR", "object": "?"}),
+}
+
+
+def gaps(requests: list[Request]) -> list[float]:
+    return [later.at - earlier.at for earlier, later in pairwise(requests)]
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize("draw", [0.0, 0.5], ids=["least jitter", "middle jitter"])
+async def test_a_faulty_watch_is_requested_at_most_once_in_800_ms_and_then_resumes(
+    server: ScriptedServer,
+    informer: Make,
+    run: Run,
+    eventually: Eventually,
+    time: FakeTime,
+    changes: Changes,
+    fault: Step,
+    draw: float,
+) -> None:
+    server.on("GET", then=answer(200, listing(5, pod("a", 5))))
+    server.on("watch", then=fault)
+    time.until = time.now + 60
+    made = informer(draw)
+    task = asyncio.ensure_future(made.run())
+    await asyncio.wait_for(time.ended.wait(), patience(20))
+    watches = server.of("watch")
+    assert len(watches) >= 3
+    assert min(gaps(watches)) >= 0.8 - 1e-6
+    assert len(watches) <= 60 / 0.8 + 1
+    if draw and fault is not FAULTS["bookmark and end"]:
+        # The waits grow: 0.8 + 0.5 * (2^n * 0.8 - 0.8) reaches the middle of 30 s after six failures.
+        assert len(watches) <= 9
+    # What cannot be read at one place twice leads to a list; nothing else does.
+    unreadable = any(fault is FAULTS[name] for name in ("200 html", "garbage", "array"))
+    assert len(server.of("GET")) <= (1 + len(watches) / 2 if unreadable else 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    # And the server recovers.
+    time.until = float("inf")
+    server.on("watch", then=watch(modified("a", 6, phase="Running"), end="silence"))
+    run(made.run())
+    await eventually(lambda: changes.seen[-1] == "~a/uid-a:Running")
+    assert changes.seen == ["+a/uid-a", "~a/uid-a:Running"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [step for name, step in FAULTS.items() if "stream" not in name and "event" not in name and "bookmark" not in name],
+    ids=[name for name in FAULTS if "stream" not in name and "event" not in name and "bookmark" not in name],
+)
+async def test_a_faulty_list_is_requested_at_most_once_in_800_ms_and_then_succeeds(
+    server: ScriptedServer, informer: Make, run: Run, time: FakeTime, fault: Step
+) -> None:
+    server.on("GET", then=fault)
+    server.on("watch", then=watch(end="silence"))
+    time.until = time.now + 60
+    made = informer()
+    task = asyncio.ensure_future(made.run())
+    await asyncio.wait_for(time.ended.wait(), patience(20))
+    assert 3 <= len(server.requests) <= 60 / 0.8 + 1
+    assert min(gaps(server.requests)) >= 0.8 - 1e-6
+    assert not made.has_synced
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    time.until = float("inf")
+    server.on("GET", then=answer(200, listing(5, pod("a", 5))))
+    run(made.run())
+    await asyncio.wait_for(made.synced.wait(), patience(5))
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        refusal(410, "Expired"),
+        refusal(410, "Gone"),
+        watch(error(410, "Expired")),
+        watch(error(410, "Gone")),
+        watch({"type": "ERROR", "object": {"kind": "Status", "reason": "Expired"}}),
+    ],
+    ids=["status expired", "status gone", "event expired", "event gone", "event without a code"],
+)
+async def test_a_410_leads_to_one_list_and_a_comparison_by_uid(
+    server: ScriptedServer,
+    informer: Make,
+    run: Run,
+    eventually: Eventually,
+    time: FakeTime,
+    changes: Changes,
+    gone: Step,
+) -> None:
+    first = listing(9, pod("kept", 1), pod("changed", 2), pod("vanished", 3), pod("replaced", 4, uid="old"))
+    second = listing(
+        20, pod("kept", 1), pod("changed", 12, phase="Running"), pod("replaced", 14, uid="new"), pod("new", 15)
+    )
+    server.on("GET", answer(200, first), answer(200, second))
+    server.on("watch", gone, then=watch(end="silence"))
+    made = informer()
+    run(made.run())
+    await eventually(lambda: len(server.of("watch")) == 2)
+    assert sorted(changes.seen[:4]) == [
+        "+changed/uid-changed",
+        "+kept/uid-kept",
+        "+replaced/old",
+        "+vanished/uid-vanished",
+    ]
+    assert sorted(changes.seen[4:]) == [
+        "+new/uid-new",
+        "+replaced/new",
+        "-replaced/old",
+        "-vanished/uid-vanished",
+        "~changed/uid-changed:Running",
+    ]
+    assert changes.seen.index("-replaced/old") < changes.seen.index("+replaced/new")
+    assert [request.query["resourceVersion"] for request in server.of("watch")] == ["9", "20"]
+    assert made.lists == 2
+    assert min(time.slept) >= 0.8
+
+
+async def test_410_on_each_watch_costs_few_lists(server: ScriptedServer, informer: Make, time: FakeTime) -> None:
+    server.on("GET", then=answer(200, listing(5)))
+    server.on("watch", then=refusal(410, "Expired"))
+    time.until = time.now + 60
+    task = asyncio.ensure_future(informer(0.5).run())
+    await asyncio.wait_for(time.ended.wait(), patience(20))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(server.of("GET")) <= 9
+
+
+async def test_a_continue_token_that_expired_leads_to_one_list_without_pages(
+    server: ScriptedServer, informer: Make, run: Run, time: FakeTime, changes: Changes
+) -> None:
+    server.on(
+        "GET",
+        answer(200, listing(5, pod("a", 1), pod("stale", 2), token="t")),
+        refusal(410, "Expired"),
+        answer(200, listing(30, pod("a", 1), pod("b", 25))),
+    )
+    server.on("watch", then=watch(end="silence"))
+    made = informer(page_size=2)
+    run(made.run())
+    await asyncio.wait_for(made.synced.wait(), patience(5))
+    # What the first page showed was true then; what has gone since is found out by the list that is complete.
+    assert changes.seen == ["+a/uid-a", "+stale/uid-stale", "+b/uid-b", "-stale/uid-stale"]
+    assert [sorted(request.query) for request in server.of("GET")] == [["limit"], ["continue", "limit"], []]
+    assert len(time.slept) == 1
+    assert time.slept[0] >= 0.8
+
+
+async def test_a_server_restored_from_a_backup_is_listed_again_and_outranks_the_cache(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
+) -> None:
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    server.on("GET", answer(200, listing(900, pod("a", 800))), answer(200, listing(100, pod("a", 90, phase="Running"))))
+    server.on(
+        "watch", refusal(504, "Timeout", causes=causes), then=watch(modified("a", 101, phase="Done"), end="silence")
+    )
+    made = informer()
+    run(made.run())
+    await eventually(lambda: len(changes.seen) == 3)
+    assert changes.seen == ["+a/uid-a", "~a/uid-a:Running", "~a/uid-a:Done"]
+    assert made.resource_version == "101"
+
+
+async def test_a_long_pause_is_slept_through_at_once(
+    server: ScriptedServer, informer: Make, run: Run, time: FakeTime
+) -> None:
+    server.on("GET", answer(503, b"", Retry_After="20"), answer(200, listing(5)))
+    server.on("watch", then=watch(end="silence"))
+    made = informer()
+    run(made.run())
+    await asyncio.wait_for(made.synced.wait(), patience(5))
+    assert time.slept == [20]
+
+
+async def test_a_bad_line_that_stays_at_its_place_is_passed_by_a_list(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
+) -> None:
+    server.on("GET", answer(200, listing(5)), answer(200, listing(9, pod("a", 8))))
+    bad = watch(b'{"type":"ADDED","object":{"a":NaN}}')
+    server.on("watch", bad, bad, then=watch(end="silence"))
+    run(informer().run())
+    await eventually(lambda: changes.seen)
+    assert [request.query["resourceVersion"] for request in server.of("watch")][:2] == ["5", "5"]
+    assert len(server.of("GET")) == 2
+
+
+@in_virtual_time
+async def test_a_half_open_watch_is_opened_again_from_where_it_was_without_a_back_off() -> None:
+    changes = Changes([])
+    async with a_server() as server, a_client(server) as client:
+        server.on("GET", answer(200, listing(5)))
+        server.on("watch", *[watch(added("a", 6), end="silence")] * 4, then=watch(added("b", 7), end="silence"))
+        made = Informer(client, PATH, DECODER, on_change=changes, clock=server.clock, draw=lambda: 1.0)
+        task = asyncio.ensure_future(made.run())
+        await asyncio.sleep(4.5 * INACTIVITY_TIMEOUT_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert changes.seen == ["+a/uid-a", "+b/uid-b"]
+    assert {request.query["resourceVersion"] for request in server.of("watch")[1:5]} == {"6"}
+    assert len(server.of("GET")) == 1
+    # It lived longer than the floor between two watches, and its silence is no failure.
+    assert gaps(server.of("watch")) == pytest.approx([INACTIVITY_TIMEOUT_SECONDS] * 4, abs=0.1)
+
+
+async def test_a_stream_that_breaks_anywhere_loses_nothing(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
+) -> None:
+    history = [
+        added("a", 11),
+        modified("a", 12, phase="Running"),
+        {"type": "DELETED", "object": pod("a", 13)},
+        added("a", 14, uid="second"),
+        added("b", 15),
+        modified("b", 16, phase="Failed"),
+    ]
+    draw = random.Random(20)
+
+    def resume(first: int) -> list[dict[str, object]]:
+        return [event for event in history if int(event["object"]["metadata"]["resourceVersion"]) > first]
+
+    async def broken(connection: object) -> None:
+        left = resume(int(connection.request.query["resourceVersion"]))
+        heard = draw.randrange(len(left) + 1) if len(server.of("watch")) < 50 else len(left)
+        end = draw.choice(["fin", "reset", "clean"])
+        cut = draw.choice([b"", b'{"type":"MODIFIED","object":{"metadata":{"na'])
+        finished = len(server.of("watch")) >= 50
+        step = watch(*left[:heard], end="silence" if finished else end, tail=b"" if finished else cut)
+        await step(connection)
+
+    server.on("GET", then=answer(200, listing(10)))
+    server.on("watch", then=broken)
+    made = informer()
+    run(made.run())
+    await eventually(lambda: made.resource_version == "16")
+    assert changes.seen == ["+a/uid-a", "~a/uid-a:Running", "-a/uid-a", "+a/second", "+b/uid-b", "~b/uid-b:Failed"]
+    assert len(server.of("GET")) == 1
+
+
+async def test_a_watch_without_any_answer_is_given_up_after_ten_seconds() -> None:
+    import inspect
+
+    parameters = inspect.signature(KubeClient.stream).parameters
+    assert parameters["connect_timeout_seconds"].default == pytest.approx(10)
+
+
+async def test_two_healthy_minutes_forget_the_failures_before(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, time: FakeTime
+) -> None:
+    async def two_minutes(connection: object) -> None:
+        time.now += 130
+        await watch(bookmark(6), end="reset")(connection)
+
+    server.on("GET", answer(200, listing(5)))
+    server.on("watch", *[refusal(500, "InternalError")] * 6, two_minutes, then=watch(end="silence"))
+    run(informer(1.0).run())
+    await eventually(lambda: len(server.of("watch")) == 8)
+    assert [round(pause, 1) for pause in time.slept] == [1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 1.6]
+
+
+@pytest.mark.parametrize("fault", ["empty stream", "503 html"])
+async def test_in_real_time_too_a_faulty_server_sees_at_most_one_watch_in_800_ms(
+    run: Run, eventually: Eventually, fault: str
+) -> None:
+    server = ScriptedServer(real_time.monotonic)
+    await server.start()
+    client = KubeClient(Endpoint(server.url))
+    server.on("GET", then=answer(200, listing(5)))
+    server.on("watch", then=FAULTS[fault])
+    run(Informer(client, PATH, DECODER, on_change=lambda old, new: None, draw=lambda: 0.0).run())
+    await eventually(lambda: len(server.of("watch")) == 4)
+    await client.close()
+    await server.stop()
+    assert min(gaps(server.of("watch"))) >= 0.8 - 1e-2
+    assert len(server.of("GET")) == 1
+
+
+async def test_a_pause_that_one_informer_met_holds_the_others(
+    server: ScriptedServer, client: KubeClient, time: FakeTime
+) -> None:
+    server.on("GET", then=TEXT_429)
+    time.until = time.now + 30
+    informers = [
+        Informer(client, PATH, DECODER, on_change=lambda old, new: None, clock=time.clock, sleep=time.sleep)
+        for _ in range(5)
+    ]
+    tasks = [asyncio.ensure_future(made.run()) for made in informers]
+    await asyncio.wait_for(time.ended.wait(), patience(20))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    # Each sleeper moves the fake clock, so seconds are counted, not compared with wall time.
+    assert len(server.requests) <= 5 + 30
+
+
+async def test_a_401_after_token_rotation_is_not_seen_by_the_cache(
+    server: ScriptedServer, time: FakeTime, tmp_path: object, changes: Changes, run: Run, eventually: Eventually
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    client = KubeClient(Endpoint(server.url, token_file=token), clock=time.clock)
+
+    async def guarded(connection: object) -> None:
+        fresh = connection.request.headers["authorization"] == "Bearer two"
+        await (watch(added("a", 6), end="silence") if fresh else refusal(401, "Unauthorized"))(connection)
+
+    def rotate(old: object, new: object) -> None:
+        changes(old, new)
+
+    server.on("GET", answer(200, listing(5)))
+    server.on("watch", then=guarded)
+    made = Informer(client, PATH, DECODER, on_change=rotate, clock=time.clock, sleep=time.sleep)
+    token_then = asyncio.ensure_future(made.synced.wait())
+    token_then.add_done_callback(lambda _: token.write_text("two"))
+    run(made.run())
+    await eventually(lambda: changes.seen)
+    assert time.slept == []
+    await client.close()
+
+
+async def test_a_silent_list_is_bounded(server: ScriptedServer, client: KubeClient) -> None:
+    from frameworkkube.informer import LIST_TIMEOUT_SECONDS
+    from frameworkkube.rest import TimedOut
+
+    assert LIST_TIMEOUT_SECONDS <= 60
+    server.on("GET", silence())
+    with pytest.raises(TimedOut):
+        await client.request("GET", PATH, timeout_seconds=0.1)

@@ -1,0 +1,191 @@
+"""One object that cannot be read, between healthy ones: it costs only itself, in a list as in a watch."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from frameworkkube.informer import Informer
+from frameworkkube.watchevents import UndecodableObject
+from tests.kube.pods import Changes, Pod, added, deleted, listing, modified, pod
+from tests.kube.scripted import ScriptedServer, answer, watch
+
+Make = Callable[..., Informer[Pod]]
+Run = Callable[[Awaitable[object]], object]
+Eventually = Callable[[Callable[[], object]], Awaitable[None]]
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+WIDE = b"[" + b",".join([b"{}"] * 300_000) + b"]"
+
+
+def item(**changed: bytes) -> bytes:
+    """The object `bad`, with some of its parts replaced by these bytes."""
+    whole = {key: json.dumps(value).encode() for key, value in pod("bad", 6).items()}
+    return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in (whole | changed).items()) + b"}"
+
+
+def metadata(**changed: bytes) -> bytes:
+    whole = {"name": b'"bad"', "namespace": b'"default"', "uid": b'"uid-bad"', "resourceVersion": b'"6"'}
+    return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in (whole | changed).items()) + b"}"
+
+
+HOSTILE = {
+    "nested deeply where nobody looks": item(spec=DEEP),
+    "nested deeply in what is decoded": item(status=b'{"phase":' + DEEP + b"}"),
+    "nested deeply in the metadata": item(metadata=metadata(managedFields=DEEP)),
+    "nested just beyond the interpreter's limit": item(spec=b"[" * 1100 + b"]" * 1100),
+    "of another type": item(status=b'"Pending"'),
+    "metadata of another type": item(metadata=metadata(labels=b"3")),
+    "a label of another type": item(metadata=metadata(labels=b'{"a":{}}')),
+    "text that is not UTF-8": item(status=b'{"phase":"\xff"}'),
+    "text that is not UTF-8 in the metadata": item(metadata=metadata(labels=b'{"a":"\xff"}')),
+    "half a surrogate pair": item(status=b'{"phase":"\\ud800"}'),
+    "an escape that does not exist": item(status=b'{"phase":"\\x"}'),
+    "a control character in a text": item(status=b'{"phase":"\x01"}'),
+    "not a number": item(spec=b'{"a":NaN}'),
+    "a word that is not JSON": item(spec=b'{"a":tru}'),
+    "no value": item(spec=b'{"a":}'),
+}
+HARMLESS = {
+    "a number out of range": item(spec=b'{"a":1e999,"b":' + b"9" * 5000 + b"}"),
+    "wide": item(spec=WIDE),
+    "a key of a mebibyte": item(spec=b'{"%s":1}' % (b"k" * (1 << 20))),
+    "the same key again": item(spec=b'{"a":1,"a":2}'),
+}
+
+
+@pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
+async def test_its_neighbours_in_a_list_are_listed(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, hostile: bytes
+) -> None:
+    page = json.dumps(listing(9, pod("a", 5), {}, pod("z", 7))).encode().replace(b"{}", hostile, 1)
+    server.on("GET", answer(200, page))
+    server.on("watch", then=watch(modified("a", 10, phase="Running"), end="silence"))
+    found: list[UndecodableObject] = []
+    made = informer(on_undecodable=found.append)
+    run(made.run())
+    await eventually(lambda: "~a/uid-a:Running" in changes.seen)
+    assert "+z/uid-z" in changes.seen
+    assert made.lists == 1
+    assert_isolated(made, found, hostile)
+
+
+@pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
+async def test_its_neighbours_in_a_watch_are_seen(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, hostile: bytes
+) -> None:
+    server.on("GET", answer(200, listing(4)))
+    line = b'{"type":"ADDED","object":%s}' % hostile
+    server.on("watch", then=watch(added("a", 5), line, added("z", 7), end="silence"))
+    found: list[UndecodableObject] = []
+    made = informer(on_undecodable=found.append)
+    run(made.run())
+    await eventually(lambda: "+z/uid-z" in changes.seen)
+    assert changes.seen[0] == "+a/uid-a"
+    assert len(server.of("GET")) == len(server.of("watch")) == 1
+    assert made.resource_version == "7"
+    assert_isolated(made, found, hostile)
+
+
+def assert_isolated(made: Informer[Pod], found: list[UndecodableObject], hostile: bytes) -> None:
+    if hostile in HARMLESS.values():
+        assert made.get("default", "bad") is not None
+        assert not made.undecodable
+        return
+    assert made.get("default", "bad") is None
+    assert list(made.undecodable) == [("default", "bad")]
+    assert [(one.identity.name, one.identity.uid) for one in found] == [("bad", "uid-bad")]
+    assert found[0].reason
+
+
+@pytest.mark.parametrize("end", ["mended", "deleted", "deleted while the watch was closed"])
+async def test_an_object_is_no_longer_reported_as_undecodable_once_it_is_mended_or_gone(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, end: str
+) -> None:
+    page = json.dumps(listing(9, {})).encode().replace(b"{}", HOSTILE["nested deeply where nobody looks"], 1)
+    server.on("GET", answer(200, page), answer(200, listing(20, pod("z", 18))))
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+    first = {"mended": modified("bad", 10), "deleted": deleted("bad", 10)}.get(end, expired)
+    server.on("watch", watch(first, added("z", 18)), then=watch(end="silence"))
+    made = informer()
+    run(made.run())
+    await eventually(lambda: "+z/uid-z" in changes.seen)
+    assert not made.undecodable
+    assert (made.get("default", "bad") is not None) == (end == "mended")
+
+
+async def test_what_the_server_deleted_is_told_to_the_handler_although_its_line_is_odd(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually
+) -> None:
+    server.on("GET", answer(200, listing(5, pod("bad", 5))))
+    line = b'{"type":"DELETED","object":%s}' % item(spec=b'{"a":1e999}')
+    server.on("watch", then=watch(b"\xef\xbb\xbf" + line, end="silence"))
+    gone: list[bytes] = []
+    run(informer(on_deleted=gone.append).run())
+    await eventually(lambda: gone)
+    assert json.loads(gone[0])["metadata"]["name"] == "bad"
+
+
+async def test_a_handler_of_deletions_that_raises_stops_nothing(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
+) -> None:
+    def broken(_document: bytes) -> None:
+        raise OSError("the log is closed")
+
+    server.on("GET", answer(200, listing(5, pod("a", 5))))
+    server.on("watch", then=watch(deleted("a", 6), added("z", 7), end="silence"))
+    made = informer(on_deleted=broken)
+    run(made.run())
+    await eventually(lambda: "+z/uid-z" in changes.seen)
+    assert made.failures == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "Status", "metadata": {}},
+        {"kind": "Status", "metadata": {}, "items": []},
+        {"kind": "PodList", "metadata": {"resourceVersion": "9"}},
+        b'{"metadata":{"resourceVersion":"9"},"items":[{"metadata":',
+        b"<html>login</html>",
+        b"",
+    ],
+    ids=["a status", "no version", "no items", "cut off", "html", "nothing"],
+)
+async def test_a_success_that_is_no_list_does_not_empty_the_cache(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, body: object
+) -> None:
+    server.on("GET", answer(200, listing(5, pod("a", 5))), answer(200, body), answer(200, listing(9, pod("a", 5))))
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+    server.on("watch", watch(expired), then=watch(end="silence"))
+    made = informer()
+    run(made.run())
+    await eventually(lambda: made.lists == 2)
+    assert changes.seen == ["+a/uid-a"]
+
+
+@pytest.mark.parametrize("way", ["page", "event"])
+async def test_the_loop_goes_on_while_a_large_document_is_decoded(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, way: str
+) -> None:
+    server.on("GET", answer(200, listing(5, pod("a", 5) | {"spec": "x" * (1 << 20)})))
+    large = added("z", 7)
+    large["object"]["spec"] = "x" * (1 << 20)
+    server.on("watch", then=watch(large, end="silence"))
+    made = informer()
+    decode, loop, turns = getattr(made._wire, way), asyncio.get_running_loop(), list[bool]()
+
+    def slow(document: bytes) -> object:
+        """Decode only once the loop has had a turn."""
+        turn = threading.Event()
+        loop.call_soon_threadsafe(turn.set)
+        turns.append(turn.wait(30))
+        return decode(document)
+
+    setattr(made._wire, way, slow)
+    run(made.run())
+    await eventually(lambda: "+z/uid-z" in changes.seen)
+    assert turns
+    assert all(turns)

@@ -1,0 +1,62 @@
+"""Documents are cut into their members whatever they contain, in linear time."""
+
+import contextlib
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkkube import jsonparts
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+INDENTS = st.sampled_from([None, 0, 3])
+
+
+@given(st.dictionaries(st.text(), VALUES), INDENTS, st.booleans())
+def test_an_object_is_cut_as_the_json_library_reads_it(value: object, indent: int | None, is_ascii: bool) -> None:
+    document = json.dumps(value, indent=indent, ensure_ascii=is_ascii).encode()
+    assert {name: json.loads(part) for name, part in jsonparts.members(b" " + document).items()} == value
+
+
+@given(st.lists(VALUES), INDENTS)
+def test_an_array_is_cut_as_the_json_library_reads_it(value: object, indent: int | None) -> None:
+    assert [json.loads(part) for part in jsonparts.elements(json.dumps(value, indent=indent).encode())] == value
+
+
+@given(st.dictionaries(st.text(), VALUES, min_size=1), st.data())
+def test_a_document_that_is_cut_off_is_refused(value: object, data: st.DataObject) -> None:
+    document = json.dumps(value).encode()
+    with pytest.raises(ValueError, match=r"byte|end|truncated"):
+        jsonparts.members(document[: data.draw(st.integers(0, len(document) - 1))])
+
+
+@given(st.binary() | st.text('[]{}",:\\a ').map(str.encode))
+def test_bytes_of_any_kind_are_cut_or_refused(document: bytes) -> None:
+    for cut in (jsonparts.members, jsonparts.elements):
+        with contextlib.suppress(ValueError):
+            cut(document)
+
+
+HOSTILE = {
+    "deep": b'{"a":' + b"[" * 500_000 + b"]" * 500_000 + b"}",
+    "deep without an end": b'{"a":' + b"[" * 1_000_000,
+    "a string without an end": b'{"a":["' + b"x" * 1_000_000,
+    "escaped quotes without an end": b'{"a":["' + rb"\"" * 500_000,
+    "many strings": b'{"a":[' + b'"",' * 300_000 + b'""]}',
+    "blanks": b'{"a":' + b" " * 1_000_000 + b"1}",
+    "names": b'{"a":1' + b',"a":1' * 150_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE)
+def test_the_time_is_linear_whatever_the_document(document: bytes) -> None:
+    began = time.process_time()
+    with contextlib.suppress(ValueError):
+        jsonparts.members(document)
+    assert time.process_time() - began < 10

@@ -1,0 +1,155 @@
+"""The cache under events in every order."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkkube.store import Store
+from tests.kube.pods import Changes, Meta, Pod
+
+
+def make(name: str, version: int, uid: str, framework: str = "f") -> Pod:
+    return Pod(Meta(name=name, uid=uid, resource_version=str(version), namespace="d", labels={"framework": framework}))
+
+
+def store_of(changes: Changes) -> Store[Pod]:
+    return Store(changes)
+
+
+def cached(store: Store[Pod]) -> dict[str, Pod]:
+    found = {key: store.get(*key) for key in store.keys()}  # noqa: SIM118 -- a store is no mapping
+    assert len(found) == len(store)
+    return {name: pod for (_, name), pod in found.items() if pod is not None}
+
+
+def test_a_change_is_in_the_store_before_the_handler_is_called() -> None:
+    seen: list[int] = []
+    store: Store[Pod] = Store(lambda old, new: seen.append(len(store)))
+    store.seen(make("a", 1, "u"))
+    store.deleted(make("a", 2, "u"))
+    assert seen == [1, 0]
+
+
+def test_an_old_event_does_not_bring_a_deleted_object_back() -> None:
+    changes = Changes([])
+    store = store_of(changes)
+    store.seen(make("a", 1, "u"))
+    store.deleted(make("a", 5, "u"))
+    assert not store.seen(make("a", 4, "u"))
+    assert not store.deleted(make("a", 5, "u"))
+    assert changes.seen == ["+a/u", "-a/u"]
+
+
+def test_an_object_that_left_the_selection_may_come_back() -> None:
+    changes = Changes([])
+    store = store_of(changes)
+    store.seen(make("a", 1, "u"))
+    store.deleted(make("a", 5, "u"))
+    assert store.seen(make("a", 6, "u"))
+    assert not store.deleted(make("a", 5, "u"))
+    assert len(store) == 1
+
+
+def test_a_new_instance_ends_the_old_one_first() -> None:
+    changes = Changes([])
+    store = store_of(changes)
+    store.seen(make("a", 1, "u"))
+    store.seen(make("a", 3, "v"))
+    store.seen(make("a", 2, "u"))
+    store.deleted(make("a", 2, "u"))
+    assert changes.seen == ["+a/u", "-a/u", "+a/v"]
+
+
+def test_the_end_of_an_unseen_instance_ends_the_one_before_it_too() -> None:
+    changes = Changes([])
+    store = store_of(changes)
+    store.seen(make("a", 1, "u"))
+    store.deleted(make("a", 9, "v"))
+    assert changes.seen == ["+a/u", "-a/u"]
+
+
+def test_after_a_list_events_count_from_there_even_if_versions_went_back() -> None:
+    store = store_of(Changes([]))
+    store.seen(make("a", 800, "u"))
+    store.deleted(make("a", 900, "u"))
+    store.listed(make("a", 90, "u"))
+    store.forget_tombstones()
+    assert store.seen(make("a", 101, "u"))
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    store = store_of(Changes([]))
+    store.seen(make("a", 9, "u"))
+    assert store.seen(make("a", 10, "u"))
+
+
+def test_a_version_that_is_no_number_is_taken_as_it_comes() -> None:
+    store = store_of(Changes([]))
+    for version in ("abc", "abd", "abc"):
+        odd = msgspec.structs.replace(make("a", 1, "u").metadata, resource_version=version)
+        assert store.seen(Pod(odd))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, Pod]]:
+    """What truly happened to three names: an instance is added, modified some times, perhaps deleted; versions grow."""
+    events, alive, instances = [], {}, 0
+    for version in range(1, draw(st.integers(2, 26))):
+        name = draw(st.sampled_from("abc"))
+        if name not in alive:
+            instances += 1
+            alive[name] = f"u{instances}"
+            events.append(("seen", make(name, version, alive[name])))
+        elif draw(st.booleans()):
+            events.append(("seen", make(name, version, alive[name])))
+        else:
+            events.append(("deleted", make(name, version, alive.pop(name))))
+    return events
+
+
+@given(histories(), st.data())
+def test_any_order_with_repetitions_ends_in_the_truth_and_reports_consistent_changes(
+    history: list[tuple[str, Pod]], data: st.DataObject
+) -> None:
+    truth: dict[str, Pod] = {}
+    for kind, pod in history:
+        if kind == "seen":
+            truth[pod.metadata.name] = pod
+        else:
+            del truth[pod.metadata.name]
+    delivered = data.draw(st.permutations(history)) + data.draw(st.lists(st.sampled_from(history), max_size=10))
+    changes = Changes([])
+    store = store_of(changes)
+    for kind, pod in delivered:
+        getattr(store, kind)(pod)
+    assert cached(store) == truth
+    standing: dict[str, str] = {}
+    for change in changes.seen:
+        name, _, uid = change[1:].partition(":")[0].partition("/")
+        match change[0]:
+            case "+":
+                assert name not in standing
+                standing[name] = uid
+            case "~":
+                assert standing[name] == uid
+            case "-":
+                assert standing.pop(name) == uid
+    assert standing == {name: pod.metadata.uid for name, pod in truth.items()}
+
+
+@given(histories(), st.integers(0, 25))
+def test_a_list_after_any_prefix_ends_in_the_truth(history: list[tuple[str, Pod]], heard: int) -> None:
+    truth: dict[str, Pod] = {}
+    for kind, pod in history:
+        truth[pod.metadata.name] = pod
+        if kind == "deleted":
+            del truth[pod.metadata.name]
+    changes = Changes([])
+    store = store_of(changes)
+    for kind, pod in history[:heard]:
+        getattr(store, kind)(pod)
+    for pod in truth.values():
+        store.listed(pod)
+    for key in set(store.keys()) - {("d", name) for name in truth}:
+        store.vanished(key)
+    assert cached(store) == truth
