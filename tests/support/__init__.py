@@ -1,5 +1,1 @@
-"""What several test suites share: waiting, a player of the kubelet's part, clusters per session."""
-
-from support.waiting import eventually, eventually_async
-
-__all__ = ["eventually", "eventually_async"]
+"""Helpers that several test suites share; the docstring of each module says which suites use it."""

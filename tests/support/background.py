@@ -1,4 +1,7 @@
-"""Something that goes on beside a test."""
+"""Repeat a step in the background of a test.
+
+The faults of `tests/apiserver`, the recorder of `tests/e2e`, and the helpers `kubelet` and `player` use it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_JOIN_SECONDS = 120.0
+
 
 @contextlib.contextmanager
 def in_background(step: Callable[[], object], *, every: float = 0.0) -> Iterator[None]:
-    """Repeat it in a thread until the end; what goes wrong there is raised then.
+    """Repeat a step in a thread until the block ends; an error of the step is raised at the end.
 
     Args:
-        step: What is done again and again.
-        every: Seconds between two, before the first too.
+        step: The function to call.
+        every: The seconds between two calls, and before the first.
     """
     over, failures = threading.Event(), list[BaseException]()
 
@@ -24,7 +29,7 @@ def in_background(step: Callable[[], object], *, every: float = 0.0) -> Iterator
         try:
             while not over.wait(every):
                 step()
-        except BaseException as error:  # noqa: BLE001 - handed over to the thread of the test
+        except BaseException as error:  # noqa: BLE001 -- raised in the thread of the test
             failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -33,6 +38,7 @@ def in_background(step: Callable[[], object], *, every: float = 0.0) -> Iterator
         yield
     finally:
         over.set()
-        thread.join(30)
+        thread.join(_JOIN_SECONDS)
+    assert not thread.is_alive(), f"the step still runs {_JOIN_SECONDS:g} s after the end of the block"
     if failures:
         raise failures[0]

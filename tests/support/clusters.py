@@ -1,9 +1,11 @@
-"""Clusters of a test session: own ones that end with it, or one that is kept between sessions.
+"""Clusters of a test session: its own, which end with it, or clusters that are kept between sessions.
 
-Each session starts clusters of its own, because what tests do to a whole cluster (a definition, a webhook, a controller
-that watches every namespace) would disturb another session. A session that was killed leaves its clusters; the next
-one removes them. `FRAMEWORKCONTROLLER_TEST_CLUSTER=NAME` uses clusters `NAME-<depth>` instead and lets them run, which
-saves the start.
+`tests/conftest.py` starts the clusters of the fixtures with it; suites that need another cluster name it by `own_name`.
+
+Each session starts clusters of its own, because changes to a whole cluster (a CRD, a webhook, a controller that watches
+every namespace) would disturb another session. The clusters of a session that was killed are removed by the next one.
+With `FRAMEWORKCONTROLLER_TEST_CLUSTER=NAME` a session uses clusters `NAME-<depth>` instead and keeps them, which saves
+the start.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ _SUFFIX = {Depth.CONTROL_PLANE: "cp", Depth.KWOK: "kwok", Depth.NODE: "node"}
 
 @contextlib.contextmanager
 def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
-    """A cluster for a session. There is no skip: whoever cannot have one gets the reason as an error.
+    """Start a cluster for a session and remove it at the end. A cluster that cannot start is an error, never a skip.
 
     Args:
-        config: Of the session; its capture is off while the cluster starts, so that a long build is seen.
-        depth: Of the cluster.
+        config: The session's configuration; capture is off while the cluster starts, so that a long build is shown.
+        depth: The depth of the cluster.
     """
     kept = os.environ.get("FRAMEWORKCONTROLLER_TEST_CLUSTER")
     name = f"{kept}-{_SUFFIX[depth]}" if kept else own_name(depth)
@@ -41,7 +43,7 @@ def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
         try:
             cluster = localcluster.up(name, depth, progress=Lines(quiet_seconds=10))
         except BaseException:
-            # Also when the person who waits for a long build interrupts it.
+            # Also after Ctrl-C during a long build.
             if not kept:
                 localcluster.down(name)
             raise
@@ -53,19 +55,19 @@ def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
 
 
 def is_required(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a cluster that this machine does not allow is a failure rather than a skip."""
+    """Report whether a cluster that this machine does not allow is a failure rather than a skip."""
     return environ.get("CI", "") in {"true", "1"} or environ.get("FRAMEWORKCONTROLLER_REQUIRE_CLUSTER") == "1"
 
 
 def own_name(depth: Depth) -> str:
-    """The name of this session's cluster: it says who owns it, so that others see whether the owner is alive."""
+    """Return the name of this session's cluster; it identifies the session, so that others see whether it is alive."""
     identity = process.identify(os.getpid())
     assert identity is not None
     return f"pytest-{identity.pid}-{identity.started:x}-{_SUFFIX[depth]}"
 
 
 def remove_abandoned() -> None:
-    """Remove the clusters of sessions that ended without removing them."""
+    """Remove the clusters of sessions that ended without doing so."""
     for name in settings.names():
         found = _OWN.fullmatch(name)
         if found:

@@ -1,7 +1,10 @@
-"""A player of the node's part for tests on a control plane without nodes: Pods live and die as the test says.
+"""A fake kubelet for tests on a control plane without nodes: Pods run and end as the test says.
 
-It writes the statuses that a kubelet writes, through the API server, with the Pod's UID as a precondition: a test that
-means one Pod never touches its successor of the same name.
+The fixture `kubelet` of `tests/conftest.py` gives it to tests in `tests/apiserver`, `tests/demo` and
+`tests/localcluster`.
+
+It writes the statuses that a kubelet writes, through the API server, with the Pod's UID as a precondition, so that a
+test never changes the successor of the Pod that it means.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from support.raw import Json, Raw, RefusedError
+from localcluster.client import ApiStatusError, Json, RawClient
+from tests.support.background import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,39 +29,40 @@ _WATCH_SECONDS = 5
 class Kubelet:
     """The kubelet of all Pods of one namespace.
 
-    A Pod is given by its name, or as any object or dict with its metadata; then its UID has to be the present one.
+    Methods take a Pod by its name, or as a dict or object with its metadata; then the API server's Pod must have the
+    same UID.
 
     Args:
-        raw: The API server.
+        raw: The client of the API server.
         namespace: The namespace.
     """
 
-    def __init__(self, raw: Raw, namespace: str) -> None:
+    def __init__(self, raw: RawClient, namespace: str) -> None:
         self._raw = raw
         self._namespace = namespace
         self._numbers = itertools.count(1)
 
     def fresh_ip(self) -> str:
-        """An IP that no Pod of this kubelet had before."""
+        """Return an IP that no Pod of this kubelet has had."""
         number = next(self._numbers)
         return f"10.255.{number // 250}.{number % 250 + 1}"
 
     def get(self, pod: object) -> Json:
-        """The Pod as the API server has it.
+        """Return the Pod as the API server has it.
 
         Raises:
-            RefusedError: There is none (404), or only one with another UID (409).
+            ApiStatusError: There is no such Pod (404), or only one with another UID (409).
         """
         name, uid = _identity(pod)
         found = self._raw.get(self._path(name))
         if uid is not None and found["metadata"]["uid"] != uid:
-            raise RefusedError(
+            raise ApiStatusError(
                 "GET", self._path(name), 409, f"the Pod has the UID {found['metadata']['uid']}, not {uid}"
             )
         return found
 
     def bind(self, pod: object, node: str = NODE) -> Json:
-        """Schedule it, as the scheduler would; a Pod that has a node keeps it."""
+        """Bind a Pod to a node, as the scheduler would, unless it has one."""
         found = self.get(pod)
         if found["spec"].get("nodeName"):
             return found
@@ -68,11 +73,11 @@ class Kubelet:
         return self.get(found)
 
     def run(self, pod: object, ip: str | None = None) -> Json:
-        """Schedule it and let all of its containers run; init containers are done (sidecars run).
+        """Bind a Pod and report all containers and sidecars as running, other init containers as completed.
 
         Args:
             pod: The Pod.
-            ip: Its IP; None means a fresh one, or the one that it has.
+            ip: Its IP; None means the one that it has, or a fresh one.
         """
         found = self.bind(pod)
         now = _now()
@@ -94,7 +99,7 @@ class Kubelet:
         )
 
     def succeed(self, pod: object) -> Json:
-        """All of its containers exit with 0, the Pod is Succeeded."""
+        """Report that all containers exited with 0, and the Pod as Succeeded."""
         return self._end(pod, "Succeeded", {})
 
     def fail(
@@ -109,15 +114,15 @@ class Kubelet:
         pod_reason: str | None = None,
         pod_message: str | None = None,
     ) -> Json:
-        """A container exits with a code, the others with 0, and the Pod is Failed.
+        """Report that a container exited with a code and the others with 0, and the Pod as Failed.
 
         Args:
             pod: The Pod.
             code: The exit code.
             reason: The reason in the container's termination state.
             message: The termination message of the container.
-            container: Its name, also that of an init container; None means the first of the Pod.
-            signal: The signal in its termination state.
+            container: The name of the container or init container; None means the first container.
+            signal: The signal in the container's termination state.
             pod_reason: The Pod's own reason, such as `Evicted` or `DeadlineExceeded`.
             pod_message: The Pod's own message.
         """
@@ -132,13 +137,13 @@ class Kubelet:
     def lose(
         self, pod: object, reason: str = "NodeLost", message: str = "Node which was running the pod is gone"
     ) -> Json:
-        """The node vanished: the Pod is Failed with a reason of its own, its containers are as they were last seen."""
+        """Report the Pod of a lost node: Failed with a reason of its own, the containers in their last known states."""
         found = self.get(pod)
         conditions = _conditions(found, ContainersReady="False", Ready="False")
         return self._write(found, phase="Failed", reason=reason, message=message, conditions=conditions)
 
     def pending(self, pod: object, reason: str = "Unschedulable", message: str = "0/1 nodes are available") -> Json:
-        """It could not be scheduled: the condition PodScheduled is False."""
+        """Report a Pod that cannot be scheduled: its condition PodScheduled is False."""
         found = self.get(pod)
         conditions = [entry for entry in found["status"].get("conditions", []) if entry["type"] != "PodScheduled"]
         refusal = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
@@ -146,52 +151,35 @@ class Kubelet:
         return self._write(found, phase="Pending", conditions=conditions)
 
     def finish_deletion(self, pod: object) -> None:
-        """The containers are gone: the Pod is removed (grace period 0). No error if it is gone already."""
+        """Remove a Pod whose containers have ended (grace period 0), if it still exists."""
         name, uid = _identity(pod)
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
         if uid is not None:
             options["preconditions"] = {"uid": uid}
-        try:
+        with ignore_vanished():
             self._raw.delete(self._path(name), options)
-        except RefusedError as error:
-            if error.status not in {404, 409}:
-                raise
 
     @contextlib.contextmanager
     def autopilot(self, runs: Callable[[Json], bool] = lambda _: True) -> Iterator[None]:
-        """In the background, run every new Pod with a fresh IP and finish the deletion of every Pod being deleted.
+        """Run every new Pod with a fresh IP, and finish every deletion, in the background until the block ends.
 
-        What goes wrong there is raised at the end of the block. A Pod that vanishes meanwhile is no error.
+        An error in the background is raised at the end of the block. A Pod that vanishes is not an error.
 
         Args:
-            runs: Which Pods to run; the others stay as they are. Called with the Pod's JSON, maybe several times.
+            runs: Decides by a Pod's JSON whether to run the Pod; it may be called several times for one Pod.
         """
         over = threading.Event()
-        failures: list[BaseException] = []
-
-        def fly() -> None:
+        with in_background(lambda: self._fly(runs, over)):
             try:
-                while not over.is_set():
-                    self._fly(runs, over)
-            except BaseException as error:  # noqa: BLE001 -- handed over to the thread of the test
-                failures.append(error)
-
-        pilot = threading.Thread(target=fly, name=f"kubelet of {self._namespace}", daemon=True)
-        pilot.start()
-        try:
-            yield
-        finally:
-            over.set()
-            # A change wakes the watch; without one it ends by itself after some seconds.
-            self._touch()
-            pilot.join(_WATCH_SECONDS + 30)
-        assert not pilot.is_alive(), "the kubelet's thread does not end"
-        if failures:
-            raise failures[0]
-
-    # The rest is private.
+                yield
+            finally:
+                over.set()
+                # A change wakes the watch; without one it ends after some seconds.
+                self._touch()
 
     def _fly(self, runs: Callable[[Json], bool], over: threading.Event) -> None:
+        if over.is_set():
+            return
         pods = self._raw.get(self._path())
         for pod in pods["items"]:
             self._steer(pod, runs)
@@ -203,20 +191,17 @@ class Kubelet:
                 self._steer(event["object"], runs)
 
     def _steer(self, pod: Json, runs: Callable[[Json], bool]) -> None:
-        try:
+        with ignore_vanished():
             if pod["metadata"].get("deletionTimestamp"):
                 self.finish_deletion(pod)
             elif pod["status"].get("phase") == "Pending" and not pod["status"].get("podIP") and runs(pod):
                 self.run(pod)
-        except RefusedError as error:
-            if error.status not in {404, 409}:
-                raise
 
     def _touch(self) -> None:
-        """Make and remove a Pod that is never scheduled, so that a watch in this namespace says something."""
+        """Create and delete a Pod that is never scheduled, so that watches of this namespace get an event."""
         probe = {"name": "wakes-the-kubelet"}
         spec = {"schedulerName": "nobody", "containers": [{"name": "none", "image": "none"}]}
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(ApiStatusError):
             made = self._raw.create(self._path(), {"apiVersion": "v1", "kind": "Pod", "metadata": probe, "spec": spec})
             self.finish_deletion(made)
 
@@ -249,8 +234,18 @@ class Kubelet:
         return pods if name is None else f"{pods}/{name}"
 
 
+@contextlib.contextmanager
+def ignore_vanished() -> Iterator[None]:
+    """Ignore the answers 404 and 409, by which the API server says that a Pod is gone or was replaced."""
+    try:
+        yield
+    except ApiStatusError as error:
+        if error.status not in {404, 409}:
+            raise
+
+
 def _identity(pod: object) -> tuple[str, str | None]:
-    """The name and, unless only a name was given, the UID: of a dict, a model of a client, or a struct."""
+    """Return the name and the UID of a dict, a model of a client, or a struct; the UID of a mere name is None."""
     if isinstance(pod, str):
         return pod, None
     metadata = pod["metadata"] if isinstance(pod, dict) else getattr(pod, "metadata", None)
@@ -265,7 +260,7 @@ def _now() -> str:
 
 
 def _conditions(pod: Json, reason: str | None = None, **values: str) -> list[Json]:
-    """The Pod's conditions with these values; PodScheduled and what else there is stays."""
+    """Return the Pod's conditions with these values; its other conditions stay as they are."""
     kept = [entry for entry in pod["status"].get("conditions", []) if entry["type"] not in values]
     extra = {"reason": reason} if reason else {}
     now = _now()

@@ -1,0 +1,149 @@
+"""`python -m localcluster`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster import cluster, settings
+from localcluster.depth import Depth
+from localcluster.errors import LocalClusterError
+from localcluster.progress import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1 after an error, 2 for wrong usage, 130 if interrupted."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except LocalClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted: run `up` to continue, or `down` to remove the cluster", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="localcluster", description="A real Kubernetes on this machine.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    up = commands.add_parser("up", help="start a cluster, or its missing components, and wait until it is ready")
+    up.add_argument(
+        "--depth", type=Depth, choices=list(Depth), default=Depth.CONTROL_PLANE, help="default: %(default)s"
+    )
+    up.add_argument(
+        "--kubernetes", metavar="VERSION", help="for example 1.30.14 or 1.30; default: $KUBERNETES or the pinned one"
+    )
+    up.add_argument("--nodes", type=int, default=5, help="simulated nodes at depth kwok; default: %(default)s")
+    up.add_argument(
+        "--controller-qps",
+        type=int,
+        default=1000,
+        help="requests per second of kube-controller-manager (Kubernetes' default: 20); default: %(default)s",
+    )
+    up.set_defaults(run=_up)
+
+    down = commands.add_parser("down", help="stop a cluster and remove it")
+    down.add_argument("--all", action="store_true", help="remove every cluster")
+    down.set_defaults(run=_down)
+
+    status = commands.add_parser("status", help="show the components of a cluster; without --name, of every cluster")
+    status.set_defaults(run=_status)
+
+    load = commands.add_parser("load", help="load an image archive into the real node")
+    load.add_argument("image", type=Path, metavar="IMAGE.tar")
+    load.set_defaults(run=_load)
+
+    kubeconfig = commands.add_parser("kubeconfig", help="print the path of the administrator's kubeconfig")
+    kubeconfig.set_defaults(run=_kubeconfig)
+
+    kubectl = commands.add_parser("kubectl", help="run kubectl on a cluster: kubectl [--name N] -- get pods")
+    kubectl.add_argument("arguments", nargs="*")
+    kubectl.set_defaults(run=_kubectl)
+
+    build = commands.add_parser("build", help="build images into archives")
+    build.add_argument("images", nargs="*", metavar="NAME", help="default: all")
+    build.set_defaults(run=_build)
+
+    for command in (up, down, load, kubeconfig, kubectl):
+        command.add_argument("--name", default="default", help="the cluster; default: %(default)s")
+    status.add_argument("--name", help="the cluster; default: all")
+    return parser
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    made = cluster.up(
+        arguments.name,
+        arguments.depth,
+        kubernetes=arguments.kubernetes,
+        nodes=arguments.nodes,
+        controller_qps=arguments.controller_qps,
+        progress=Lines(),
+    )
+    print(f"Kubernetes {made.version} ({made.depth}) is ready at {made.server}")
+    print(f"export KUBECONFIG={made.kubeconfig}")
+    return 0
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    for name in settings.names() if arguments.all else [arguments.name]:
+        cluster.down(name, Lines())
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    found = [cluster.status(name) for name in ([arguments.name] if arguments.name else settings.names())]
+    for known in found:
+        if known is None:
+            print(f"{arguments.name}: there is no such cluster; `up --name {arguments.name}` starts one")
+            continue
+        print(f"{known.name}: {'ready' if known.ready else 'NOT READY'}  {known.depth or 'only leftovers'}")
+        if known.version:
+            print(f"  Kubernetes {known.version} at {known.server}")
+        for component, pid in known.processes.items():
+            print(f"  {component:<26} {pid or 'DEAD'}")
+    if not found:
+        print("there is no cluster")
+    return 0 if found and all(known is not None and known.ready for known in found) else 1
+
+
+def _running(name: str) -> cluster.Cluster:
+    found = cluster.get(name)
+    if found is None:
+        raise LocalClusterError(
+            f"cluster {name!r} is not running: start it with `python -m localcluster up --name {name}`"
+        )
+    return found
+
+
+def _load(arguments: argparse.Namespace) -> int:
+    _running(arguments.name).load(arguments.image)
+    return 0
+
+
+def _kubeconfig(arguments: argparse.Namespace) -> int:
+    print(_running(arguments.name).kubeconfig)
+    return 0
+
+
+def _kubectl(arguments: argparse.Namespace) -> int:
+    print(_running(arguments.name).kubectl(*arguments.arguments), end="")
+    return 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from localcluster import images
+
+    for name, archive in images.build_all(arguments.images or images.CATALOGUE, progress=Lines()).items():
+        print(f"{name:<12} {archive}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

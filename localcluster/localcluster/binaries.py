@@ -1,0 +1,135 @@
+"""Where the programs of a cluster come from: the first of five places that has the program.
+
+1. `KUBEBUILDER_ASSETS`, the folder of envtest. Its kube-apiserver decides the version unless one is requested; its
+   etcd is used whatever its version.
+2. `PATH`, if the version is the right one.
+3. The cache, `~/.cache/frameworkcontroller/<version>/` (`FRAMEWORKCONTROLLER_CACHE` is another root).
+4. The project's official download, where the network allows it and `FRAMEWORKCONTROLLER_DOWNLOADS` is not `never`.
+5. `go build` of the pinned modules, which needs Go and a Go module proxy: minutes, once.
+
+Programs from 4 and 5 go into the cache, complete or not at all, by one process at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster import downloads, gobuild
+from localcluster.errors import BinaryError
+from localcluster.locks import locked
+from localcluster.programs import CATALOGUE, Program, parse_version, pinned_version, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localcluster.progress import Progress
+
+
+def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of everything that is kept between runs: programs by version, clusters by name."""
+    chosen = environ.get("FRAMEWORKCONTROLLER_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "frameworkcontroller"
+
+
+def find(name: str, *, kubernetes: str, progress: Progress, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of a program; download or build it if this machine does not have it.
+
+    Args:
+        name: Its name, a key of `CATALOGUE`.
+        kubernetes: The version of Kubernetes of the cluster, without `v`.
+        progress: Shows downloads and builds.
+        environ: The environment: `KUBEBUILDER_ASSETS`, `PATH`, `KUBERNETES`, `FRAMEWORKCONTROLLER_CACHE`, Go's own.
+
+    Raises:
+        BinaryError: No place has the program; the text says what to install or which build failed.
+    """
+    if name not in CATALOGUE:
+        raise BinaryError(f"{name!r} is not a program of a cluster; choose one of: {', '.join(CATALOGUE)}")
+    program = CATALOGUE[name]
+    version = version_of(program, kubernetes)
+    installed = from_assets(program, version, environ) or from_path(program, version, environ)
+    if installed:
+        return installed
+    target = cache_root(environ) / version / name
+    if not is_executable(target):
+        with locked(target.with_name(f".{name}.lock")):
+            # The process that held the lock before may have made the same program.
+            if not is_executable(target):
+                _obtain(program, version, target, progress, environ)
+    return target
+
+
+def from_assets(program: Program, version: str, environ: Mapping[str, str]) -> Path | None:
+    """Return the program in the folder of envtest, if it is there and has the right version."""
+    folder = environ.get("KUBEBUILDER_ASSETS")
+    if not folder:
+        return None
+    candidate = Path(folder) / program.name
+    if not is_executable(candidate):
+        return None
+    return candidate if program.project != "kubernetes" or reported_version(candidate, program) == version else None
+
+
+def from_path(program: Program, version: str, environ: Mapping[str, str]) -> Path | None:
+    """Return the first program of that name in PATH, if it has the right version."""
+    found = shutil.which(program.name, path=environ.get("PATH", ""))
+    return Path(found) if found and reported_version(Path(found), program) == version else None
+
+
+def reported_version(file: Path, program: Program) -> str | None:
+    """Return the version that an executable reports, without `v`; None if it does not run or reports none."""
+    try:
+        answer = subprocess.run(
+            [file, *program.version_command], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"(?<![\d.])\d+\.\d+\.\d+(?:-[\w.]+)?(?![\w.])", answer.stdout + answer.stderr)
+    return found[0] if found else None
+
+
+def kubernetes_version(requested: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the version of Kubernetes to use, without `v`.
+
+    It is the requested one, else `KUBERNETES` of the environment, else that of kube-apiserver in `KUBEBUILDER_ASSETS`,
+    else the pinned one.
+
+    Args:
+        requested: `1.30.14`, `v1.30.14`, or `1.30` for the patch version of it that can be built.
+        environ: The environment.
+
+    Raises:
+        SetupError: The request is not a version.
+    """
+    wanted = requested or environ.get("KUBERNETES")
+    if wanted:
+        return parse_version(wanted)
+    server = Path(environ.get("KUBEBUILDER_ASSETS") or "/nonexistent") / "kube-apiserver"
+    found = reported_version(server, CATALOGUE["kube-apiserver"]) if is_executable(server) else None
+    return found or pinned_version("kubernetes")
+
+
+def is_executable(file: Path) -> bool:
+    """Report whether this is a file that this user may execute."""
+    return file.is_file() and os.access(file, os.X_OK)
+
+
+def _obtain(program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str]) -> None:
+    for leftover in target.parent.glob(f".{program.name}.new*"):
+        leftover.unlink()
+    temporary = target.with_name(f".{program.name}.new")
+    try:
+        if not downloads.download(program, version, temporary, progress, environ):
+            module = gobuild.tools_module(program, version, target.parent, progress, environ)
+            gobuild.build(program, version, module, temporary, progress=progress, environ=environ)
+        temporary.chmod(0o755)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

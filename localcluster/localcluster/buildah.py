@@ -1,0 +1,120 @@
+"""Buildah, run without a daemon and without leaving mounts behind; `images` calls it for what is not in the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster.errors import SetupError
+from localcluster.machine import UNSHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localcluster.base import Base
+
+
+@dataclass(frozen=True)
+class Buildah:
+    """Buildah with a storage of its own, in a mount namespace of its own.
+
+    Attributes:
+        folder: The storage; intermediate layers stay in it and make later builds fast.
+        detail: A list whose last item is set to the last line that a build wrote.
+    """
+
+    folder: Path
+    detail: list[str]
+
+    def build(
+        self,
+        *,
+        origin: Base,
+        dockerfile: Path,
+        context: Path,
+        tag: str,
+        arguments: Mapping[str, str],
+        wheels: Path | None,
+        archive: Path,
+    ) -> None:
+        """Build an image and write its archive; the file appears complete or not at all.
+
+        Args:
+            origin: The base image.
+            dockerfile: The Dockerfile.
+            context: The build context.
+            tag: The full name of the image.
+            arguments: The build arguments.
+            wheels: The folder of wheels, mounted at /wheels; None if the build needs none.
+            archive: The file to write.
+
+        Raises:
+            SetupError: buildah failed; the text has the end of its output.
+        """
+        if origin.archive and not self._has(origin.reference):
+            self._run("pull", "--quiet", f"docker-archive:{origin.archive}")
+        options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+        if wheels:
+            options += [
+                "--build-arg=PIP_NO_INDEX=1",
+                "--build-arg=PIP_FIND_LINKS=/wheels",
+                f"--volume={wheels}:/wheels:ro",
+            ]
+        if origin.archive:
+            options.append("--pull-never")
+        self._run("build", "--layers", "--tag", tag, "--file", str(dockerfile), *options, str(context))
+        temporary = archive.with_name(f".{archive.name}.new")
+        temporary.unlink(missing_ok=True)
+        self._run("push", "--quiet", tag, f"docker-archive:{temporary}:{tag}")
+        temporary.replace(archive)
+
+    def _has(self, image: str) -> bool:
+        return (
+            subprocess.run(
+                self._command("inspect", "--type=image", image),
+                capture_output=True,
+                check=False,
+                env=self._environment(),
+            ).returncode
+            == 0
+        )
+
+    def _run(self, *arguments: str) -> None:
+        with subprocess.Popen(
+            self._command(*arguments),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=self._environment(),
+        ) as process:  # fmt: skip
+            assert process.stdout
+            lines: list[str] = []
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                self.detail[:] = [line.strip()[:60]]
+        if process.returncode:
+            end = "\n".join(f"  {line}" for line in lines[-20:])
+            raise SetupError(
+                f"`buildah {arguments[0]}` failed with code {process.returncode}; the end of its output:\n{end}"
+            )
+
+    def _command(self, *arguments: str) -> list[str]:
+        # The storage driver mounts layers; the namespace removes these mounts however buildah ends.
+        own = () if os.geteuid() else UNSHARED
+        place = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run")]
+        return [*own, "buildah", *place, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": storage_driver(self.folder)}
+
+
+def storage_driver(folder: Path) -> str:
+    """Return `overlay` if the folder's file system supports overlay mounts, else `vfs`, which copies each layer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".overlay-") as trial:
+        for part in ("lower", "upper", "work", "merged"):
+            Path(trial, part).mkdir()
+        options = f"lowerdir={trial}/lower,upperdir={trial}/upper,workdir={trial}/work"
+        mount = ["unshare", "--mount", "mount", "-t", "overlay", "overlay", "-o", options, f"{trial}/merged"]
+        return "vfs" if subprocess.run(mount, capture_output=True, check=False).returncode else "overlay"

@@ -1,0 +1,148 @@
+"""A client of the API server that takes and gives its JSON as it is, over one connection pool.
+
+`up` and `down` use it for the few calls that they make; so do tests whose subject is not a client library. Paths are as
+in `kubectl get --raw`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+import urllib3
+
+from localcluster.errors import LocalClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Json = dict[str, Any]
+
+_SECONDS = 60.0
+_PROBE_SECONDS = 2.0
+
+
+class Server(Protocol):
+    """The part of a `Cluster` or a `Context` that a client needs."""
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate authority that signed the API server's certificate."""
+
+    @property
+    def admin_token(self) -> str:
+        """The bearer token of a cluster administrator."""
+
+
+class ApiStatusError(LocalClusterError):
+    """The API server answered with an error status.
+
+    Attributes:
+        status: The HTTP status.
+        body: The `Status` object, or the text if the answer is none.
+    """
+
+    def __init__(self, method: str, path: str, status: int, body: object) -> None:
+        self.status = status
+        self.body = body
+        message = body.get("message") if isinstance(body, dict) else body
+        super().__init__(f"{method} {path}: HTTP {status}: {message}")
+
+
+class RawClient:
+    """One API server as one user.
+
+    Args:
+        server: The cluster.
+        token: The user's bearer token; None means the administrator's.
+    """
+
+    def __init__(self, server: Server, token: str | None = None) -> None:
+        self._server = server.server
+        headers = {"Authorization": f"Bearer {token or server.admin_token}", "Accept": "application/json"}
+        self._pool = urllib3.PoolManager(
+            maxsize=16, ca_certs=str(server.ca_file), headers=headers, retries=False, timeout=_SECONDS
+        )
+
+    def get(self, path: str) -> Json:
+        """Return the object, or list, at this path."""
+        return self.request("GET", path)
+
+    def create(self, path: str, body: Json) -> Json:
+        """POST the body; return the object as the API server persisted it."""
+        return self.request("POST", path, body)
+
+    def replace(self, path: str, body: Json) -> Json:
+        """PUT the body; return the object as the API server persisted it."""
+        return self.request("PUT", path, body)
+
+    def merge(self, path: str, body: Json) -> Json:
+        """Apply a JSON merge patch (RFC 7386): lists are replaced, null removes a field."""
+        return self.request("PATCH", path, body, "application/merge-patch+json")
+
+    def apply(self, path: str, body: Json) -> Json:
+        """Apply the body on the server's side, by force, as the field manager `localcluster`."""
+        query = "fieldManager=localcluster&force=true"
+        return self.request("PATCH", f"{path}?{query}", body, "application/apply-patch+yaml")
+
+    def delete(self, path: str, body: Json | None = None) -> Json:
+        """DELETE, with optional DeleteOptions."""
+        return self.request("DELETE", path, body)
+
+    def request(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
+        """Send one request and return the object that answers it.
+
+        Raises:
+            ApiStatusError: The status of the answer is not 2xx.
+        """
+        headers = {**self._pool.headers, "Content-Type": content_type}
+        data = None if body is None else json.dumps(body)
+        answer = self._pool.request(method, self._server + path, body=data, headers=headers)
+        content = _parsed(answer.data)
+        if not 200 <= answer.status < 300:
+            raise ApiStatusError(method, path, answer.status, content)
+        assert isinstance(content, dict)
+        return content
+
+    def watch(self, path: str, resource_version: str, timeout_seconds: int) -> Iterator[Json]:
+        """Yield the events of a watch until the API server ends it after `timeout_seconds`.
+
+        Raises:
+            ApiStatusError: The watch could not begin.
+        """
+        url = f"{self._server}{path}?watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
+        answer = self._pool.request("GET", url, preload_content=False, timeout=timeout_seconds + _SECONDS)
+        try:
+            if answer.status != 200:
+                raise ApiStatusError("GET", path, answer.status, _parsed(answer.read()))
+            rest = b""
+            for chunk in answer.stream(decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from map(json.loads, lines)
+        finally:
+            answer.close()
+
+    def check_ready(self) -> bool | str:
+        """Return True if /readyz answers `ok`, else a sentence that says why the API server is not ready."""
+        try:
+            answer = self._pool.request("GET", f"{self._server}/readyz", timeout=_PROBE_SECONDS)
+        except urllib3.exceptions.HTTPError as error:
+            return str(error)
+        text = answer.data.decode(errors="replace")
+        return (answer.status == 200 and text == "ok") or f"HTTP {answer.status}: {text[:200]}"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.clear()
+
+
+def _parsed(content: bytes) -> object:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode(errors="replace")

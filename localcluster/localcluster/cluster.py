@@ -1,0 +1,287 @@
+"""The life of a cluster: up, status, down. Each can be repeated, also after an earlier run has crashed.
+
+The command line, the fixtures of the tests, the benchmarks and the demo call this module. Changes of one cluster hold
+its lock, so that processes do not start or stop the same cluster at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localcluster import binaries, controlplane, kwok, removal, settings
+from localcluster.client import RawClient
+from localcluster.depth import Depth
+from localcluster.errors import LocalClusterError, SetupError, StartError
+from localcluster.process import boot_id
+from localcluster.progress import Lines, Progress, Silent, task
+from localcluster.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster.context import Context
+    from localcluster.settings import Settings
+
+_PORT_IS_TAKEN = "address already in use"
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        name: Its name.
+        depth: How much of Kubernetes it has.
+        state: Its folder: logs, certificates, data.
+        server: The API server's URL.
+        kubeconfig: The file with a cluster administrator's credentials.
+        ca_file: The certificate authority of the cluster.
+        admin_token: The bearer token of a cluster administrator.
+        version: Kubernetes' version, without `v`.
+    """
+
+    name: str
+    depth: Depth
+    state: Path
+    server: str
+    kubeconfig: Path
+    ca_file: Path
+    admin_token: str
+    version: str
+
+    def kubectl(self, *args: str, input: str | None = None) -> str:  # noqa: A002 -- as subprocess calls it
+        """Run kubectl as the administrator and return its standard output.
+
+        Args:
+            args: The arguments of kubectl.
+            input: The standard input of kubectl, for `-f -`.
+
+        Raises:
+            LocalClusterError: kubectl failed; the text holds its standard error.
+        """
+        import subprocess
+
+        program = binaries.find("kubectl", kubernetes=self.version, progress=Lines())
+        command = [str(program), f"--kubeconfig={self.kubeconfig}", *args]
+        done = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LocalClusterError(f"`kubectl {' '.join(args)}` failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def token(self, namespace: str, service_account: str) -> str:
+        """Return a bearer token of a service account, valid for an hour (TokenRequest)."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        with contextlib.closing(RawClient(self)) as client:
+            return str(client.create(path, request)["status"]["token"])
+
+    def load(self, image_tar: Path) -> None:
+        """Make the images of an archive (`docker save`, buildah's docker-archive) available to the real node.
+
+        Raises:
+            SetupError: The cluster has no real node.
+        """
+        if self.depth is not Depth.NODE:
+            raise SetupError(
+                f"cluster {self.name!r} has depth {self.depth}, but only depth node has a node that runs images"
+            )
+        from localcluster import node
+
+        known = settings.read(self.name)
+        assert known is not None
+        node.load(settings.context(known, Silent()), image_tar)
+
+    def down(self) -> None:
+        """Stop the cluster and remove it."""
+        down(self.name)
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a cluster.
+
+    Attributes:
+        name: Its name.
+        depth: Its depth; None if an interrupted run left a folder without settings.
+        version: Kubernetes' version; None likewise.
+        server: The API server's URL; None likewise.
+        processes: The PIDs of the components by name, in the order of starting; None for a dead component.
+        ready: Whether the API server is ready and no component is dead.
+    """
+
+    name: str
+    depth: Depth | None
+    version: str | None
+    server: str | None
+    processes: dict[str, int | None]
+    ready: bool
+
+
+def up(
+    name: str = "default",
+    depth: Depth = Depth.CONTROL_PLANE,
+    *,
+    kubernetes: str | None = None,
+    nodes: int = 5,
+    controller_qps: int = 1000,
+    progress: Progress | None = None,
+) -> Cluster:
+    """Start a cluster, or its missing components, and return when it is ready.
+
+    Args:
+        name: Its name; clusters with different names run side by side.
+        depth: How much of Kubernetes it has.
+        kubernetes: The version; None means `KUBERNETES` of the environment, else the pinned one (or, for a cluster
+            that exists, its own).
+        nodes: The number of simulated nodes at depth kwok.
+        controller_qps: The requests per second that kube-controller-manager may send; Kubernetes' default is 20.
+        progress: Shows what takes long; None means that nothing is shown.
+
+    Raises:
+        SetupError: This machine does not allow it, or the running cluster of this name has another depth or version.
+        BinaryError: A program could not be found, downloaded or built.
+        StartError: A component did not become ready. The components that were started before it keep running, for
+            `status`, the logs and the next `up`; `down` removes them.
+    """
+    shown = progress or Silent()
+    settings.state_folder(name)
+    if depth is Depth.NODE:
+        require_root()
+    with settings.locked(f"cluster-{name}"):
+        known = _reusable(name, depth, kubernetes, shown)
+        if known is None:
+            version = binaries.kubernetes_version(kubernetes)
+            known = settings.create(name, depth, version, nodes=nodes, controller_qps=controller_qps)
+        context = settings.context(known, shown)
+        for attempt in range(_TRIES):
+            try:
+                _start(context)
+                break
+            except StartError as error:
+                # The port was free when it was chosen; another process has taken it since.
+                if _PORT_IS_TAKEN not in str(error) or attempt == _TRIES - 1:
+                    raise
+                removal.stop(context)
+                (context.state / "ports.json").unlink(missing_ok=True)
+    return _cluster(context)
+
+
+def get(name: str) -> Cluster | None:
+    """Return the cluster of that name if its API server is ready, else None."""
+    known = settings.read(name)
+    if known is None:
+        return None
+    context = settings.context(known, Silent())
+    return _cluster(context) if _answers(context) else None
+
+
+def status(name: str) -> Status | None:
+    """Return the state of a cluster; None if there is no such cluster."""
+    state = settings.state_folder(name)
+    if not state.is_dir():
+        return None
+    processes = Supervisor(state)
+    pids = {component: processes.running(component) for component in processes.names()}
+    known = settings.read(name)
+    if known is None:
+        return Status(name, None, None, None, pids, ready=False)
+    context = settings.context(known, Silent())
+    wanted = controlplane.components(known.depth)
+    ready = all(pids.get(component) for component in wanted) and all(pids.values()) and _answers(context)
+    return Status(name, known.depth, known.version, context.server, pids, ready=ready)
+
+
+def down(name: str, progress: Progress | None = None) -> None:
+    """Stop a cluster and remove its processes, mounts, interfaces, namespaces and files, if there are any.
+
+    Raises:
+        LocalClusterError: Something could not be removed; the folder stays, so that `down` can be tried again.
+    """
+    state = settings.state_folder(name)
+    with settings.locked(f"cluster-{name}") as lock:
+        if state.is_dir():
+            with task(progress or Silent(), f"down {name}"):
+                _remove(name, state)
+        lock.unlink()
+
+
+def require_root() -> None:
+    """Return if this user can run a real node.
+
+    Raises:
+        SetupError: The user is not root.
+    """
+    if os.geteuid() != 0:
+        raise SetupError("depth node needs root for network namespaces, mounts and cgroups: run it with sudo")
+
+
+def _reusable(name: str, depth: Depth, kubernetes: str | None, progress: Progress) -> Settings | None:
+    """Return the settings of an existing cluster that fits the request; remove leftovers that cannot be continued."""
+    state = settings.state_folder(name)
+    if not state.is_dir():
+        return None
+    known = settings.read(name)
+    processes = Supervisor(state)
+    alive = any(processes.running(component) for component in processes.names())
+    if known is not None:
+        version = binaries.kubernetes_version(kubernetes) if kubernetes else known.version
+        if known.boot == boot_id() and (known.depth, known.version) == (depth, version):
+            return known
+        if alive:
+            raise SetupError(
+                f"cluster {name!r} runs with depth {known.depth} and Kubernetes {known.version}, not with depth {depth}"
+                f" and Kubernetes {version}: remove it with `down`, or choose another name"
+            )
+    with task(progress, f"remove the leftovers of cluster {name}"):
+        _remove(name, state)
+    return None
+
+
+def _remove(name: str, state: Path) -> None:
+    known = settings.read(name)
+    if known is not None:
+        removal.stop(settings.context(known, Silent()))
+    else:
+        removal.stop_processes(Supervisor(state))
+    removal.remove_folder(state)
+
+
+def _start(context: Context) -> None:
+    controlplane.start(context)
+    match context.depth:
+        case Depth.KWOK:
+            kwok.start(context)
+        case Depth.NODE:
+            from localcluster import node
+
+            node.start(context)
+        case Depth.CONTROL_PLANE:
+            pass
+
+
+def _answers(context: Context) -> bool:
+    if not context.processes.running("kube-apiserver"):
+        return False
+    with contextlib.closing(RawClient(context)) as client:
+        return client.check_ready() is True
+
+
+def _cluster(context: Context) -> Cluster:
+    return Cluster(
+        name=context.name,
+        depth=context.depth,
+        state=context.state,
+        server=context.server,
+        kubeconfig=context.admin_kubeconfig,
+        ca_file=context.ca_file,
+        admin_token=context.admin_token,
+        version=context.version,
+    )

@@ -1,0 +1,191 @@
+"""The node's container runtime: containerd with a configuration, folders and a socket of its own, and its images."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster import archive, namespaces
+from localcluster.buildah import storage_driver
+from localcluster.errors import LocalClusterError, SetupError
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from localcluster.context import Context
+    from localcluster.network import Link
+
+ENDPOINT = "unix:///run/containerd/containerd.sock"
+PAUSE = "localhost/frameworkcontroller/pause:dev"
+_SECONDS = 120.0
+_HEARS_SECONDS = 2.0
+_TOLD_LABEL = "localcluster.frameworkcontroller/told"
+_NOTE = "loaded images"
+
+# `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE may not lower a process's OOM score below its own.
+_CONFIG = """\
+version = 2
+root = {root}
+state = "/run/containerd"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing",
+  "io.containerd.tracing.processor.v1.otlp",
+]
+[grpc]
+address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = {plugins}
+conf_dir = {networks}
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "{snapshotter}"
+default_runtime_name = "runc"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = false
+"""
+
+
+def start(context: Context, ends: Link, init_pid: int) -> None:
+    """Start containerd on the node and load the sandbox image.
+
+    Raises:
+        StartError: containerd did not become ready.
+    """
+    folder = context.state / namespaces.NAME
+    networks = folder / "cni"
+    networks.mkdir(exist_ok=True)
+    (networks / "10-bridge.conflist").write_text(json.dumps(_bridge(ends, folder), indent=1))
+    config = folder / "containerd.toml"
+    text = _CONFIG.format(
+        root=json.dumps(str(folder / "containerd")),
+        pause=PAUSE,
+        plugins=json.dumps(str(_plugins())),
+        networks=json.dumps(str(networks)),
+        snapshotter="overlayfs" if storage_driver(folder) == "overlay" else "native",
+    )
+    config.write_text(text)
+    context.processes.start(
+        "containerd",
+        [*namespaces.inside(init_pid), "containerd", "--config", str(config)],
+        ready=lambda: _answers(init_pid),
+        timeout_seconds=_SECONDS,
+    )
+    load(context, _pause(folder))
+
+
+def load(context: Context, image_tar: Path) -> None:
+    """Make the images of an archive available to the kubelet; images that are loaded already take milliseconds.
+
+    Args:
+        context: The cluster, whose node runs.
+        image_tar: An archive in Docker's format.
+
+    Raises:
+        SetupError: The node does not run, or the file is not such an archive.
+        LocalClusterError: containerd refused the archive; the text holds containerd's message.
+    """
+    init = namespaces.init(context)
+    if init is None:
+        raise SetupError(
+            f"the node of cluster {context.name!r} is not running:"
+            f" start it with `python -m localcluster up --depth node --name {context.name}`"
+        )
+    found = archive.images(image_tar)
+    loaded = context.notes().get(_NOTE, {})
+    assert isinstance(loaded, dict)
+    if all(loaded.get(name) == digest for name, digest in found.items()):
+        return
+    with task(context.progress, f"load {', '.join(found) or image_tar.name}"):
+        done = _ctr(init.pid, "images", "import", str(image_tar.absolute()))
+        if done.returncode:
+            raise LocalClusterError(f"containerd does not import {image_tar}: {done.stderr.strip()[-1000:]}")
+        _wait_until_known(init.pid, found)
+    context.note(_NOTE, {**loaded, **found})
+
+
+def _wait_until_known(init_pid: int, names: dict[str, str]) -> None:
+    """Wait until containerd's CRI plugin, which serves the kubelet, has labelled the images as its own.
+
+    It does so when it hears of an image. What was imported before it listened is told to it again, by a label.
+    """
+    deadline = time.monotonic() + _SECONDS
+    tell_again = time.monotonic() + _HEARS_SECONDS
+    while True:
+        listed = _ctr(init_pid, "images", "list").stdout.splitlines()
+        marked = {line.split()[0] for line in listed if "io.cri-containerd.image=managed" in line}
+        if marked.issuperset(names):
+            return
+        if time.monotonic() > deadline:
+            missing = ", ".join(set(names) - marked)
+            raise LocalClusterError(f"containerd did not offer {missing} to the kubelet within {_SECONDS:g} s")
+        if time.monotonic() > tell_again:
+            tell_again = time.monotonic() + _HEARS_SECONDS
+            for name in set(names) - marked:
+                _ctr(init_pid, "images", "label", name, f"{_TOLD_LABEL}={time.monotonic_ns()}")
+        time.sleep(0.05)
+
+
+def _answers(init_pid: int) -> bool:
+    try:
+        return _ctr(init_pid, "version", timeout_seconds=10).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _ctr(init_pid: int, *arguments: str, timeout_seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    command = [*namespaces.inside(init_pid), "ctr", "--namespace", "k8s.io", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_seconds)
+
+
+def _bridge(ends: Link, folder: Path) -> dict[str, object]:
+    address = {"subnet": str(ends.pods), "gateway": str(ends.gateway)}
+    return {
+        "cniVersion": "0.4.0",
+        "name": "pods",
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": "cni0",
+                "isGateway": True,
+                "hairpinMode": True,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": str(folder / "addresses"),
+                    "ranges": [[address]],
+                    "routes": [{"dst": "0.0.0.0/0"}],
+                },
+            }
+        ],
+    }
+
+
+def _plugins() -> Path:
+    """Return the folder of the CNI plugins: the usual one, or Debian's."""
+    folders = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+    return next(folder for folder in folders if (folder / "host-local").exists())
+
+
+def _pause(folder: Path) -> Path:
+    """Make the sandbox image of Pods, and return its archive.
+
+    It holds one static program that waits, catatonit, which is the init process of the node as well.
+    """
+    target = folder / "pause.tar"
+    if not target.exists():
+        program = shutil.which("catatonit")
+        assert program
+        layer = archive.layer_of(folder / "pause-layer.tar", {"/pause": Path(program)})
+        archive.write(
+            target, reference=PAUSE, layer=layer, config={"Entrypoint": ["/pause", "-P"], "User": "65535:65535"}
+        )
+        layer.unlink()
+    return target

@@ -1,0 +1,171 @@
+"""The frozen value that every component of a cluster takes: its folder, addresses, certificates and processes.
+
+`settings.context` makes it from what is stored about a cluster; `cluster.up` and `cluster.down` hand it to
+`controlplane`, `kwok` and `node`.
+
+`cluster.up` calls `node.start(context)` at depth `node`. By then
+
+- etcd, kube-apiserver, kube-controller-manager and kube-scheduler are ready, and `context.server` answers on 127.0.0.1;
+- the API server listens on all addresses and advertises `context.bridge_address`, which does not exist yet;
+- its certificate is valid for `context.bridge_address`, for the `kubernetes` Service and for 127.0.0.1;
+- RBAC, node authorization and NodeRestriction are on: the kubelet needs `context.kubeconfig("kubelet",
+  user="system:node:NAME", groups=["system:nodes"])`, kube-proxy `user="system:kube-proxy"`.
+
+`removal.stop` calls `node.stop(context)` before it stops the control plane, also after a start that failed half-way and
+after a process was killed. `node.stop` therefore accepts that anything is missing, and raises only if it cannot remove
+something. It leaves the processes that were started through `context.processes` to `removal.stop`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localcluster import binaries, kubeconfigs, ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from localcluster.depth import Depth
+    from localcluster.pki import Pki
+    from localcluster.progress import Progress
+    from localcluster.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class Network:
+    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses.
+
+    Attributes:
+        octet: The second octet, 64 to 254.
+    """
+
+    octet: int
+
+    @property
+    def bridge_address(self) -> str:
+        """The address of this machine for the real node and its Pods, which the API server advertises: 10.x.0.1."""
+        return f"10.{self.octet}.0.1"
+
+    @property
+    def simulated_pods(self) -> str:
+        """The addresses of Pods on simulated nodes: 10.x.64.0/18."""
+        return f"10.{self.octet}.64.0/18"
+
+    @property
+    def service_subnet(self) -> str:
+        """The cluster IPs of Services: 10.x.128.0/20."""
+        return f"10.{self.octet}.128.0/20"
+
+    @property
+    def kubernetes_service(self) -> str:
+        """The cluster IP of the `kubernetes` Service, the first address of the range: 10.x.128.1."""
+        return f"10.{self.octet}.128.1"
+
+    @property
+    def dns_service(self) -> str:
+        """The cluster IP of the DNS Service: 10.x.128.10."""
+        return f"10.{self.octet}.128.10"
+
+
+@dataclass(frozen=True)
+class Context:
+    """One cluster as its components see it.
+
+    Attributes:
+        name: The cluster's name.
+        depth: How much of Kubernetes it has.
+        state: Its folder (PID files, logs, certificates, data); `down` removes it when everything in it is unmounted.
+        version: Kubernetes' version without `v`, for example `1.36.3`.
+        network: Its addresses.
+        pki: Its certificates and keys.
+        processes: The supervisor of its processes.
+        progress: Shows what takes long.
+        nodes: The number of simulated nodes (depth kwok).
+        controller_qps: The requests per second that kube-controller-manager may send; Kubernetes' default is 20.
+        admin_token: The bearer token of a member of `system:masters`.
+    """
+
+    name: str
+    depth: Depth
+    state: Path
+    version: str
+    network: Network
+    pki: Pki
+    processes: Supervisor
+    progress: Progress
+    nodes: int
+    controller_qps: int
+    admin_token: str
+
+    @property
+    def tag(self) -> str:
+        """Eight hexadecimal digits that differ from cluster to cluster: for interface names (15 characters at most)."""
+        return hashlib.sha256(str(self.state).encode()).hexdigest()[:8]
+
+    @property
+    def bridge_address(self) -> str:
+        """Shorthand for `network.bridge_address`."""
+        return self.network.bridge_address
+
+    @property
+    def server(self) -> str:
+        """The API server's URL on loopback."""
+        return f"https://127.0.0.1:{self.port('kube-apiserver')}"
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate authority of the cluster."""
+        return self.pki.ca.certificate
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """The kubeconfig of a cluster administrator; the file exists when the control plane is ready."""
+        return self.state / "kubeconfig"
+
+    def port(self, name: str) -> int:
+        """Return the TCP port of that name: a free one at the first call, later the same one (kept in `ports.json`).
+
+        Args:
+            name: The name of a port, unique in the cluster: `kube-apiserver`, `etcd-peer` ...
+        """
+        return ports.recorded(self.state / "ports.json", name)
+
+    def binary(self, name: str) -> Path:
+        """Return the path of a program such as `kubelet`; a download or build, which may take minutes, is shown.
+
+        Raises:
+            BinaryError: The program is neither here nor can it be downloaded or built; the text says what to install.
+        """
+        return binaries.find(name, kubernetes=self.version, progress=self.progress)
+
+    def kubeconfig(self, component: str, *, user: str, groups: Sequence[str] = (), server: str | None = None) -> Path:
+        """Write a kubeconfig file with a client certificate of its own, for a component or a test, and return its path.
+
+        Args:
+            component: Names the file `<state>/<component>.kubeconfig`; a valid one is kept.
+            user: The user name that the API server sees (the certificate's common name).
+            groups: The user's groups (the certificate's organizations).
+            server: The API server's URL; None means `server`, on loopback.
+        """
+        files = self.pki.client(component, user=user, groups=groups)
+        content = kubeconfigs.with_certificate(server or self.server, self.ca_file, files)
+        return kubeconfigs.write(self.state / f"{component}.kubeconfig", content)
+
+    def note(self, key: str, value: object) -> None:
+        """Keep a small value in `<state>/notes.json` for a later run, for example the digests of the loaded images."""
+        notes = self.notes()
+        notes[key] = value
+        temporary = self.state / "notes.json.new"
+        temporary.write_text(json.dumps(notes, indent=1))
+        temporary.replace(self.state / "notes.json")
+
+    def notes(self) -> dict[str, object]:
+        """Return everything that `note` kept so far."""
+        try:
+            return dict(json.loads((self.state / "notes.json").read_text()))
+        except (OSError, ValueError):
+            return {}

@@ -1,0 +1,195 @@
+"""The control plane: etcd, kube-apiserver, kube-controller-manager, and kube-scheduler where there are nodes.
+
+It differs from a production cluster in three things. etcd does not wait for the disk, because its data is thrown away.
+The controller manager may send a thousand requests a second, because its default of 20 makes garbage collection slow.
+Where there are no nodes, the controllers that delete Pods of unknown nodes are off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from localcluster import kubeconfigs
+from localcluster.client import RawClient
+from localcluster.depth import Depth
+from localcluster.health import check_health
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localcluster.context import Context
+
+# In the order of starting.
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_ETCD_SECONDS = 120.0
+_SERVER_SECONDS = 240.0
+_CONTROLLERS_SECONDS = 120.0
+_ISSUER = "https://kubernetes.default.svc.cluster.local"
+# With Go's defaults a small API server spends a quarter of its CPU on garbage collection.
+_SERVER_HEAP = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+# They act when a Pod's node is silent or unknown; a test that plays the kubelet has no Node objects.
+_NODE_CONTROLLERS = (
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
+)
+
+
+def components(depth: Depth) -> tuple[str, ...]:
+    """Return the components of the control plane at this depth, in the order of starting."""
+    return COMPONENTS[:3] if depth is Depth.CONTROL_PLANE else COMPONENTS
+
+
+def start(context: Context) -> None:
+    """Start the components that do not run, and return when all are ready.
+
+    Raises:
+        StartError: A component did not become ready.
+        BinaryError: A program could not be found, downloaded or built.
+    """
+    wanted = components(context.depth)
+    for name in wanted:
+        context.binary(name)
+    with task(context.progress, "etcd"):
+        _start_etcd(context)
+    with task(context.progress, "kube-apiserver"):
+        _start_server(context)
+    token = kubeconfigs.with_token(context.server, context.ca_file, context.admin_token)
+    kubeconfigs.write(context.admin_kubeconfig, token)
+    starters: dict[str, Callable[[Context], None]] = {
+        "kube-controller-manager": _start_controllers,
+        "kube-scheduler": _start_scheduler,
+    }
+    with task(context.progress, " and ".join(wanted[2:])), ThreadPoolExecutor() as pool:
+        for started in [pool.submit(starters[name], context) for name in wanted[2:]]:
+            started.result()
+
+
+def _start_etcd(context: Context) -> None:
+    client = f"http://127.0.0.1:{context.port('etcd')}"
+    peer = f"http://127.0.0.1:{context.port('etcd-peer')}"
+    command = [
+        str(context.binary("etcd")),
+        "--name=local",
+        f"--data-dir={context.state / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=local={peer}",
+        "--unsafe-no-fsync",
+        f"--quota-backend-bytes={8 << 30}",
+        "--log-level=warn",
+    ]
+    context.processes.start(
+        "etcd", command, ready=lambda: check_health(f"{client}/health"), timeout_seconds=_ETCD_SECONDS
+    )
+
+
+def _start_server(context: Context) -> None:
+    pki, network = context.pki, context.network
+    tokens = context.state / "tokens.csv"
+    if not tokens.exists():
+        tokens.touch(0o600)
+        tokens.write_text(f'{context.admin_token},admin,admin,"system:masters"\n')
+    hosts = ["localhost", "127.0.0.1", network.bridge_address, network.kubernetes_service]
+    names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
+    serving = pki.server("kube-apiserver", hosts=[*names, *hosts])
+    to_kubelet = pki.client("kube-apiserver-kubelet", user="kube-apiserver", groups=["system:masters"])
+    real_node = context.depth is Depth.NODE
+    command = [
+        str(context.binary("kube-apiserver")),
+        f"--etcd-servers=http://127.0.0.1:{context.port('etcd')}",
+        f"--secure-port={context.port('kube-apiserver')}",
+        f"--bind-address={'0.0.0.0' if real_node else '127.0.0.1'}",
+        f"--advertise-address={network.bridge_address}",
+        # Without a real node no process can use the `kubernetes` Service, and no interface has its address.
+        f"--endpoint-reconciler-type={'lease' if real_node else 'none'}",
+        f"--service-cluster-ip-range={network.service_subnet}",
+        f"--client-ca-file={pki.ca.certificate}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
+        f"--token-auth-file={tokens}",
+        f"--service-account-issuer={_ISSUER}",
+        f"--service-account-key-file={pki.service_account.certificate}",
+        f"--service-account-signing-key-file={pki.service_account.key}",
+        f"--kubelet-client-certificate={to_kubelet.certificate}",
+        f"--kubelet-client-key={to_kubelet.key}",
+        "--kubelet-preferred-address-types=InternalIP",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        "--profiling=false",
+    ]
+    with contextlib.closing(RawClient(context)) as client:
+        context.processes.start(
+            "kube-apiserver",
+            command,
+            env={**os.environ, **_SERVER_HEAP},
+            ready=client.check_ready,
+            timeout_seconds=_SERVER_SECONDS,
+        )
+
+
+def _start_controllers(context: Context) -> None:
+    port = context.port("kube-controller-manager")
+    config = context.kubeconfig("kube-controller-manager", user="system:kube-controller-manager")
+    off = _NODE_CONTROLLERS if context.depth is Depth.CONTROL_PLANE else ()
+    command = [
+        str(context.binary("kube-controller-manager")),
+        f"--kubeconfig={config}",
+        f"--authentication-kubeconfig={config}",
+        f"--authorization-kubeconfig={config}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--controllers={','.join(['*', *(f'-{name}' for name in off)])}",
+        "--use-service-account-credentials=true",
+        f"--service-account-private-key-file={context.pki.service_account.key}",
+        f"--root-ca-file={context.pki.ca.certificate}",
+        f"--cluster-signing-cert-file={context.pki.ca.certificate}",
+        f"--cluster-signing-key-file={context.pki.ca.key}",
+        f"--kube-api-qps={context.controller_qps}",
+        f"--kube-api-burst={2 * context.controller_qps}",
+        "--leader-elect=false",
+        "--profiling=false",
+    ]
+    context.processes.start(
+        "kube-controller-manager",
+        command,
+        ready=lambda: check_health(f"https://127.0.0.1:{port}/healthz"),
+        timeout_seconds=_CONTROLLERS_SECONDS,
+    )
+
+
+def _start_scheduler(context: Context) -> None:
+    port = context.port("kube-scheduler")
+    kubeconfig = context.kubeconfig("kube-scheduler", user="system:kube-scheduler")
+    # The client's rate can be set in the configuration file only; the default of 50 a second is slow for thousands of
+    # Pods.
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 2000, "burst": 4000},
+        "leaderElection": {"leaderElect": False},
+    }
+    file = context.state / "kube-scheduler.json"
+    file.write_text(json.dumps(config, indent=1))
+    command = [
+        str(context.binary("kube-scheduler")),
+        f"--config={file}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+    ]
+    context.processes.start(
+        "kube-scheduler",
+        command,
+        ready=lambda: check_health(f"https://127.0.0.1:{port}/healthz"),
+        timeout_seconds=_CONTROLLERS_SECONDS,
+    )

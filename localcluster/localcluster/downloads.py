@@ -1,0 +1,146 @@
+"""Official builds of the programs, downloaded where the network allows it and verified against their checksums.
+
+kwok publishes no checksums, so it is always built from its module, whose checksum is in go.sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from localcluster import machine
+from localcluster.errors import BinaryError
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from localcluster.programs import Program
+    from localcluster.progress import Progress
+
+TIMEOUT_SECONDS = 5.0
+# This process does not wait again for a host that did not answer.
+_unreachable: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a program is published.
+
+    Attributes:
+        url: The program, or a gzipped tar with it.
+        sums: The file of checksums: one bare checksum, or lines of `checksum  file`.
+        member: The path in the tar; None if `url` is the program itself.
+    """
+
+    url: str
+    sums: str
+    member: str | None = None
+
+
+def source(program: Program, version: str, architecture: str) -> Source | None:
+    """Return where the official build of a program is published, or None if no build has a checksum."""
+    match program.project:
+        case "kubernetes":
+            url = f"https://dl.k8s.io/release/v{version}/bin/linux/{architecture}/{program.name}"
+            return Source(url, f"{url}.sha256")
+        case "etcd":
+            folder = f"https://github.com/etcd-io/etcd/releases/download/v{version}"
+            name = f"etcd-v{version}-linux-{architecture}"
+            return Source(f"{folder}/{name}.tar.gz", f"{folder}/SHA256SUMS", f"{name}/etcd")
+        case "coredns":
+            folder = f"https://github.com/coredns/coredns/releases/download/v{version}"
+            url = f"{folder}/coredns_{version}_linux_{architecture}.tgz"
+            return Source(url, f"{url}.sha256", "coredns")
+        case _:
+            return None
+
+
+def download(
+    program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str] = os.environ
+) -> bool:
+    """Download the official build of a program, unless `FRAMEWORKCONTROLLER_DOWNLOADS` is `never`.
+
+    Returns:
+        Whether `target` was written. If not, there is no build or its host does not answer: build the program instead.
+
+    Raises:
+        BinaryError: The download does not match its checksum; it was removed.
+    """
+    if environ.get("FRAMEWORKCONTROLLER_DOWNLOADS") == "never":
+        return False
+    found = source(program, version, machine.architecture())
+    return found is not None and fetch(found, program.name, target, progress)
+
+
+def fetch(found: Source, name: str, target: Path, progress: Progress) -> bool:
+    """Download one source; see `download`."""
+    hosts = {urllib.parse.urlsplit(url).netloc for url in (found.url, found.sums)}
+    if hosts & _unreachable:
+        return False
+    archive = target.with_name(f"{target.name}.download")
+    try:
+        with urllib.request.urlopen(found.sums, timeout=TIMEOUT_SECONDS) as answer:
+            expected = expected_sum(answer.read().decode(), found.url.rpartition("/")[2])
+        with task(progress, f"download {name}"), archive.open("wb") as file:
+            actual = _copy(found.url, file)
+        if actual != expected:
+            raise BinaryError(
+                f"{found.url} has the SHA-256 checksum {actual}, but {found.sums} says {expected}: try again, or set"
+                " FRAMEWORKCONTROLLER_DOWNLOADS=never to build the program"
+            )
+        if found.member is None:
+            archive.replace(target)
+        else:
+            _extract(archive, found.member, target)
+    except urllib.error.HTTPError:
+        return False
+    except (OSError, http.client.HTTPException):
+        # A refused connection, a name that does not resolve, a proxy in between, or a timeout.
+        _unreachable.update(hosts)
+        return False
+    finally:
+        archive.unlink(missing_ok=True)
+    return True
+
+
+def expected_sum(text: str, file: str) -> str:
+    """Return the checksum of a file in a list of checksums, or the only checksum of a list that names no file.
+
+    Raises:
+        BinaryError: The list has no checksum for the file.
+    """
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    for row in rows:
+        if len(row) == 2 and row[1].lstrip("*").rpartition("/")[2] == file:
+            return row[0].lower()
+    if len(rows) == 1 and len(rows[0]) == 1:
+        return rows[0][0].lower()
+    raise BinaryError(f"the list of checksums has none for {file}")
+
+
+def _copy(url: str, file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+        while chunk := answer.read(1 << 20):
+            digest.update(chunk)
+            file.write(chunk)
+    return digest.hexdigest()
+
+
+def _extract(archive: Path, member: str, target: Path) -> None:
+    with tarfile.open(archive) as content:
+        source = content.extractfile(member)
+        if source is None:
+            raise BinaryError(f"{archive.name} has no file {member}")
+        with source, target.open("wb") as file:
+            while chunk := source.read(1 << 20):
+                file.write(chunk)

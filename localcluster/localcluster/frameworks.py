@@ -1,0 +1,227 @@
+"""Frameworks on a local cluster: their CRD, their objects, and the controller as a process with its own permissions.
+
+The fixtures of `tests/apiserver` and `tests/e2e` and the benchmarks use it. The checks of `Frameworks` raise
+AssertionError, so that they fit into `waiting.eventually`.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from frameworkcontroller.api import names
+from localcluster import kubeconfigs
+from localcluster.waiting import eventually, patience
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from localcluster.client import Json, RawClient
+
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "controller"
+POD: Json = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
+
+
+def role(name: str, number: int, **more: Any) -> Json:
+    """Return a TaskRole of a spec.
+
+    Args:
+        name: Its name.
+        number: Its number of Tasks.
+        more: `retry` is the retry policy of the Tasks, `completion` the completion policy of the TaskRole, `pod` the
+            Pod template; everything else goes into `task`.
+    """
+    retry, completion, pod = more.pop("retry", None), more.pop("completion", None), more.pop("pod", POD)
+    entry: Json = {"name": name, "taskNumber": number, "task": {"pod": pod, **more}}
+    if retry:
+        entry["task"]["retryPolicy"] = retry
+    if completion:
+        entry["frameworkAttemptCompletionPolicy"] = completion
+    return entry
+
+
+def framework(namespace: str, name: str, *roles: Json, **spec: Any) -> Json:
+    """Return the manifest of a Framework."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"taskRoles": list(roles), **spec},
+    }
+
+
+@dataclass
+class Frameworks:
+    """The Frameworks of one namespace.
+
+    Attributes:
+        raw: The client of the API server.
+        namespace: The namespace.
+    """
+
+    raw: RawClient
+    namespace: str
+
+    @property
+    def path(self) -> str:
+        """The path of the collection."""
+        return f"/apis/{names.API_VERSION}/namespaces/{self.namespace}/frameworks"
+
+    def create(self, name: str, *roles: Json, **spec: Any) -> Json:
+        """Create a Framework and return it."""
+        return self.raw.create(self.path, framework(self.namespace, name, *roles, **spec))
+
+    def get(self, name: str) -> Json:
+        """Return a Framework."""
+        return self.raw.get(f"{self.path}/{name}")
+
+    def merge(self, name: str, **spec: Any) -> Json:
+        """Change fields of the spec and return the Framework."""
+        return self.raw.merge(f"{self.path}/{name}", {"spec": spec})
+
+    def status(self, name: str) -> Json:
+        """Return the status of a Framework.
+
+        Raises:
+            AssertionError: The controller has not written one yet.
+        """
+        status = self.get(name).get("status")
+        assert status, f"the controller has written no status for Framework {name}"
+        assert isinstance(status, dict)
+        return status
+
+    def tasks(self, name: str) -> dict[str, Json]:
+        """Return the statuses of the Tasks by `<role>-<index>`."""
+        roles = self.status(name)["attemptStatus"]["taskRoleStatuses"] or []
+        return {f"{entry['name']}-{task['index']}": task for entry in roles for task in entry["taskStatuses"]}
+
+    def wait(self, name: str, state: str, timeout: float = 30.0) -> Json:
+        """Wait until a Framework is in this state, and return its status; see `eventually` for `timeout`."""
+
+        def check() -> Json:
+            status = self.status(name)
+            assert status["state"] == state, status["state"]
+            return status
+
+        return eventually(check, timeout)
+
+    def pods(self) -> dict[str, Json]:
+        """Return the Pods of the namespace by name."""
+        found = self.raw.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def config_map(self, name: str) -> Json:
+        """Return the ConfigMap of a Framework's attempt, which holds the roster."""
+        return self.raw.get(f"/api/v1/namespaces/{self.namespace}/configmaps/{name}-attempt")
+
+
+@dataclass
+class ControllerProcess:
+    """A controller in a process of its own, with the permissions of its ClusterRole and no others.
+
+    Attributes:
+        cluster: The cluster.
+        folder: The folder of its configuration, kubeconfig and log.
+        settings: The fields of its configuration file.
+        process: The process that runs, or the last one that ran.
+        starts: How often it was started.
+        health_port: The port of its health endpoints; 0 turns them off.
+        server: The URL of the API server if not the cluster's, for example that of a proxy.
+    """
+
+    cluster: Cluster
+    folder: Path
+    settings: Json
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+    health_port: int = 0
+    server: str = ""
+
+    def start(self, *, works: bool = True) -> None:
+        """Start the controller, for the first time or again.
+
+        Args:
+            works: Wait until its caches are full; else only until the process logs that it starts.
+        """
+        self.spawn()
+
+        def is_working() -> None:
+            assert self.log.count("caches are full" if works else "starting") >= self.starts, self.log[-2000:]
+
+        eventually(is_working, 30)
+
+    def spawn(self) -> None:
+        """Start the process and do not wait for it."""
+        config, kubeconfig = self.folder / "frameworkcontroller.yaml", self.folder / "kubeconfig"
+        alone = {"kubeConfigFilePath": str(kubeconfig), "leaderElection": {"enabled": False}}
+        config.write_text(yaml.safe_dump(alone | self.settings))
+        token = self.cluster.token("frameworkcontroller-system", "frameworkcontroller")
+        server = self.server or self.cluster.server
+        kubeconfigs.write(kubeconfig, kubeconfigs.with_token(server, self.cluster.ca_file, token))
+        self.starts += 1
+        with (self.folder / "controller.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "frameworkcontroller",
+                    "--config",
+                    str(config),
+                    "--health-port",
+                    str(self.health_port),
+                ],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+            )
+
+    @property
+    def log(self) -> str:
+        """The log of all starts."""
+        return (self.folder / "controller.log").read_text()
+
+    def kill(self) -> None:
+        """Kill the process with SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(patience(10))
+
+    def stop(self) -> int:
+        """Stop the process with SIGTERM if it runs, and return its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(patience(10))
+
+
+def two_controllers(cluster: Cluster, folder: Path, settings: Json) -> tuple[ControllerProcess, ControllerProcess]:
+    """Return two controllers with the same settings, each with a folder of its own; neither is started."""
+    first, second = folder / "0", folder / "1"
+    for each in (first, second):
+        each.mkdir()
+    return ControllerProcess(cluster, first, settings), ControllerProcess(cluster, second, settings)
+
+
+def apply_definition(raw: RawClient) -> None:
+    """Apply the CRD of Frameworks and wait until the API server serves it."""
+    for definition in filter(None, yaml.safe_load_all((MANIFESTS / "crd.yaml").read_text())):
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+        raw.apply(path, definition)
+
+        def is_established(path: str = path) -> None:
+            conditions = raw.get(path).get("status", {}).get("conditions") or []
+            values = {condition["type"]: condition["status"] for condition in conditions}
+            assert values.get("Established") == "True", conditions
+
+        eventually(is_established, timeout=30)
+
+
+def apply_permissions(cluster: Cluster) -> None:
+    """Apply the controller's namespace, service account and ClusterRole as users install them."""
+    for manifest in ("00-namespace.yaml", "rbac.yaml"):
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / manifest))

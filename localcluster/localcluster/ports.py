@@ -1,0 +1,111 @@
+"""Free TCP ports and free 10.x.0.0/16 networks, so that clusters can run side by side."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING
+
+from localcluster.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_FIRST_OCTET, _LAST_OCTET = 64, 254
+# Linux uses 32768 to 60999 for outgoing connections, Kubernetes 30000 to 32767 for node ports.
+_FIRST_PORT, _LAST_PORT = 20000, 29999
+
+
+def free_port() -> int:
+    """Return a TCP port on which no process listens now, on any address.
+
+    The port lies below the range that the kernel uses for outgoing connections. A port of that range may be taken while
+    a component restarts, even by a client that calls the component and so connects to itself.
+
+    Raises:
+        SetupError: A thousand random ports were all in use.
+    """
+    for _ in range(1000):
+        port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
+        if is_free(port):
+            return port
+    raise SetupError(f"no free TCP port was found from {_FIRST_PORT} to {_LAST_PORT}: stop the servers that use them")
+
+
+def is_free(port: int) -> bool:
+    """Report whether a server could listen on this port on all addresses now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+            listener.listen()
+        except OSError:
+            return False
+        return True
+
+
+def recorded(file: Path, name: str) -> int:
+    """Return the port of that name in a file, which is locked; if there is none, choose a free one and add it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as content:
+        fcntl.flock(content, fcntl.LOCK_EX)
+        ports = _parsed(content.read())
+        if name not in ports:
+            # A port that is recorded but not in use yet looks free.
+            while (port := free_port()) in ports.values():
+                pass
+            ports[name] = port
+            content.seek(0)
+            content.truncate()
+            json.dump(ports, content, indent=1)
+        return ports[name]
+
+
+def _parsed(text: str) -> dict[str, int]:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        # The file is new, or its writer was killed; then components get other ports and are started again.
+        return {}
+
+
+def taken_octets(routes: str) -> set[int]:
+    """Return the x of every 10.x.0.0/16 that overlaps with a route of this machine; a default route overlaps with none.
+
+    Args:
+        routes: The text of /proc/net/route: destination and mask are little-endian hexadecimal numbers.
+    """
+    taken: set[int] = set()
+    for line in routes.splitlines()[1:]:
+        fields = line.split()
+        destination = bytes.fromhex(fields[1])[::-1]
+        mask = bytes.fromhex(fields[7])[::-1]
+        if destination[0] == 10:
+            taken |= {octet for octet in range(256) if octet & mask[1] == destination[1] & mask[1]}
+    return taken
+
+
+def choose_octet(wish: int, taken: Iterable[int]) -> int:
+    """Return the first free octet, beginning at a preferred one and starting over at the end.
+
+    Args:
+        wish: The position of the preferred octet among all usable ones.
+        taken: The octets that are in use.
+
+    Raises:
+        SetupError: All octets are in use.
+    """
+    unavailable = set(taken)
+    count = _LAST_OCTET - _FIRST_OCTET + 1
+    for step in range(count):
+        octet = _FIRST_OCTET + (wish + step) % count
+        if octet not in unavailable:
+            return octet
+    raise SetupError(
+        "no network 10.x.0.0/16 is free: too many clusters run, or a route covers 10.0.0.0/8;"
+        " remove clusters with `python -m localcluster down`"
+    )

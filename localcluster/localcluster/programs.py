@@ -1,0 +1,101 @@
+"""The programs of a cluster: their projects and versions, and the commands that report a version.
+
+Versions are kept in one place, the `require` lines of `tools/<project>/go.mod`; that of Kubernetes can be set.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOOLS = Path(__file__).parent / "tools"
+
+# The Go module proxy has every staging module of these versions; of other patch versions it lacks some.
+BUILDABLE = ("1.30.14", "1.31.0", "1.33.13", "1.34.4", "1.35.4", "1.36.3")
+
+
+@dataclass(frozen=True)
+class Program:
+    """One executable.
+
+    Attributes:
+        name: The file's name.
+        project: The folder under `tools/` whose go.mod pins it.
+        package: Its main package.
+        version_command: The arguments that make it print its version.
+    """
+
+    name: str
+    project: str
+    package: str
+    version_command: tuple[str, ...] = ("--version",)
+
+
+_MODULES = {
+    "kubernetes": "k8s.io/kubernetes",
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kwok": "sigs.k8s.io/kwok",
+    "coredns": "github.com/coredns/coredns",
+}
+_KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+)
+CATALOGUE: Mapping[str, Program] = {
+    program.name: program
+    for program in (
+        *(Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}") for name in _KUBERNETES),
+        Program("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
+        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program("coredns", "coredns", "github.com/coredns/coredns", ("-version",)),
+    )
+}
+
+
+@functools.cache
+def pinned_version(project: str) -> str:
+    """Return the version, without `v`, that `tools/<project>/go.mod` requires."""
+    text = (TOOLS / project / "go.mod").read_text()
+    found = re.search(rf"^require {re.escape(_MODULES[project])} v(\S+)$", text, re.MULTILINE)
+    assert found, f"tools/{project}/go.mod has no line `require {_MODULES[project]} v...`"
+    return found[1]
+
+
+def parse_version(requested: str) -> str:
+    """Return a full version of Kubernetes, without `v`.
+
+    Args:
+        requested: `1.30.14`, `v1.30.14`, or `1.30` for the patch version of it that can be built.
+
+    Raises:
+        SetupError: This is not a version, or no patch version of it is known.
+    """
+    found = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", requested.strip())
+    if not found:
+        raise SetupError(
+            f"KUBERNETES={requested!r} is not a version: write {pinned_version('kubernetes')} or 1.30, say"
+        )
+    minor, patch = found[1], found[2]
+    if patch:
+        return minor + patch
+    for version in BUILDABLE:
+        if version.startswith(f"{minor}."):
+            return version
+    raise SetupError(f"KUBERNETES={requested!r} needs a patch version; these can be built: {', '.join(BUILDABLE)}")
+
+
+def version_of(program: Program, kubernetes: str) -> str:
+    """Return the version of a program that belongs to this version of Kubernetes."""
+    return kubernetes if program.project == "kubernetes" else pinned_version(program.project)

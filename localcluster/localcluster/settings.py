@@ -1,0 +1,130 @@
+"""What is kept about a cluster between runs: its settings, its folder, and the lock that serializes its changes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster import binaries, locks, ports
+from localcluster.context import Context, Network
+from localcluster.depth import Depth
+from localcluster.errors import SetupError
+from localcluster.pki import Pki
+from localcluster.process import boot_id
+from localcluster.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster.progress import Progress
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?")
+_ROUTES = Path("/proc/net/route")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The request that made a cluster, and the values that were chosen for it.
+
+    Attributes:
+        name: Its name.
+        depth: How much of Kubernetes it has.
+        version: Kubernetes' version, without `v`.
+        nodes: The number of simulated nodes.
+        controller_qps: The requests per second of kube-controller-manager.
+        octet: Its network, 10.<octet>.0.0/16.
+        admin_token: The bearer token of a member of `system:masters`.
+        boot: The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable.
+    """
+
+    name: str
+    depth: Depth
+    version: str
+    nodes: int
+    controller_qps: int
+    octet: int
+    admin_token: str
+    boot: str
+
+
+def clusters_folder() -> Path:
+    """Return the folder of all clusters of this cache."""
+    return binaries.cache_root() / "clusters"
+
+
+def state_folder(name: str) -> Path:
+    """Return the folder of a cluster.
+
+    Raises:
+        SetupError: The name is invalid.
+    """
+    if not _NAME.fullmatch(name):
+        raise SetupError(
+            f"name {name!r} is invalid: a cluster's name has 1 to 30 lower-case letters, digits and inner hyphens"
+        )
+    return clusters_folder() / name
+
+
+def names() -> list[str]:
+    """Return the names of all clusters that have a folder, running or not."""
+    folder = clusters_folder()
+    if not folder.is_dir():
+        return []
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name))
+
+
+def read(name: str) -> Settings | None:
+    """Return the settings of a cluster; None if there are none that can be read."""
+    try:
+        content = json.loads((state_folder(name) / "cluster.json").read_text())
+        return Settings(**{**content, "depth": Depth(content["depth"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def create(name: str, depth: Depth, version: str, *, nodes: int, controller_qps: int) -> Settings:
+    """Choose a network and a token for a new cluster, write its settings, and return them."""
+    state = state_folder(name)
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o700)
+    # Under a lock, so that two clusters do not choose the same network.
+    with locked("networks"):
+        others = {other.octet for known in names() if (other := read(known)) is not None}
+        routes = _ROUTES.read_text() if _ROUTES.exists() else ""
+        octet = ports.choose_octet(sum(name.encode()), others | ports.taken_octets(routes))
+        settings = Settings(name, depth, version, nodes, controller_qps, octet, secrets.token_urlsafe(24), boot_id())
+        file = state / "cluster.json"
+        file.touch(0o600)
+        file.write_text(json.dumps(asdict(settings), indent=1))
+    return settings
+
+
+def context(settings: Settings, progress: Progress) -> Context:
+    """Return the cluster as its components see it."""
+    state = state_folder(settings.name)
+    return Context(
+        name=settings.name,
+        depth=settings.depth,
+        state=state,
+        version=settings.version,
+        network=Network(settings.octet),
+        pki=Pki(state / "pki"),
+        processes=Supervisor(state),
+        progress=progress,
+        nodes=settings.nodes,
+        controller_qps=settings.controller_qps,
+        admin_token=settings.admin_token,
+    )
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[Path]:
+    """Hold the lock of that name while the block runs. The value is its file, which the block may remove."""
+    file = binaries.cache_root() / "locks" / name
+    with locks.locked(file):
+        yield file

@@ -1,0 +1,62 @@
+"""Waiting in tests and benchmarks until a check holds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+_PATIENCE = 10.0
+
+
+def patience(seconds: float) -> float:
+    """Return how long to wait for what takes at most so many seconds on an idle machine.
+
+    Only what hangs should exceed it: several test workers share few cores with others, and one false failure in
+    thousands of tests costs more than a long wait for a true one.
+    """
+    return _PATIENCE * seconds
+
+
+def eventually(check: Callable[[], T], timeout: float = 10.0, interval: float = 0.05) -> T:
+    """Call a check until it holds.
+
+    Args:
+        check: Raises AssertionError while it does not hold; any other exception ends the wait at once.
+        timeout: The seconds that it may take on an idle machine; see `patience`. The check is called at least once.
+        interval: The seconds between two calls.
+
+    Returns:
+        The result of the check.
+
+    Raises:
+        AssertionError: The last one of the check, when the time is over.
+    """
+    deadline = time.monotonic() + patience(timeout)
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(interval)
+
+
+async def eventually_async(
+    check: Callable[[], Awaitable[T]],
+    timeout: float = 10.0,  # noqa: ASYNC109 -- the same arguments as `eventually`
+    interval: float = 0.05,
+) -> T:
+    """Await a check until it holds; see `eventually`."""
+    deadline = time.monotonic() + patience(timeout)
+    while True:
+        try:
+            return await check()
+        except AssertionError:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(interval)

@@ -1,0 +1,346 @@
+"""Where programs come from: the order of the places, verified downloads, and builds that happen once."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import textwrap
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster import binaries, downloads, gobuild
+from localcluster.binaries import find, kubernetes_version
+from localcluster.downloads import Source, expected_sum, fetch, source
+from localcluster.errors import BinaryError, SetupError
+from localcluster.programs import BUILDABLE, CATALOGUE, TOOLS, pinned_version, version_of
+from localcluster.progress import Lines, Silent, task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PINNED = pinned_version("kubernetes")
+# A compiler that takes its time, counts its calls, and makes a program out of the arguments `-o FILE`.
+FAKE_GO = """
+    #!/bin/sh
+    if [ "$1" = version ]; then echo go version go1.26.0 linux/amd64; exit; fi
+    echo build >>"$CALLS"
+    while [ "$1" != -o ]; do shift; done
+    sleep 0.5
+    echo some/package >&2
+    printf '#!/bin/sh\\necho built' >"$2"
+"""
+
+
+def script(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(textwrap.dedent(text).lstrip())
+    file.chmod(0o755)
+    return file
+
+
+def version_script(file: Path, words: str) -> Path:
+    return script(file, f"#!/bin/sh\necho '{words}'\n")
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with an empty cache, an empty PATH but for a compiler, and no downloads."""
+    script(tmp_path / "compiler" / "go", FAKE_GO)
+    return {
+        "FRAMEWORKCONTROLLER_CACHE": str(tmp_path / "cache"),
+        "FRAMEWORKCONTROLLER_DOWNLOADS": "never",
+        "PATH": f"{tmp_path / 'path'}:{tmp_path / 'compiler'}:/usr/bin:/bin",
+        "CALLS": str(tmp_path / "calls"),
+    }
+
+
+class TestOrder:
+    def test_the_folder_of_envtest_is_the_first_place(self, environ: dict[str, str], tmp_path: Path) -> None:
+        assets = version_script(tmp_path / "assets" / "kube-apiserver", f"Kubernetes v{PINNED}")
+        version_script(tmp_path / "path" / "kube-apiserver", f"Kubernetes v{PINNED}")
+        environ["KUBEBUILDER_ASSETS"] = str(tmp_path / "assets")
+        assert find("kube-apiserver", kubernetes=PINNED, progress=Silent(), environ=environ) == assets
+
+    def test_path_is_searched_before_the_cache(self, environ: dict[str, str], tmp_path: Path) -> None:
+        version_script(tmp_path / "cache" / PINNED / "kubelet", "cached")
+        found = version_script(tmp_path / "path" / "kubelet", f"Kubernetes v{PINNED}")
+        assert find("kubelet", kubernetes=PINNED, progress=Silent(), environ=environ) == found
+
+    @pytest.mark.parametrize(
+        "words", ["Kubernetes v1.2.3", f"Kubernetes v{PINNED}-beta.1", f"Kubernetes v{PINNED}1", ""]
+    )
+    def test_a_program_of_another_version_in_path_is_ignored(
+        self, environ: dict[str, str], tmp_path: Path, words: str
+    ) -> None:
+        version_script(tmp_path / "path" / "kubelet", words)
+        cached = version_script(tmp_path / "cache" / PINNED / "kubelet", "cached")
+        assert find("kubelet", kubernetes=PINNED, progress=Silent(), environ=environ) == cached
+
+    def test_a_program_that_no_place_has_is_built_into_the_cache_once(
+        self, environ: dict[str, str], tmp_path: Path
+    ) -> None:
+        for _ in range(2):
+            found = find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
+        assert found == tmp_path / "cache" / pinned_version("etcd") / "etcd"
+        assert subprocess.run([found], capture_output=True, text=True, check=True).stdout == "built\n"
+        assert Path(environ["CALLS"]).read_text() == "build\n"
+        assert {file.name for file in found.parent.iterdir()} == {".etcd.lock", "etcd"}
+
+    def test_processes_that_need_the_same_program_build_it_once(self, environ: dict[str, str]) -> None:
+        code = f"""
+            import os
+            from localcluster.binaries import find
+            from localcluster.progress import Silent
+            print(find("etcd", kubernetes={PINNED!r}, progress=Silent()))
+        """
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        started = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        answers = {process.communicate()[0] for process in started}
+        assert len(answers) == 1
+        assert Path(environ["CALLS"]).read_text() == "build\n"
+
+    def test_a_killed_build_leaves_no_file_that_looks_complete(self, environ: dict[str, str], tmp_path: Path) -> None:
+        folder = tmp_path / "cache" / pinned_version("etcd")
+        folder.mkdir(parents=True)
+        (folder / ".etcd.new").write_text("half a program")
+        found = find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
+        assert subprocess.run([found], capture_output=True, text=True, check=True).stdout == "built\n"
+
+    def test_the_error_for_an_unknown_program_lists_the_known_ones(self) -> None:
+        with pytest.raises(
+            BinaryError, match="'kubeadm' is not a program of a cluster; choose one of: kube-apiserver,"
+        ):
+            find("kubeadm", kubernetes=PINNED, progress=Silent())
+
+
+class TestVersion:
+    @pytest.mark.parametrize(
+        ("asked", "environ", "expected"),
+        [
+            (None, {}, PINNED),
+            (None, {"KUBERNETES": "1.34.4"}, "1.34.4"),
+            ("v1.30.14", {"KUBERNETES": "1.34.4"}, "1.30.14"),
+            ("1.30", {}, "1.30.14"),
+        ],
+        ids=["pinned", "environment", "asked for", "minor"],
+    )
+    def test_the_version_is_one_setting(self, asked: str | None, environ: dict[str, str], expected: str) -> None:
+        assert kubernetes_version(asked, environ) == expected
+
+    def test_the_api_server_of_envtest_decides_the_version(self, tmp_path: Path) -> None:
+        version_script(tmp_path / "kube-apiserver", "Kubernetes v1.33.5")
+        assert kubernetes_version(None, {"KUBEBUILDER_ASSETS": str(tmp_path)}) == "1.33.5"
+
+    @pytest.mark.parametrize("wish", ["latest", "1", "1.36.3.4", "1.99"])
+    def test_an_invalid_version_is_refused(self, wish: str) -> None:
+        with pytest.raises(SetupError, match=f"KUBERNETES='{wish}'"):
+            kubernetes_version(wish, {})
+
+    def test_every_program_has_a_pinned_version_and_the_default_is_buildable(self) -> None:
+        assert PINNED in BUILDABLE
+        versions = {name: version_of(program, PINNED) for name, program in CATALOGUE.items()}
+        assert set(versions) == set(CATALOGUE)
+        assert (versions["kubelet"], versions["etcd"]) == (PINNED, pinned_version("etcd"))
+
+    @pytest.mark.apiserver
+    @pytest.mark.parametrize("name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl"])
+    def test_the_real_programs_report_their_versions(self, name: str) -> None:
+        version = kubernetes_version(None)
+        found = find(name, kubernetes=version, progress=Lines())
+        if name != "etcd" or "KUBEBUILDER_ASSETS" not in os.environ:
+            assert binaries.reported_version(found, CATALOGUE[name]) == version_of(CATALOGUE[name], version)
+
+
+class TestBuild:
+    def test_the_error_for_a_missing_compiler_says_what_to_install(
+        self, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(gobuild, "_OFFICIAL_GO", Path("/nonexistent/go"))
+        with pytest.raises(
+            BinaryError, match=r"^there is no `go` to build Kubernetes with: install Go \(1\.21 or newer"
+        ):
+            find("etcd", kubernetes=PINNED, progress=Silent(), environ={**environ, "PATH": "/nonexistent"})
+
+    def test_a_compiler_from_before_modules_is_refused(self, environ: dict[str, str], tmp_path: Path) -> None:
+        version_script(tmp_path / "compiler" / "go", "go version go1.11.6 linux/amd64")
+        with pytest.raises(BinaryError, match=r"go1\.11\.6 linux/amd64: install Go"):
+            find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
+
+    def test_the_error_of_a_failed_build_shows_the_compilers_messages(
+        self, environ: dict[str, str], tmp_path: Path
+    ) -> None:
+        script(
+            tmp_path / "compiler" / "go",
+            """
+            #!/bin/sh
+            [ "$1" = version ] && echo go version go1.26.0 linux/amd64 && exit
+            echo go: downloading example.org/a v1.0.0 >&2
+            echo some/package >&2
+            echo 'dial tcp: no route to the module proxy' >&2
+            exit 1
+            """,
+        )
+        with pytest.raises(BinaryError) as failure:
+            find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
+        assert "`" in str(failure.value)
+        assert "no route to the module proxy" in str(failure.value)
+        assert "some/package" not in str(failure.value)
+        assert not (tmp_path / "cache" / pinned_version("etcd") / "etcd").exists()
+
+    def test_the_linker_writes_the_version_into_kubernetes_programs(self) -> None:
+        flags = gobuild.linker_flags(CATALOGUE["kubelet"], "1.30.14")
+        assert "-X k8s.io/component-base/version.gitVersion=v1.30.14" in flags
+        assert "-X k8s.io/component-base/version.gitMinor=30" in flags
+        assert gobuild.linker_flags(CATALOGUE["etcd"], "3.6.16") == "-s -w"
+
+    def test_the_module_of_another_version_replaces_the_staging_modules(self) -> None:
+        upstream = textwrap.dedent("""
+            module k8s.io/kubernetes
+
+            go 1.22.0
+
+            godebug default=go1.22
+
+            require (
+            \tgithub.com/spf13/cobra v1.7.0
+            \tk8s.io/api v0.0.0
+            \tk8s.io/klog/v2 v2.120.1
+            )
+
+            require k8s.io/kms v0.0.0
+        """)
+        made = gobuild.kubernetes_module(upstream, "1.30.14")
+        assert "\nreplace (\n\tk8s.io/api => k8s.io/api v0.30.14\n)\n" in made
+        assert "klog" not in made
+        assert "\ngo 1.22.0\n" in made
+        assert "\ngodebug default=go1.22\n" in made
+        assert made.endswith("\nrequire k8s.io/kubernetes v1.30.14\n")
+
+    @pytest.mark.parametrize(("folder", "version"), [("kubernetes", PINNED), ("kubernetes-1.30.14", "1.30.14")])
+    def test_a_committed_module_replaces_every_staging_module(self, folder: str, version: str) -> None:
+        text = (TOOLS / folder / "go.mod").read_text()
+        assert f"\nrequire k8s.io/kubernetes v{version}\n" in text
+        replaced = [line.split() for line in text.splitlines() if "=>" in line]
+        assert len(replaced) > 25
+        assert all(row == [row[0], "=>", row[0], f"v0.{version.split('.', 1)[1]}"] for row in replaced)
+
+    def test_the_oldest_supported_version_has_a_committed_module(self, tmp_path: Path) -> None:
+        program = CATALOGUE["kube-apiserver"]
+        assert gobuild.tools_module(program, "1.30.14", tmp_path, Silent()) == TOOLS / "kubernetes-1.30.14"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A web server on loopback: its URL and its folder."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", folder
+        server.shutdown()
+        thread.join()
+
+
+class TestDownload:
+    def test_a_program_with_the_right_checksum_is_downloaded(self, site: tuple[str, Path], tmp_path: Path) -> None:
+        url, folder = site
+        (folder / "kubelet").write_bytes(b"program")
+        (folder / "kubelet.sha256").write_text(hashlib.sha256(b"program").hexdigest())
+        target = tmp_path / "target"
+        assert fetch(Source(f"{url}/kubelet", f"{url}/kubelet.sha256"), "kubelet", target, Silent())
+        assert target.read_bytes() == b"program"
+
+    def test_a_program_in_an_archive_is_extracted(self, site: tuple[str, Path], tmp_path: Path) -> None:
+        url, folder = site
+        with tarfile.open(folder / "etcd.tar.gz", "w:gz") as archive:
+            entry = tarfile.TarInfo("etcd-v3/etcd")
+            entry.size = 7
+            archive.addfile(entry, io.BytesIO(b"program"))
+        digest = hashlib.sha256((folder / "etcd.tar.gz").read_bytes()).hexdigest()
+        (folder / "SHA256SUMS").write_text(f"{'0' * 64}  other.tar.gz\n{digest}  etcd.tar.gz\n")
+        target = tmp_path / "target"
+        assert fetch(Source(f"{url}/etcd.tar.gz", f"{url}/SHA256SUMS", "etcd-v3/etcd"), "etcd", target, Silent())
+        assert target.read_bytes() == b"program"
+
+    def test_a_wrong_checksum_is_an_error_and_no_file_is_left(self, site: tuple[str, Path], tmp_path: Path) -> None:
+        url, folder = site
+        (folder / "kubelet").write_bytes(b"tampered")
+        (folder / "kubelet.sha256").write_text(hashlib.sha256(b"program").hexdigest())
+        with pytest.raises(BinaryError, match="has the SHA-256 checksum"):
+            fetch(Source(f"{url}/kubelet", f"{url}/kubelet.sha256"), "kubelet", tmp_path / "target", Silent())
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["site"]
+
+    def test_a_program_that_is_not_published_is_not_downloaded(self, site: tuple[str, Path], tmp_path: Path) -> None:
+        url, _ = site
+        assert not fetch(Source(f"{url}/a", f"{url}/a.sha256"), "a", tmp_path / "target", Silent())
+
+    def test_a_host_that_cannot_be_reached_is_asked_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(downloads, "_unreachable", set())
+        # Port 9 of loopback: no process listens there.
+        dead = Source("http://127.0.0.1:9/a", "http://127.0.0.1:9/a.sha256")
+        assert not fetch(dead, "a", tmp_path / "target", Silent())
+        assert downloads._unreachable == {"127.0.0.1:9"}
+        assert not fetch(dead, "a", tmp_path / "target", Silent())
+
+    @pytest.mark.parametrize("name", [name for name in CATALOGUE if name != "kwok"])
+    def test_every_project_that_publishes_checksums_has_a_source(self, name: str) -> None:
+        found = source(CATALOGUE[name], "1.2.3", "amd64")
+        assert found is not None
+        assert "1.2.3" in found.url
+        assert found.sums.startswith("https://")
+
+    @pytest.mark.parametrize("text", ["", "abc  other\n", "one\ntwo\n"])
+    def test_a_list_of_checksums_without_the_file_is_an_error(self, text: str) -> None:
+        with pytest.raises(BinaryError, match="none for file"):
+            expected_sum(text, "file")
+
+
+class TestProgress:
+    def test_without_a_terminal_a_long_task_is_a_few_plain_lines(self) -> None:
+        stream = io.StringIO()
+        lines = Lines(stream)
+        lines.started("build etcd")
+        for second in range(1, 65):
+            lines.ticked("build etcd", float(second), f"{second} packages")
+        lines.finished("build etcd", 65.0)
+        assert stream.getvalue().splitlines() == [
+            "     2.0 s  build etcd ...  2 packages",
+            "    32.0 s  build etcd ...  32 packages",
+            "    62.0 s  build etcd ...  62 packages",
+            "✓   65.0 s  build etcd",
+        ]
+
+    def test_a_short_task_is_not_mentioned_but_its_failure_is(self) -> None:
+        stream = io.StringIO()
+        with task(Lines(stream), "short"):
+            pass
+        assert not stream.getvalue()
+        with pytest.raises(LookupError), task(Lines(stream), "broken"):
+            raise LookupError
+        assert stream.getvalue() == "✗    0.0 s  broken\n"
+
+    def test_on_a_terminal_one_line_is_rewritten(self) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        stream = Terminal()
+        lines = Lines(stream)
+        lines.started("etcd")
+        lines.ticked("etcd", 1.0, "")
+        lines.finished("etcd", 1.4)
+        assert stream.getvalue() == "\r\x1b[K  ... etcd\r\x1b[K     1 s  etcd\r\x1b[K✓    1 s  etcd\n"

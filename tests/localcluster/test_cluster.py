@@ -1,0 +1,273 @@
+"""Whole clusters: up and down again, side by side, after crashes; each test starts a control plane of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import localcluster
+from localcluster import Cluster, Depth, SetupError, binaries, ports, settings
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.process import identify, processes_of
+from localcluster.removal import mounts_below
+from localcluster.supervisor import Supervisor
+from localcluster.waiting import eventually
+from tests.support.clusters import own_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONTROL_PLANE = ["etcd", "kube-apiserver", "kube-controller-manager"]
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A name for a cluster of this test, with the session's prefix, so that the next session removes leftovers."""
+    chosen = own_name(Depth.CONTROL_PLANE).removesuffix("cp") + "own"
+    yield chosen
+    localcluster.down(chosen)
+
+
+def pids(name: str) -> dict[str, int | None]:
+    found = localcluster.status(name)
+    assert found is not None
+    return found.processes
+
+
+def kill(name: str, *components: str) -> None:
+    for component in components:
+        pid = pids(name)[component]
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda pid=pid: _expect(identify(pid) is None))  # type: ignore[misc]
+
+
+def write_something(cluster: Cluster) -> None:
+    with contextlib.closing(RawClient(cluster)) as raw:
+        raw.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "something"}})
+
+
+def something_is_there(cluster: Cluster) -> bool:
+    with contextlib.closing(RawClient(cluster)) as raw:
+        return "something" in [item["metadata"]["name"] for item in raw.get(CONFIG_MAPS)["items"]]
+
+
+def _expect(truth: bool) -> None:
+    assert truth
+
+
+@pytest.mark.apiserver
+class TestLife:
+    def test_up_again_changes_nothing_and_down_leaves_nothing(self, name: str) -> None:
+        first = localcluster.up(name)
+        before = pids(name)
+        assert list(before) == CONTROL_PLANE
+        assert localcluster.up(name) == first
+        assert pids(name) == before
+        assert localcluster.get(name) == first
+        localcluster.down(name)
+        assert processes_of(first.state) == []
+        assert not first.state.exists()
+        assert (localcluster.get(name), localcluster.status(name)) == (None, None)
+        localcluster.down(name)
+
+    def test_a_dead_api_server_is_started_again_with_its_data(self, name: str) -> None:
+        cluster = localcluster.up(name)
+        write_something(cluster)
+        kill(name, "kube-apiserver")
+        status = localcluster.status(name)
+        assert status is not None
+        assert not status.ready
+        assert status.processes["kube-apiserver"] is None
+        assert localcluster.get(name) is None
+        assert something_is_there(localcluster.up(name))
+
+    def test_after_everything_was_killed_up_goes_on_with_the_data(self, name: str) -> None:
+        cluster = localcluster.up(name)
+        write_something(cluster)
+        kill(name, *reversed(CONTROL_PLANE))
+        again = localcluster.up(name)
+        assert (again.server, again.admin_token) == (cluster.server, cluster.admin_token)
+        assert something_is_there(again)
+
+    def test_when_another_process_has_taken_a_port_other_ports_are_chosen(self, name: str) -> None:
+        cluster = localcluster.up(name)
+        write_something(cluster)
+        kill(name, "kube-apiserver")
+        with socket.socket() as thief:
+            thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            thief.bind(("127.0.0.1", int(cluster.server.rpartition(":")[2])))
+            thief.listen()
+            again = localcluster.up(name)
+        assert again.server != cluster.server
+        assert something_is_there(again)
+
+    def test_a_cluster_of_an_earlier_boot_is_replaced(self, name: str) -> None:
+        cluster = localcluster.up(name)
+        write_something(cluster)
+        file = cluster.state / "cluster.json"
+        kill(name, *reversed(CONTROL_PLANE))
+        file.write_text(json.dumps({**json.loads(file.read_text()), "boot": "another"}))
+        assert not something_is_there(localcluster.up(name))
+
+    @pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5])
+    def test_down_cleans_up_after_an_up_that_was_killed(self, name: str, seconds: float) -> None:
+        state = settings.state_folder(name)
+        command = [sys.executable, "-m", "localcluster", "up", "--name", name]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+            time.sleep(seconds)
+            starter.kill()
+        localcluster.down(name)
+        assert processes_of(state) == []
+        assert not state.exists()
+
+    def test_up_goes_on_after_an_up_that_was_killed(self, name: str) -> None:
+        command = [sys.executable, "-m", "localcluster", "up", "--name", name]
+        processes = Supervisor(settings.state_folder(name))
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+            eventually(lambda: _expect(processes.running("kube-apiserver") is not None))
+            starter.kill()
+        localcluster.up(name)
+        assert all(pids(name).values())
+
+    def test_a_running_cluster_of_another_kind_is_not_replaced(self, name: str) -> None:
+        cluster = localcluster.up(name)
+        with pytest.raises(
+            SetupError, match=r"runs with depth control-plane .* remove it with `down`, or choose another"
+        ):
+            localcluster.up(name, Depth.KWOK)
+        other = "1.36" if cluster.version.startswith("1.30") else "1.30"
+        with pytest.raises(SetupError, match=rf"and Kubernetes {other}\."):
+            localcluster.up(name, kubernetes=other)
+        assert localcluster.get(name) == cluster
+
+    def test_two_run_side_by_side(self, name: str, control_plane: Cluster) -> None:
+        cluster = localcluster.up(name)
+        assert cluster.server != control_plane.server
+        write_something(cluster)
+        assert not something_is_there(control_plane)
+        localcluster.down(name)
+        assert localcluster.get(control_plane.name) == control_plane
+
+    def test_the_command_line_does_the_same(self, name: str) -> None:
+        assert "is ready at https://127.0.0.1:" in command("up", name)
+        assert re.search(rf"{name}: ready +control-plane\n", command("status", name))
+        assert Path(command("kubeconfig", name).strip()).is_file()
+        assert "kube-system" in command("kubectl", name, "get", "namespaces", "-o", "name")
+        assert command("down", name) == ""
+        assert "there is no such cluster" in command("status", name, code=1)
+        assert "error: cluster" in command("kubeconfig", name, code=1)
+
+
+def command(verb: str, name: str, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "localcluster", verb, "--name", name, *(["--", *arguments] if arguments else [])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if code else None,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done
+    return done.stdout + (done.stderr or "")
+
+
+@pytest.mark.apiserver
+class TestControlPlane:
+    def test_the_api_server_has_the_version_of_the_cluster(self, control_plane: Cluster, raw: RawClient) -> None:
+        assert raw.get("/version")["gitVersion"] == f"v{control_plane.version}"
+        assert control_plane.version == binaries.kubernetes_version(None)
+
+    def test_a_token_authenticates_a_service_account_that_has_no_permissions(
+        self, control_plane: Cluster, namespace: str
+    ) -> None:
+        with contextlib.closing(RawClient(control_plane, control_plane.token(namespace, "default"))) as account:
+            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            answer = account.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+            assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
+            with pytest.raises(ApiStatusError) as refusal:
+                account.get(f"/api/v1/namespaces/{namespace}/pods")
+            assert refusal.value.status == 403
+
+    def test_dependents_are_collected(self, raw: RawClient, namespace: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        owner = raw.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        metadata = {"name": "dependent", "ownerReferences": [reference]}
+        raw.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        raw.delete(f"{path}/owner")
+
+        def dependent_is_gone() -> None:
+            assert "dependent" not in [item["metadata"]["name"] for item in raw.get(path)["items"]]
+
+        eventually(dependent_is_gone)
+
+    def test_kubectl_runs_as_the_administrator(self, control_plane: Cluster, namespace: str) -> None:
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": namespace}}
+        assert "configmap/made created" in control_plane.kubectl("apply", "-f", "-", input=json.dumps(manifest))
+        with pytest.raises(localcluster.LocalClusterError, match=r"configmaps \"absent\" not found"):
+            control_plane.kubectl("get", "configmap", "absent", "-n", namespace)
+
+    def test_the_official_client_works(self, kube: object) -> None:
+        from kubernetes import client
+
+        assert client.CoreV1Api(kube).read_namespace("default").metadata.name == "default"
+
+    def test_images_need_a_real_node(self, control_plane: Cluster, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="only depth node has a node"):
+            control_plane.load(tmp_path / "image.tar")
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "-a", "a-", "a" * 31, "a/b", "..", "a_b"])
+def test_an_invalid_name_is_refused(name: str) -> None:
+    with pytest.raises(SetupError, match="a cluster's name has 1 to 30"):
+        localcluster.up(name)
+
+
+def test_a_mount_below_the_folder_is_found_before_the_folder_is_removed() -> None:
+    table = (
+        "22 1 0:5 / / rw - ext4 /dev/a rw\n"
+        "30 22 0:6 / /state/node/data rw - tmpfs tmpfs rw\n"
+        "31 22 0:6 / /state/node/data/with\\040space rw - tmpfs tmpfs rw\n"
+        "32 22 0:6 / /state-of-another rw - tmpfs tmpfs rw\n"
+    )
+    assert mounts_below(Path("/state"), table) == ["/state/node/data/with space", "/state/node/data"]
+
+
+def test_networks_avoid_those_of_the_machine_and_of_other_clusters() -> None:
+    header = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+    routes = (
+        "eth0\t00000000\t0102000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"  # the default route covers nothing
+        "eth0\t0000500A\t00000000\t0001\t0\t0\t0\t0000F0FF\t0\t0\t0\n"  # 10.80.0.0/12: 80 to 95
+        "eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"  # 192.168.0.0/16
+    )
+    taken = ports.taken_octets(header + routes)
+    assert taken == set(range(80, 96))
+    assert ports.choose_octet(80 - 64, taken | {96}) == 97
+    assert ports.choose_octet(254 - 64, {254}) == 64
+    with pytest.raises(SetupError, match=r"no network 10\.x\.0\.0/16 is free"):
+        ports.choose_octet(0, range(256))
+
+
+def test_a_port_is_chosen_once_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "ports.json"
+    first = ports.recorded(file, "a")
+    assert ports.recorded(file, "b") != first
+    assert ports.recorded(file, "a") == first
+
+
+def test_a_file_of_ports_whose_writer_was_killed_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "ports.json"
+    file.write_text('{"a": 2')
+    assert ports.recorded(file, "a") == ports.recorded(file, "a")

@@ -1,0 +1,279 @@
+"""Image builds: what decides on the name of an archive, what the images contain, and the tools that builds need."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import tarfile
+import threading
+import time
+import zlib
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from localcluster import SetupError, archive, base, dockerfiles, images
+from localcluster.progress import Silent
+from localcluster.waiting import eventually, patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+
+INSTALL = Path(base.__file__).with_name("install-apt")
+PROGRAMS = {"barrier": "frameworkbarrier", "controller": "frameworkcontroller", "injector": "frameworkinjector"}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Path:
+    (tmp_path / "program" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "program" / "main.py").write_text("print('hello')\n")
+    (tmp_path / "program" / "__pycache__" / "main.pyc").write_text("bytecode")
+    (tmp_path / "lock.txt").write_text("requests==2 --hash=sha256:0\n")
+    (tmp_path / "other.txt").write_text("not copied\n")
+    (tmp_path / "Dockerfile").write_text(
+        "ARG BASE\nFROM ${BASE} AS build\nCOPY lock.txt \\\n  /tmp/\nFROM ${BASE}\n"
+        "# COPY other.txt /\nCOPY --from=build /other.txt /x\nCOPY --chown=1:1 program /app\n"
+    )
+    return tmp_path
+
+
+def key(context: Path, **arguments: str) -> str:
+    dockerfile = context / "Dockerfile"
+    return dockerfiles.digest_of(
+        dockerfile, context, dockerfiles.copied_files(dockerfile, context), arguments, "image:dev"
+    )
+
+
+def test_the_files_that_matter_are_those_that_the_dockerfile_copies(context: Path) -> None:
+    copied = dockerfiles.copied_files(context / "Dockerfile", context)
+    assert copied == [context / "lock.txt", context / "program" / "main.py"]
+
+
+@pytest.mark.parametrize("source", [".", "./", "./*", "/"])
+def test_a_dockerfile_may_copy_its_whole_context(context: Path, source: str) -> None:
+    (context / "Dockerfile").write_text(f"FROM scratch\nCOPY {source} /\n")
+    copied = dockerfiles.copied_files(context / "Dockerfile", context)
+    assert [str(file.relative_to(context)) for file in copied] == [
+        "Dockerfile", "lock.txt", "other.txt", "program/main.py",
+    ]  # fmt: skip
+
+
+def test_a_dockerfile_that_copies_what_is_not_there_is_refused(context: Path) -> None:
+    (context / "Dockerfile").write_text("FROM scratch\nCOPY absent.py /\n")
+    with pytest.raises(SetupError, match=r"copies absent\.py, which is not in"):
+        dockerfiles.copied_files(context / "Dockerfile", context)
+
+
+def test_only_requirements_with_hashes_are_locks(context: Path) -> None:
+    assert dockerfiles.is_lock(context / "lock.txt")
+    assert not dockerfiles.is_lock(context / "other.txt")
+    assert not dockerfiles.is_lock(context / "program" / "main.py")
+
+
+def test_the_digest_depends_on_content_alone(context: Path) -> None:
+    before = key(context, BASE="one")
+    (context / "other.txt").write_text("changed\n")
+    (context / "program" / "__pycache__" / "main.pyc").write_text("changed")
+    os.utime(context / "program" / "main.py", (0, 0))
+    assert key(context, BASE="one") == before
+    assert key(context, BASE="two") != before
+    (context / "program" / "main.py").chmod(0o755)
+    executable = key(context, BASE="one")
+    assert executable != before
+    (context / "program" / "main.py").write_text("print('changed')\n")
+    assert key(context, BASE="one") not in {before, executable}
+
+
+def test_the_error_for_an_unknown_image_lists_the_known_ones() -> None:
+    with pytest.raises(SetupError, match="'barier' is not an image of the project; choose from: barrier, "):
+        images.build_all(["barier"])
+
+
+def test_an_archive_lists_its_images(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    layer = archive.layer_of(tmp_path / "layer.tar", {"/bin/program": program})
+    written = archive.write(
+        tmp_path / "image.tar", reference="localhost/image:dev", layer=layer, config={"User": "1:1"}
+    )
+    (name, digest), *more = archive.images(written).items()
+    assert (name, more) == ("localhost/image:dev", [])
+    with tarfile.open(written) as tar:
+        config = tar.extractfile(f"{digest}.json")
+        assert config
+        assert json.load(config)["config"] == {"User": "1:1"}
+    with tarfile.open(layer) as tar:
+        assert tar.getmember("bin/program").mode == 0o755
+
+
+@pytest.mark.parametrize("content", [b"", b"no tar at all" * 100], ids=["empty", "text"])
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "image.tar"
+    file.write_bytes(content)
+    with pytest.raises(SetupError, match="is no image archive in Docker's format"):
+        archive.images(file)
+
+
+@contextmanager
+def registry(status: int) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v2/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(("status", "there"), [(200, True), (401, True), (403, False), (503, False)])
+def test_a_registry_is_there_if_it_answers_or_asks_for_a_token(status: int, there: bool) -> None:
+    with registry(status) as url:
+        assert base.registry_answers(url, patience_seconds=patience(5)) is there
+
+
+def test_a_registry_that_does_not_answer_or_refuses_costs_no_long_wait() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        assert not base.registry_answers(f"http://127.0.0.1:{silent.getsockname()[1]}/v2/", patience_seconds=0.3)
+        # Without a limit it would wait for ever.
+        assert time.monotonic() - began < patience(3)
+        port = silent.getsockname()[1]
+    assert not base.registry_answers(f"http://127.0.0.1:{port}/v2/")
+
+
+def test_a_base_image_from_the_environment_is_used_as_it_is(tmp_path: Path) -> None:
+    chosen = base.choose(tmp_path, Silent(), {"BASE_IMAGE": "registry.example/python:3.11"})
+    assert chosen == base.Base("registry.example/python:3.11", None)
+
+
+def install(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/bash", INSTALL, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **environ}
+    )
+
+
+def test_without_apt_one_sentence_names_the_missing_commands(tmp_path: Path) -> None:
+    done = install("containerd", "buildah", PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "install-apt: no apt-get here; please install these commands by other means: containerd buildah\n"
+    )
+
+
+def test_the_error_for_an_unknown_command_lists_the_known_ones() -> None:
+    done = install("--missing", "dockerd")
+    assert done.returncode == 2
+    assert "unknown command dockerd; known: " in done.stderr
+
+
+@pytest.fixture(scope="session")
+def cluster(node_cluster: Cluster) -> Cluster:
+    return node_cluster
+
+
+@pytest.fixture(scope="session")
+def archives(cluster: Cluster) -> dict[str, Path]:
+    """The images of the three programs, loaded into the node."""
+    built = images.build_all(PROGRAMS)
+    for file in built.values():
+        cluster.load(file)
+    return built
+
+
+@pytest.mark.node
+def test_nothing_that_images_need_is_missing_once_they_are_built(archives: dict[str, Path]) -> None:
+    done = install("--missing", "buildah", "debootstrap")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.node
+def test_a_second_build_of_the_same_content_builds_nothing(archives: dict[str, Path]) -> None:
+    before = {name: archive.stat().st_ino for name, archive in archives.items()}
+    assert images.build_all(PROGRAMS) == archives
+    assert {name: archive.stat().st_ino for name, archive in archives.items()} == before
+
+
+@pytest.mark.node
+def test_the_barriers_image_stays_under_60_megabytes_compressed(archives: dict[str, Path]) -> None:
+    compressed = 0
+    with tarfile.open(archives["barrier"]) as tar:
+        for layer in json.load(part(tar, "manifest.json"))[0]["Layers"]:
+            compressor = zlib.compressobj(level=3, wbits=31)
+            content = part(tar, layer)
+            while chunk := content.read(1 << 20):
+                compressed += len(compressor.compress(chunk))
+            compressed += len(compressor.flush())
+    assert 20e6 < compressed < 60e6
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_image_runs_its_program_as_nobody_on_a_read_only_root(
+    cluster: Cluster, archives: dict[str, Path], raw: RawClient, namespace: str, name: str
+) -> None:
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": label}})
+    container: dict[str, Any] = {
+        "image": images.reference(name),
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "readOnlyRootFilesystem": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    look = (
+        "import importlib.util, os, pathlib, sys; module = importlib.import_module(sys.argv[1] + '.__main__');"
+        "print(os.getuid(), pathlib.Path(module.__cached__).exists(), importlib.util.find_spec('pip'))"
+    )
+    containers = [
+        {**container, "name": "help", "args": ["--help"]},
+        {**container, "name": "look", "command": ["/app/bin/python", "-c", look, PROGRAMS[name]]},
+    ]
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    raw.create(
+        pods,
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"restartPolicy": "Never", "containers": containers},
+        },
+    )
+
+    def has_ended() -> dict[str, Any]:
+        status: dict[str, Any] = raw.get(f"{pods}/{name}")["status"]
+        assert status["phase"] in {"Succeeded", "Failed"}, status
+        return status
+
+    eventually(has_ended, timeout=60)
+    logs = {
+        key: cluster.kubectl("--namespace", namespace, "logs", name, "--container", key) for key in ("help", "look")
+    }
+    assert logs["help"].startswith("usage: "), logs
+    assert logs["look"] == "65532 True None\n"
+
+
+def part(tar: tarfile.TarFile, name: str) -> Any:
+    content = tar.extractfile(name)
+    assert content
+    return content

@@ -1,0 +1,79 @@
+"""Simulated nodes: Pods run at once and end as their annotations say."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from localcluster.kwok import EXIT_CODE, RUN_SECONDS
+from localcluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture(scope="session")
+def cluster(kwok_cluster: Cluster) -> Cluster:
+    return kwok_cluster
+
+
+@pytest.fixture
+def pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def make(raw: RawClient, pods: str, name: str, **annotations: str) -> None:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    known = {"run_seconds": RUN_SECONDS, "exit_code": EXIT_CODE}
+    metadata = {"name": name, "annotations": {known[key]: value for key, value in annotations.items()}}
+    raw.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def in_phase(raw: RawClient, pods: str, name: str, phase: str) -> dict[str, Any]:
+    def check() -> dict[str, Any]:
+        status: dict[str, Any] = raw.get(f"{pods}/{name}")["status"]
+        assert status["phase"] == phase, status
+        return status
+
+    return eventually(check, timeout=20)
+
+
+def test_five_nodes_are_ready(raw: RawClient) -> None:
+    nodes = raw.get("/api/v1/nodes")["items"]
+    assert [node["metadata"]["name"] for node in nodes] == [f"simulated-{number}" for number in range(5)]
+
+
+def test_pods_run_with_addresses_of_their_own_and_keep_running(raw: RawClient, pods: str) -> None:
+    for number in range(20):
+        make(raw, pods, f"pod-{number}")
+    addresses = {in_phase(raw, pods, f"pod-{number}", "Running")["podIP"] for number in range(20)}
+    assert len(addresses) == 20
+    assert len({ipaddress.ip_network(f"{address}/18", strict=False) for address in addresses}) == 1
+
+
+def test_a_pod_succeeds_after_its_seconds(raw: RawClient, pods: str) -> None:
+    make(raw, pods, "short", run_seconds="0.5")
+    ended = in_phase(raw, pods, "short", "Succeeded")["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
+
+
+def test_a_pod_fails_with_its_exit_code(raw: RawClient, pods: str) -> None:
+    make(raw, pods, "bad", run_seconds="0", exit_code="201")
+    ended = in_phase(raw, pods, "bad", "Failed")["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (201, "Error")
+
+
+def test_a_deleted_pod_goes(raw: RawClient, pods: str) -> None:
+    make(raw, pods, "gone")
+    in_phase(raw, pods, "gone", "Running")
+    raw.delete(f"{pods}/gone")
+
+    def is_gone() -> None:
+        assert raw.get(pods)["items"] == []
+
+    eventually(is_gone, timeout=20)

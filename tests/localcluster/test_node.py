@@ -1,0 +1,355 @@
+"""The real node: Pods run on it and reach each other and the API server, and nothing of it outlives `down`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import localcluster
+from localcluster import Cluster, Depth, images, process, settings
+from localcluster.network import link
+from localcluster.progress import Silent
+from localcluster.waiting import eventually, patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster.client import RawClient
+
+pytestmark = pytest.mark.node
+
+PROBE = "docker.io/frameworkcontroller/probe:dev"
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "readOnlyRootFilesystem": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@pytest.fixture(scope="session")
+def cluster(node_cluster: Cluster) -> Cluster:
+    node_cluster.load(build_probe())
+    return node_cluster
+
+
+def build_probe() -> Path:
+    folder = Path(__file__).with_name("probe")
+    return images.build("probe", dockerfile=folder / "Dockerfile", context=folder, tag=PROBE, progress=Silent())
+
+
+class Pods:
+    """The Pods of a namespace."""
+
+    def __init__(self, raw: RawClient, cluster: Cluster, namespace: str) -> None:
+        self.raw = raw
+        self.cluster = cluster
+        self.namespace = namespace
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def create(self, name: str, *args: str, labels: dict[str, str] | None = None, **spec: Any) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 1,
+                "containers": [container("main", *args)],
+                **spec,
+            },
+        }
+        self.raw.create(self.path, body)
+
+    def get(self, name: str) -> dict[str, Any]:
+        return self.raw.get(f"{self.path}/{name}")
+
+    def log(self, name: str, container: str = "main") -> str:
+        return self.cluster.kubectl("--namespace", self.namespace, "logs", name, "--container", container)
+
+    def result(self, name: str) -> list[Any]:
+        """Wait until a Pod succeeds, and return the lines that it printed, decoded from JSON."""
+
+        def has_ended() -> dict[str, Any]:
+            pod = self.get(name)
+            assert pod["status"]["phase"] in {"Succeeded", "Failed"}, pod["status"]
+            return pod
+
+        pod = eventually(has_ended, timeout=60)
+        log = self.log(name)
+        assert pod["status"]["phase"] == "Succeeded", log
+        return [json.loads(line) for line in log.splitlines()]
+
+    def ip(self, name: str) -> str:
+        def runs() -> str:
+            status = self.get(name)["status"]
+            assert status["phase"] == "Running", status
+            return str(status["podIP"])
+
+        return eventually(runs, timeout=60)
+
+
+@pytest.fixture
+def pods(raw: RawClient, cluster: Cluster, namespace: str) -> Pods:
+    return Pods(raw, cluster, namespace)
+
+
+def container(name: str, *args: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": PROBE,
+        "imagePullPolicy": "IfNotPresent",
+        "args": list(args),
+        "securityContext": RESTRICTED,
+        **more,
+    }
+
+
+def service(raw: RawClient, namespace: str, name: str, **spec: Any) -> dict[str, Any]:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}], **spec},
+    }
+    return raw.create(f"/api/v1/namespaces/{namespace}/services", body)
+
+
+def test_the_node_offers_the_machines_processors(raw: RawClient, cluster: Cluster) -> None:
+    status = raw.get("/api/v1/nodes/node")["status"]
+    assert int(status["allocatable"]["cpu"]) == os.cpu_count()
+    assert status["nodeInfo"]["kubeletVersion"] == f"v{cluster.version}"
+
+
+def test_a_restricted_pod_gets_environment_and_hosts_from_its_init_container_beside_a_sidecar(
+    raw: RawClient, pods: Pods
+) -> None:
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    raw.merge(f"/api/v1/namespaces/{pods.namespace}", {"metadata": {"labels": label}})
+    shared = {"name": "shared", "mountPath": "/shared"}
+    # On by default from 1.35; an older node gets the variable from the Pod itself.
+    env_files = int(pods.cluster.version.split(".")[1]) >= 35
+    variable = {"name": "GREETING", "value": "hello, gang"}
+    greeting = {"volumeName": "shared", "path": "env", "key": "GREETING", "optional": False}
+    main = container(
+        "main",
+        "report",
+        env=[{"name": "GREETING", "valueFrom": {"fileKeyRef": greeting}} if env_files else variable],
+        volumeMounts=[{"name": "shared", "mountPath": "/etc/hosts", "subPath": "hosts", "readOnly": True}],
+    )
+    pods.create(
+        "main",
+        initContainers=[
+            container("prepare", "prepare", volumeMounts=[shared]),
+            container("sidecar", "wait", restartPolicy="Always"),
+        ],
+        containers=[main],
+        volumes=[{"name": "shared", "emptyDir": {"sizeLimit": "16Mi"}}],
+    )
+    assert pods.result("main") == [{"greeting": "hello, gang", "peer": "192.0.2.7", "uid": 65532}]
+
+
+def test_pods_reach_each_other_by_address_by_headless_name_and_through_a_service(raw: RawClient, pods: Pods) -> None:
+    service(raw, pods.namespace, "peers", clusterIP="None", publishNotReadyAddresses=True)
+    service(raw, pods.namespace, "balanced", selector={"app": "peers"})
+    pods.create("server", "serve", labels={"app": "peers"}, hostname="server", subdomain="peers")
+    address = pods.ip("server")
+    full = f"server.peers.{pods.namespace}.svc.cluster.local"
+    urls = (f"http://{address}:8080", "http://server.peers:8080", f"http://{full}:8080", "http://balanced")
+    pods.create("client", "fetch", *urls)
+    answers = pods.result("client")
+    assert [answer["server"] for answer in answers] == ["server"] * 4
+    # Addresses are not translated between Pods, and a Service on the same node keeps the caller's address too.
+    assert {answer["client"] for answer in answers[:3]} == {pods.get("client")["status"]["podIP"]}
+
+
+def test_a_pod_reaches_itself_through_its_own_service(raw: RawClient, pods: Pods) -> None:
+    address = service(raw, pods.namespace, "own")["spec"]["clusterIP"]
+    pods.create("own", "serve", labels={"app": "own"})
+    pods.ip("own")
+    script = f"import urllib.request; print(urllib.request.urlopen('http://{address}', timeout=5).status)"
+
+    def answers() -> None:
+        arguments = ("--namespace", pods.namespace, "exec", "own", "--", "python3", "-c", script)
+        assert pods.cluster.kubectl(*arguments).strip() == "200"
+
+    eventually_of(localcluster.LocalClusterError, answers)
+
+
+def test_a_process_of_this_machine_reaches_a_pod_through_its_service(raw: RawClient, pods: Pods) -> None:
+    address = service(raw, pods.namespace, "hook")["spec"]["clusterIP"]
+    pods.create("hook", "serve", labels={"app": "hook"})
+    pods.ip("hook")
+
+    def answers() -> bytes:
+        with socket.create_connection((address, 80), timeout=2) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return connection.recv(100)
+
+    assert b"200" in eventually_of(OSError, answers)
+
+
+def test_a_pod_calls_the_api_server_with_its_own_token_and_gets_what_rbac_grants(raw: RawClient, pods: Pods) -> None:
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{pods.namespace}"
+    meta = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader"}}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
+    raw.create(f"{rbac}/roles", {**meta, "kind": "Role", "rules": [rule]})
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": pods.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    raw.create(f"{rbac}/rolebindings", {**meta, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
+    pods.create("granted", "ask", f"/api/v1/namespaces/{pods.namespace}/configmaps")
+    pods.create("refused", "ask", f"/api/v1/namespaces/{pods.namespace}/secrets")
+    granted = pods.result("granted")[0]
+    assert granted["status"] == 200
+    assert "kube-root-ca.crt" in [item["metadata"]["name"] for item in granted["content"]["items"]]
+    refused = pods.result("refused")[0]
+    assert refused["status"] == 403
+    assert f"system:serviceaccount:{pods.namespace}:default" in refused["content"]["message"]
+
+
+def test_a_name_that_does_not_exist_is_refused_at_once(pods: Pods) -> None:
+    # One question for each name that is tried, and none again: a question without an answer would be the end.
+    once = {"options": [{"name": "attempts", "value": "1"}, {"name": "timeout", "value": "30"}]}
+    pods.create("resolver", "resolve", "no-such-host.example.com", dnsConfig=once)
+    assert pods.result("resolver") == [{"answer": "no such name"}]
+
+
+def test_a_pod_that_asks_for_a_thousand_processors_stays_unschedulable(pods: Pods) -> None:
+    pods.create("big", containers=[container("main", "wait", resources={"requests": {"cpu": "1000"}})])
+
+    def is_refused() -> None:
+        conditions = pods.get("big")["status"].get("conditions", [])
+        scheduled = {entry["type"]: entry for entry in conditions}.get("PodScheduled", {})
+        assert scheduled.get("reason") == "Unschedulable", conditions
+        assert "Insufficient cpu" in scheduled["message"]
+
+    eventually(is_refused, timeout=30)
+
+
+def test_up_twice_is_one_cluster(cluster: Cluster) -> None:
+    before = status_of(cluster.name).processes
+    again = localcluster.up(cluster.name, Depth.NODE)
+    assert again == cluster
+    assert status_of(cluster.name).processes == before
+    assert all(before.values())
+
+
+@pytest.fixture
+def second(cluster: Cluster, raw: RawClient) -> Iterator[Cluster]:
+    """Another cluster beside the session's; its name tells the session, as `tests.support.clusters` requires."""
+    name = f"{cluster.name.removesuffix('-node')}-two"[:30]
+    try:
+        other = localcluster.up(name, Depth.NODE)
+        other.load(build_probe())
+        yield other
+    finally:
+        localcluster.down(name)
+
+
+def status_of(name: str) -> localcluster.Status:
+    found = localcluster.status(name)
+    assert found is not None
+    return found
+
+
+def left_behind(state: Path, interface: str) -> list[str]:
+    """Return everything that a cluster's node has left on this machine."""
+    found = [f"process {identity.pid}" for identity in process.processes_of(state)]
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if str(state) in (folder / "cmdline").read_text() or interface in (folder / "cgroup").read_text():
+                    found.append(f"process {folder.name}")
+            except OSError:
+                continue
+    found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line]
+    found += [str(path) for path in Path("/sys/class/net").iterdir() if path.name == interface]
+    # Control groups of other programs may vanish meanwhile; `walk` ignores that.
+    found += [folder for folder, names, _ in os.walk("/sys/fs/cgroup") if interface in names]
+    found += [str(path) for path in (state,) if path.exists()]
+    return found
+
+
+def machine_wide() -> dict[str, object]:
+    """Return the state of this machine that a node must not change: rules, links, named namespaces, `ip_forward`.
+
+    Links of other clusters are left out, because they may change during this test.
+    """
+    links = {path.name for path in Path("/sys/class/net").iterdir()}
+    commands = {"rules": ("nft", "list", "tables"), "names": ("ip", "netns")}
+    return {
+        "links": {name for name in links if not name.startswith("fc-")},
+        "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
+        **{
+            key: subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            for key, words in commands.items()
+        },
+    }
+
+
+def runs_a_pod(cluster: Cluster, name: str) -> None:
+    cluster.kubectl("run", name, f"--image={PROBE}", "--image-pull-policy=IfNotPresent", "--", "wait")
+
+    def runs() -> None:
+        assert cluster.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}") == "Running"
+
+    eventually(runs, timeout=60)
+
+
+def kill_all(cluster: Cluster) -> None:
+    for pid in status_of(cluster.name).processes.values():
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_up_restores_a_node_whose_processes_were_all_killed(second: Cluster) -> None:
+    runs_a_pod(second, "before")
+    kill_all(second)
+    assert localcluster.up(second.name, Depth.NODE) == second
+    runs_a_pod(second, "after")
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["running", "after kill -9 of all its processes"])
+def test_down_leaves_nothing_of_a_cluster_and_its_neighbour_runs_on(
+    cluster: Cluster, pods: Pods, killed: bool, request: pytest.FixtureRequest
+) -> None:
+    pods.create("neighbour", "wait")
+    pods.ip("neighbour")
+    before = machine_wide()
+    second: Cluster = request.getfixturevalue("second")
+    known = settings.read(second.name)
+    assert known is not None
+    interface = link(settings.context(known, Silent())).interface
+    runs_a_pod(second, "stays")
+    assert left_behind(second.state, interface)
+    if killed:
+        kill_all(second)
+    began = time.monotonic()
+    second.down()
+    assert time.monotonic() - began < patience(30)
+    assert left_behind(second.state, interface) == []
+    assert machine_wide() == before
+    pods.create("after", "ask", "/version")
+    assert pods.result("after")[0]["status"] == 200
+    assert pods.get("neighbour")["status"]["phase"] == "Running"
+
+
+def eventually_of(error: type[Exception], check: Any) -> Any:
+    """Call `eventually` for a check that at first fails with another exception than AssertionError."""
+
+    def attempt() -> Any:
+        try:
+            return check()
+        except error as reason:
+            raise AssertionError(str(reason)) from reason
+
+    return eventually(attempt, timeout=30)

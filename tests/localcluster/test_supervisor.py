@@ -1,0 +1,212 @@
+"""The supervisor of a cluster's processes, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster.errors import LocalClusterError, StartError
+from localcluster.logs import relevant_tail
+from localcluster.process import identify, is_alive, processes_of
+from localcluster.supervisor import Supervisor
+from localcluster.waiting import eventually, patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SLEEP = ["sleep", "600"]
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Supervisor]:
+    supervisor = Supervisor(tmp_path / "state")
+    yield supervisor
+    for name in supervisor.names():
+        supervisor.stop(name, grace_seconds=0)
+    supervisor.stop_orphans(grace_seconds=0)
+
+
+def shell(script: str) -> list[str]:
+    return ["sh", "-c", textwrap.dedent(script)]
+
+
+def test_start_returns_when_the_process_is_ready(processes: Supervisor, tmp_path: Path) -> None:
+    sign = tmp_path / "ready"
+    pid = processes.start(
+        "a", shell(f"sleep 0.2; touch {sign}; exec sleep 600"), ready=sign.exists, timeout_seconds=patience(10)
+    )
+    assert sign.exists()
+    assert processes.running("a") == pid
+
+
+def test_a_process_that_exits_first_is_reported_at_once_with_the_end_of_its_log(processes: Supervisor) -> None:
+    began = time.monotonic()
+    with pytest.raises(StartError) as failure:
+        processes.start("a", shell("echo the port is taken >&2; exit 3"), ready=lambda: False, timeout_seconds=600)
+    assert time.monotonic() - began < 60
+    assert "a exited with code 3 before it was ready" in str(failure.value)
+    assert "the port is taken" in str(failure.value)
+    assert processes.running("a") is None
+
+
+def test_a_process_killed_by_a_signal_is_reported_with_its_name(processes: Supervisor) -> None:
+    with pytest.raises(StartError, match="a exited with signal SIGKILL"):
+        processes.start("a", shell("kill -9 $$"), ready=lambda: False, timeout_seconds=patience(30))
+
+
+def test_a_process_that_never_becomes_ready_is_stopped_and_the_reason_reported(processes: Supervisor) -> None:
+    with pytest.raises(StartError, match=r"was not ready after 0.2 s \(etcd is slow\)"):
+        processes.start("a", SLEEP, ready=lambda: "etcd is slow", timeout_seconds=0.2)
+    assert processes.running("a") is None
+
+
+def test_an_error_of_the_network_means_not_ready_yet(processes: Supervisor) -> None:
+    answers = iter([ConnectionRefusedError("refused"), ConnectionResetError("reset")])
+
+    def ready() -> bool:
+        for error in answers:
+            raise error
+        return True
+
+    assert processes.start("a", SLEEP, ready=ready, timeout_seconds=patience(10))
+
+
+def test_the_error_for_a_program_that_is_not_installed_names_it(processes: Supervisor) -> None:
+    with pytest.raises(LocalClusterError, match="a: no-such-program is not installed"):
+        processes.start("a", ["no-such-program"], ready=lambda: True, timeout_seconds=patience(1))
+
+
+def test_starting_again_keeps_the_process_that_runs(processes: Supervisor) -> None:
+    first = processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    assert processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1)) == first
+
+
+def test_starting_with_other_arguments_replaces_the_process(processes: Supervisor) -> None:
+    first = processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    second = processes.start("a", ["sleep", "601"], ready=lambda: True, timeout_seconds=patience(1))
+    assert first != second
+    assert identify(first) is None
+
+
+def test_a_process_that_hangs_is_replaced(processes: Supervisor) -> None:
+    first = processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    os.kill(first, signal.SIGSTOP)
+    second = processes.start("a", SLEEP, ready=lambda: processes.running("a") != first, timeout_seconds=0.3)
+    assert first != second
+    assert identify(first) is None
+
+
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(processes: Supervisor, tmp_path: Path) -> None:
+    sign = tmp_path / "ready"
+    script = f"trap '' TERM; touch {sign}; while true; do sleep 0.1; done"
+    pid = processes.start("a", shell(script), ready=sign.exists, timeout_seconds=patience(10))
+    assert processes.stop("a", grace_seconds=0.3)
+    assert identify(pid) is None
+
+
+def test_stopping_a_component_that_does_not_run_is_not_an_error(processes: Supervisor) -> None:
+    assert not processes.stop("a")
+
+
+def test_a_reused_pid_is_never_killed(processes: Supervisor) -> None:
+    processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    record = json.loads(processes.pid_file("a").read_text())
+    processes.stop("a")
+    # Start times are reported in ticks of 10 ms.
+    time.sleep(0.05)
+    with subprocess.Popen(SLEEP) as stranger:
+        # The kernel gave the PID to another process, which started later.
+        processes.pid_file("a").write_text(json.dumps({**record, "pid": stranger.pid}))
+        try:
+            assert processes.running("a") is None
+            assert not processes.stop("a", grace_seconds=0)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_a_pid_file_of_an_earlier_boot_matches_no_process(processes: Supervisor) -> None:
+    processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    record = json.loads(processes.pid_file("a").read_text())
+    processes.pid_file("a").write_text(json.dumps({**record, "boot": "another"}))
+    assert processes.running("a") is None
+
+
+def test_a_truncated_pid_file_matches_no_process_but_the_process_is_found_as_an_orphan(processes: Supervisor) -> None:
+    pid = processes.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    processes.pid_file("a").write_text("{")
+    assert processes.running("a") is None
+    assert [orphan.pid for orphan in processes.orphans()] == [pid]
+    assert processes.stop_orphans() == 1
+    assert processes_of(processes.state) == []
+
+
+def test_a_fork_of_a_component_is_found_as_an_orphan_after_the_component_is_gone(
+    processes: Supervisor, tmp_path: Path
+) -> None:
+    sign = tmp_path / "ready"
+    processes.start(
+        "a", shell(f"setsid sleep 600 & touch {sign}; exec sleep 600"), ready=sign.exists, timeout_seconds=patience(10)
+    )
+    eventually(lambda: _expect(len(processes.orphans()) == 1))
+    processes.stop("a", grace_seconds=0)
+    assert processes.stop_orphans() == 1
+
+
+def test_orphans_of_another_cluster_are_not_ours(processes: Supervisor, tmp_path: Path) -> None:
+    other = Supervisor(tmp_path / "state-2")
+    other.start("a", SLEEP, ready=lambda: True, timeout_seconds=patience(1))
+    assert processes.orphans() == []
+    assert other.stop("a")
+
+
+def test_processes_outlive_the_one_that_started_them(processes: Supervisor) -> None:
+    code = f"""
+        from pathlib import Path
+        from localcluster.supervisor import Supervisor
+        Supervisor(Path({str(processes.state)!r})).start("a", {SLEEP!r}, ready=lambda: True, timeout_seconds=10)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+    pid = processes.running("a")
+    assert pid is not None
+    identity = identify(pid)
+    assert identity is not None
+    assert is_alive(identity)
+    assert processes.stop("a")
+
+
+def test_the_log_of_an_earlier_start_is_not_shown(processes: Supervisor) -> None:
+    with pytest.raises(StartError, match="first trouble"):
+        processes.start("a", shell("echo first trouble; exit 1"), ready=lambda: False, timeout_seconds=patience(5))
+    with pytest.raises(StartError) as failure:
+        processes.start("a", shell("echo second trouble; exit 1"), ready=lambda: False, timeout_seconds=patience(5))
+    assert "second trouble" in str(failure.value)
+    assert "first trouble" not in str(failure.value)
+
+
+def test_the_tail_shows_earlier_errors_and_the_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    noise = [f"I1121 03:00:{number:02} nothing" for number in range(50)]
+    log.write_text("\n".join([*noise[:5], "E1121 03:00:05 the reason", *noise[5:]]) + "\n")
+    shown = relevant_tail(log, lines=6).splitlines()
+    assert shown[0] == "  ..."
+    assert shown[1] == "  E1121 03:00:05 the reason"
+    assert shown[-1] == f"  {noise[-1]}"
+    assert len(shown) == 8
+
+
+def test_a_log_that_is_absent_has_no_tail(tmp_path: Path) -> None:
+    assert not relevant_tail(tmp_path / "absent")
+
+
+def _expect(truth: bool) -> None:
+    assert truth
