@@ -1,15 +1,15 @@
-"""Completion codes: what an attempt ended with, and what kind of end that is (source: the Framework API, section 6)."""
+"""Completion codes and types of the end of an attempt (docs/reference/framework-api.md, section 6)."""
 
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from .types import CompletionType
+from frameworkcontroller.api.framework import CompletionType
 
 
 class TypeName(StrEnum):
-    """Whether an attempt did what it was for."""
+    """Whether an attempt succeeded."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -24,7 +24,7 @@ class Attribute(StrEnum):
 
 
 class Code(IntEnum):
-    """The predefined codes. Others come from ``podFailureSpec`` or are a container's own exit code."""
+    """The predefined codes. Others come from `podFailureSpec` or are a container's own exit code."""
 
     SUCCEEDED = 0
     CONTAINER_TRANSIENT_FAILED = 200
@@ -39,6 +39,8 @@ class Code(IntEnum):
     STOP_FRAMEWORK_REQUESTED = -210
     FRAMEWORK_ATTEMPT_COMPLETION = -220
     DELETE_TASK_REQUESTED = -230
+    FRAMEWORK_DEADLINE_EXCEEDED = -240
+    """An addition of this controller."""
     POD_FAILED_WITHOUT_FAILED_CONTAINER = -300
     POD_CREATION_UNKNOWN_ERROR = -310
 
@@ -63,21 +65,23 @@ PREDEFINED: Final[dict[Code, tuple[str, CompletionType]]] = {
     Code.STOP_FRAMEWORK_REQUESTED: ("StopFrameworkRequested", PERMANENT),
     Code.FRAMEWORK_ATTEMPT_COMPLETION: ("FrameworkAttemptCompletion", PERMANENT),
     Code.DELETE_TASK_REQUESTED: ("DeleteTaskRequested", PERMANENT),
+    Code.FRAMEWORK_DEADLINE_EXCEEDED: ("FrameworkDeadlineExceeded", PERMANENT),
     Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: ("PodFailedWithoutFailedContainer", FAILED),
     Code.POD_CREATION_UNKNOWN_ERROR: ("PodCreationUnknownError", FAILED),
 }
 UNRECOGNIZED_PHRASE: Final = "ContainerUnrecognizedFailed"
 
-# No retry policy may undo what somebody asked for.
+# No retry policy undoes an end that a user asked for.
 NEVER_RETRIED: Final = frozenset(
     {
         Code.STOP_FRAMEWORK_REQUESTED,
         Code.FRAMEWORK_ATTEMPT_COMPLETION,
         Code.DELETE_TASK_REQUESTED,
+        Code.FRAMEWORK_DEADLINE_EXCEEDED,
     }
 )
 
 
 def is_reserved(code: int) -> bool:
-    """Whether a configured ``podFailureSpec`` may not use this code."""
+    """Report whether `podFailureSpec` must not use this code."""
     return 200 <= code <= 219 or -999 <= code <= 0

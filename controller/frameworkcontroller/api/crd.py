@@ -1,7 +1,7 @@
-"""The CustomResourceDefinition, as data; ``python -m frameworkcontroller.api.crd`` prints the manifest.
+"""The CustomResourceDefinition, as data; `python -m frameworkcontroller.api.crd` prints the manifest.
 
-Whatever Microsoft's controller accepts and runs is accepted. The API server refuses the rest with a message that names
-the field; defaults are written into the object, so that everybody reads the same.
+What Microsoft's controller accepts and runs is accepted. The API server refuses the rest with a message that names the
+field, and writes defaults into the object, so that all clients read the same.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from . import names
-from .states import State
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import COMPLETE, MAX_SECONDS, MAX_TASK_NUMBER, MAX_TASKS, READY
+from frameworkcontroller.api.states import State
 
 Schema = dict[str, Any]
 
@@ -25,12 +26,21 @@ BOOLEAN: Final[Schema] = {"type": "boolean"}
 TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 ANYTHING: Final[Schema] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
-# Source: the Framework API, section 2.
+MAX_DEPENDENCIES: Final = 16
+
+# Source: docs/reference/framework-api.md, section 2.
 EXECUTION_TYPE_RULE: Final = (
     "self.executionType == oldSelf.executionType || oldSelf.executionType == 'Create' || "
     "(oldSelf.executionType == 'Start' && self.executionType == 'Stop')"
 )
 EXECUTION_TYPE_MESSAGE: Final = "executionType may change only from Create to Start or Stop, and from Start to Stop"
+# What is stored under another definition may stay as it is, or become less.
+TASKS_RULE: Final = (
+    f"!has(self.taskRoles) || self.taskRoles.map(role, role.taskNumber).sum() <= {MAX_TASKS} || "
+    "oldSelf.hasValue() && has(oldSelf.value().taskRoles) && "
+    "self.taskRoles.map(role, role.taskNumber).sum() <= oldSelf.value().taskRoles.map(role, role.taskNumber).sum()"
+)
+TASKS_MESSAGE: Final = f"the sum of taskRoles[*].taskNumber must be at most {MAX_TASKS}: use several Frameworks"
 
 
 def _object(properties: Schema, more: Schema | None = None, /, *, required: tuple[str, ...] = ()) -> Schema:
@@ -64,8 +74,21 @@ def _not_zero(description: str, default: int) -> Schema:
     }
 
 
+def _percent(kind: str, count: str) -> Schema:
+    return _nullable(INT32) | {
+        "minimum": 1,
+        "maximum": 100,
+        "description": f"So many percent of taskNumber, rounded up, are the number of {kind} Tasks that counts instead "
+        f"of {count}; null: {count} counts.",
+    }
+
+
+def _seconds(minimum: int, description: str) -> Schema:
+    return _nullable(INT64) | {"minimum": minimum, "maximum": MAX_SECONDS, "description": description}
+
+
 def retry_policy() -> Schema:
-    """``retryPolicy`` of a Framework or a Task."""
+    """`retryPolicy` of a Framework or a Task."""
     return _object(
         {
             "fancyRetryPolicy": BOOLEAN
@@ -86,17 +109,19 @@ def retry_policy() -> Schema:
 
 
 def task_role() -> Schema:
-    """One entry of ``taskRoles``."""
+    """One entry of `taskRoles`."""
     return _object(
         {
             "name": STRING | {"pattern": names.NAME_PATTERN},
-            "taskNumber": INT32 | {"minimum": 0, "maximum": 10000, "default": 0},
+            "taskNumber": INT32 | {"minimum": 0, "maximum": MAX_TASK_NUMBER, "default": 0},
             "frameworkAttemptCompletionPolicy": _object(
                 {
                     "minFailedTaskCount": _not_zero("So many failed Tasks fail the attempt; -1: none do.", 1),
                     "minSucceededTaskCount": _not_zero(
                         "So many succeeded Tasks complete the attempt; -1: none do.", -1
                     ),
+                    "minFailedTaskPercent": _percent("failed", "minFailedTaskCount"),
+                    "minSucceededTaskPercent": _percent("succeeded", "minSucceededTaskCount"),
                 },
                 {"default": {}},
             ),
@@ -105,20 +130,49 @@ def task_role() -> Schema:
                     "retryPolicy": retry_policy(),
                     "podGracefulDeletionTimeoutSec": _nullable(INT64)
                     | {
+                        # Microsoft's definition lets every number pass; see `_not_zero` on what is stored. Two rules,
+                        # since one would cost more than the API server allows for an item of a list.
+                        "x-kubernetes-validations": [
+                            {
+                                "rule": f"{bound} || self == oldSelf.orValue(0)",
+                                "optionalOldSelf": True,
+                                "message": f"must be from 0 (at once) to {MAX_SECONDS}: null means never",
+                            }
+                            for bound in ("self >= 0", f"self <= {MAX_SECONDS}")
+                        ],
                         "description": "After so many seconds a Pod under deletion is deleted by force, at the cost of "
-                        "the guarantee that no two instances run; null: never."
+                        "the guarantee that no two instances run; null: never.",
                     },
                     "pod": ANYTHING | {"description": "A PodTemplateSpec of any Kubernetes version, kept as it came."},
                 },
                 required=("pod",),
             ),
+            "dependsOn": {
+                "type": "array",
+                "nullable": True,
+                "maxItems": MAX_DEPENDENCIES,
+                "items": _object(
+                    {
+                        "name": STRING | {"pattern": names.NAME_PATTERN, "description": "Another TaskRole."},
+                        "status": STRING
+                        | {
+                            "enum": [READY, COMPLETE],
+                            "description": "Ready: the Pods of its Tasks are Ready; Complete: its Tasks are Completed.",
+                        },
+                    },
+                    required=("name", "status"),
+                ),
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "description": "No Pod of this TaskRole is created before all Tasks of these TaskRoles are that far.",
+            },
         },
         required=("name", "task"),
     )
 
 
 def spec() -> Schema:
-    """``spec``."""
+    """Return the schema of `spec`."""
     return _object(
         {
             "description": _nullable(STRING),
@@ -131,13 +185,28 @@ def spec() -> Schema:
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
             },
+            "activeDeadlineSeconds": _seconds(
+                1,
+                "So many seconds after its first Task ran (runTime), retries included, the Framework fails with code "
+                "-240; null: never.",
+            ),
+            "ttlSecondsAfterFinished": _seconds(
+                0,
+                "So many seconds after its end the Framework is deleted, 0: at once; null: after "
+                "frameworkCompletedRetainSec of the controller.",
+            ),
         },
-        {"x-kubernetes-validations": [{"rule": EXECUTION_TYPE_RULE, "message": EXECUTION_TYPE_MESSAGE}]},
+        {
+            "x-kubernetes-validations": [
+                {"rule": EXECUTION_TYPE_RULE, "message": EXECUTION_TYPE_MESSAGE},
+                {"rule": TASKS_RULE, "message": TASKS_MESSAGE, "optionalOldSelf": True},
+            ]
+        },
     )
 
 
 def status() -> Schema:
-    """``status``. The roles are not described: validating thousands of Tasks at each write would help nobody."""
+    """Return the schema of `status`; the roles are open, since validating thousands of Tasks is too slow."""
     return _object(
         {
             "startTime": TIME,
@@ -178,12 +247,12 @@ def status() -> Schema:
 
 
 def column(name: str, path: str, kind: str = "string", **more: object) -> Schema:
-    """A column of ``kubectl get``."""
+    """Return a column of `kubectl get`."""
     return {"name": name, "type": kind, "jsonPath": path, **more}
 
 
 def crd() -> Schema:
-    """The whole object."""
+    """Return the whole object."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -244,7 +313,7 @@ HEADER: Final = "# Made by `make manifests` from controller/frameworkcontroller/
 
 
 def manifest() -> str:
-    """The manifest as it is stored."""
+    """Return the manifest as it is stored."""
     return HEADER + msgspec.yaml.encode(crd()).decode()
 
 

@@ -1,4 +1,4 @@
-"""Every name that other programs rely on, in one place (source: the Framework API, section 1 and 4)."""
+"""Every name that other programs rely on, in one place (docs/reference/framework-api.md, sections 1 and 4)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "Framework"
 PLURAL: Final = "frameworks"
 CRD_NAME: Final = f"{PLURAL}.{GROUP}"
-CRD_PATH: Final = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
-FRAMEWORKS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+DISCOVERY_PATH: Final = f"/apis/{API_VERSION}"
 NAME_PATTERN: Final = r"^[a-z0-9]{1,63}$"
 
 # Keys of annotations, labels and environment variables alike.
@@ -53,33 +52,35 @@ PLACEHOLDERS: Final = (FRAMEWORK_NAMESPACE, FRAMEWORK_NAME, TASKROLE_NAME, TASK_
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 
-# The barrier's side: the label that asks for it and the roster that it reads.
+# The barrier: the label that asks for it, the settings by which it waits for arrival, and the roster that it reads.
 BARRIER_LABEL: Final = f"{GROUP}/barrier"
 BARRIER_CONTAINER: Final = "frameworkbarrier"
 BARRIER_WAIT_FOR: Final = "FB_WAIT_FOR"
 BARRIER_WAIT_FOR_FLAG: Final = "--wait-for"
 BARRIER_WAIT_FOR_ANNOTATION: Final = f"barrier.{GROUP}/wait-for"
 ARRIVED: Final = "arrived"
+# Extended resources that are GPUs: nvidia.com/gpu, amd.com/gpu.
+GPU_SUFFIX: Final = "/gpu"
 ROSTER_KEY: Final = "roster"
 ROSTER_GZIP_KEY: Final = "roster.gz"
 ROSTER_ANNOTATION: Final = f"{GROUP}/roster"
 
 
 def config_map_name(framework: str) -> str:
-    """The ConfigMap of a Framework: the same for each of its attempts."""
+    """Return the name of a Framework's ConfigMap, the same in each attempt."""
     return f"{framework}-attempt"
 
 
 def pod_name(framework: str, role: str, index: int) -> str:
-    """The Pod of a Task: the same for each of its attempts."""
+    """Return the name of a Task's Pod, the same in each attempt."""
     return f"{framework}-{role}-{index}"
 
 
 def roster_access_name(framework: str) -> str:
-    """The Role and RoleBinding that let a Framework's Pods read its roster."""
+    """Return the name of the Role and RoleBinding by which a Framework's Pods may read its roster."""
     return f"{framework}-roster"
 
 
 def attempt_instance_uid(attempt_id: int, object_uid: str) -> str:
-    """FrameworkAttemptInstanceUID from a ConfigMap's UID, TaskAttemptInstanceUID from a Pod's."""
+    """Return the FrameworkAttemptInstanceUID for a ConfigMap's UID, the TaskAttemptInstanceUID for a Pod's."""
     return f"{attempt_id}_{object_uid}"

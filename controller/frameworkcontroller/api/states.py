@@ -1,4 +1,4 @@
-"""The state machine that a Framework attempt (about its ConfigMap) and a Task attempt (about its Pod) share."""
+"""The state machine of a Framework attempt (about its ConfigMap) and of a Task attempt (about its Pod)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class State(StrEnum):
     COMPLETED = "Completed"
 
 
-# The object is asked for, there, or on its way out: its UID is recorded.
+# The object was created and is not seen to be gone: the status holds its UID.
 ASSOCIATED: Final = frozenset(
     {
         State.CREATION_REQUESTED,
@@ -31,7 +31,7 @@ ASSOCIATED: Final = frozenset(
         State.DELETING,
     }
 )
-# The end of the attempt is decided, its object is not gone yet.
+# The end of the attempt is decided, and its object is not gone yet.
 COMPLETING: Final = frozenset({State.DELETION_PENDING, State.DELETION_REQUESTED, State.DELETING})
 # The object is gone for good.
 ENDED: Final = frozenset({State.ATTEMPT_COMPLETED, State.COMPLETED})
@@ -47,4 +47,4 @@ NEXT: Final[dict[State, frozenset[State]]] = {
     State.ATTEMPT_COMPLETED: frozenset({State.CREATION_PENDING, State.COMPLETED}),
     State.COMPLETED: frozenset(),
 }
-"""Every legal change of state. Anything else is an error of this program."""
+"""Every legal change of state; any other is a defect of this program."""

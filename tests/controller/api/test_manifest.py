@@ -9,21 +9,22 @@ import pytest
 import yaml
 
 from frameworkcontroller.api import crd
-from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import (
+from frameworkcontroller.api.framework import (
     CompletionPolicy,
     FrameworkSpec,
     FrameworkStatus,
     RetryPolicy,
     TaskRoleSpec,
     TaskSpec,
-    Wire,
 )
+from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STORED = Path(__file__).parents[3] / "controller" / "manifests" / "crd.yaml"
+    from frameworkcontroller.api.meta import Wire
+
+STORED = Path(__file__).parents[3] / "deploy" / "controller" / "crd.yaml"
 FRAMEWORKS = Path(__file__).parent / "frameworks"
 
 
@@ -95,7 +96,7 @@ def test_every_state_is_known_to_the_schema() -> None:
 
 
 def test_every_example_says_what_is_expected_of_it() -> None:
-    """Of each rule there is somebody who obeys it and somebody who does not; the API server is asked elsewhere."""
+    """Each rule has examples that it accepts and that it refuses; tests/apiserver asks the API server."""
     invalid = sorted(FRAMEWORKS.glob("invalid/*.yaml"))
     assert len(invalid) >= 30
     assert all(path.read_text().startswith("# ") for path in invalid)

@@ -1,0 +1,66 @@
+"""What this program reads of any Kubernetes object: its metadata.
+
+`Wire` is the base of all wire values. Fields that are not named here are skipped when an object is decoded.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+
+class Wire(Struct, frozen=True, rename="camel", gc=False):
+    """The base of all wire values: frozen, in camelCase, and without cycles for the garbage collector."""
+
+
+class OwnerReference(Wire, frozen=True):
+    """An owner of an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Meta(Wire, frozen=True):
+    """The fields of `metadata` that decisions use."""
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this object."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    def is_older_than(self, other: Meta) -> bool:
+        """Report whether this is an earlier state than `other`, which has the same name.
+
+        resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
+        """
+        versions = self.resource_version, other.resource_version
+        if all(version.isdecimal() for version in versions) and int(versions[0]) != int(versions[1]):
+            return int(versions[0]) < int(versions[1])
+        return self.uid == other.uid and self.generation < other.generation
+
+
+class Partial(Wire, frozen=True):
+    """An object of which only the metadata matters (PartialObjectMetadata of Kubernetes)."""
+
+    metadata: Meta
+
+
+META_DECODER: Final = msgspec.json.Decoder(Meta)
+PARTIAL_DECODER: Final = msgspec.json.Decoder(Partial)

@@ -1,0 +1,108 @@
+"""A Pod as the caches hold it: the fields that decide anything, about 1 KB instead of the 30 KB of a dict."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import field
+
+from frameworkcontroller.api.meta import Meta, Wire
+
+
+class Terminated(Wire, frozen=True):
+    """How a container ended."""
+
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: datetime | None = None
+
+
+class Waiting(Wire, frozen=True):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Wire, frozen=True):
+    """A container runs."""
+
+
+class ContainerState(Wire, frozen=True):
+    """At most one of these is set."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(Wire, frozen=True):
+    """One container of a Pod."""
+
+    name: str
+    state: ContainerState = ContainerState()
+
+
+class LastState(Wire, frozen=True):
+    """How the run before the last restart ended, if there was one."""
+
+    terminated: Terminated | None = None
+
+
+class InitContainerStatus(ContainerStatus, frozen=True):
+    """One init container of a Pod; a kubelet may have restarted it."""
+
+    last_state: LastState = LastState()
+    started: bool | None = None
+    """Of a native sidecar that runs: its startup probe has succeeded."""
+
+
+class PodCondition(Wire, frozen=True):
+    """A condition; `PodScheduled` is used, to report why a Pod waits, and `Ready`, for which other roles may wait."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Wire, frozen=True):
+    """What the kubelet and the scheduler report."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = field(default="", name="podIP")
+    host_ip: str = field(default="", name="hostIP")
+    conditions: tuple[PodCondition, ...] = ()
+    init_container_statuses: tuple[InitContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Container(Wire, frozen=True):
+    """An init container; one that restarts always is a sidecar."""
+
+    name: str = ""
+    restart_policy: str = ""
+
+
+class PodSpec(Wire, frozen=True):
+    """The node of the Pod, and what runs before its application."""
+
+    node_name: str = ""
+    init_containers: tuple[Container, ...] = ()
+
+
+class Pod(Wire, frozen=True):
+    """A Pod as cached."""
+
+    metadata: Meta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+POD_DECODER: Final = msgspec.json.Decoder(Pod)

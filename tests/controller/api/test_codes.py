@@ -1,0 +1,37 @@
+"""The predefined completion codes are those of the table in the reference."""
+
+from __future__ import annotations
+
+import pytest
+
+from frameworkcontroller.api.codes import NEVER_RETRIED, PREDEFINED, Code, is_reserved
+from tests.controller import reference
+
+CODES = reference.predefined_codes()
+
+
+def test_the_codes_are_all_those_of_the_reference() -> None:
+    assert {int(code) for code in Code} == set(CODES) == {int(code) for code in PREDEFINED}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_has_the_phrase_and_the_type_of_the_reference(code: int) -> None:
+    phrase, kind = PREDEFINED[Code(code)]
+    assert (phrase, kind.name, kind.attributes) == CODES[code]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_is_reserved(code: int) -> None:
+    assert is_reserved(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "reserved"),
+    [(-1000, False), (-999, True), (0, True), (1, False), (199, False), (200, True), (219, True), (220, False)],
+)
+def test_reserved_ranges_include_their_ends(code: int, reserved: bool) -> None:
+    assert is_reserved(code) == reserved
+
+
+def test_what_users_asked_for_is_permanent() -> None:
+    assert all(CODES[code][1:] == ("Failed", ("Permanent",)) for code in NEVER_RETRIED)
