@@ -1,6 +1,6 @@
-"""Decisions as functions of values: what it may see goes in, what shall be done comes out.
+"""Decisions as functions of values: observations go in, effects come out.
 
-Nothing here knows a client, a clock, a logger, randomness or the environment. One
-:class:`~.reconciler.FrameworkReconciler` per Framework is fed with what was observed and what became of its effects,
-and says what to do next; the engine, or a test, performs it.
+Nothing here knows a client, a clock, a logger, randomness or the environment. The engine, or a test, keeps one
+`FrameworkReconciler` per Framework, feeds it with what is observed and with the outcomes of its effects, and performs
+the effects that it returns.
 """

@@ -1,4 +1,4 @@
-"""What a failed Pod's end means: match it against patterns, in order (source: the Framework API, section 6)."""
+"""What the end of a failed Pod means, by patterns in order (docs/reference/framework-api.md, section 6)."""
 
 from __future__ import annotations
 
@@ -10,44 +10,39 @@ import msgspec
 import re2
 
 from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
-from frameworkcontroller.api.types import (
-    CompletionType,
-    ContainerEnd,
-    ContainerStatus,
-    Pod,
-    PodEnd,
-    TaskCompletion,
-    Wire,
-)
+from frameworkcontroller.api.framework import CompletionType, ContainerEnd, PodEnd, TaskCompletion
+from frameworkcontroller.api.meta import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from frameworkcontroller.api.pod import ContainerStatus, Pod
+
 _QUIET: Final = re2.Options()
-_QUIET.log_errors = False  # it would print a line of its own beside ours
+_QUIET.log_errors = False  # RE2 would print a line of its own
 EPOCH: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Regex:
-    """A user's regular expression in RE2 syntax, found anywhere: linear time, since Pod messages are anybody's."""
+    """A user's regular expression in RE2 syntax, found anywhere in a text: linear time, as Pods choose the text."""
 
     source: str
     compiled: Any
 
     @classmethod
     def parse(cls, source: str) -> Regex:
-        """Compile. Raises ValueError with RE2's reason."""
+        """Compile the expression. Raises ValueError with RE2's reason."""
         try:
             return cls(source, re2.compile(source, _QUIET))
         except re2.error as error:
-            # The library gives bytes.
+            # The library reports the reason as bytes.
             why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
             reason = f"{source!r} is not a regular expression in RE2 syntax: {why}"
             raise ValueError(reason) from error
 
     def find(self, text: str) -> str | None:
-        """The text that matched, or None."""
+        """Return the text that matched, or None."""
         match = self.compiled.search(text)
         return None if match is None else str(match.group(0))
 
@@ -95,19 +90,22 @@ class CodeInfo:
 
 
 class Matched(Wire, frozen=True, omit_defaults=True):
-    """Only what matched of a Pod or container, for the diagnostics."""
+    """The parts of a Pod or container that matched, for the diagnostics; what is empty is left out, but not code 0."""
 
     name: str = ""
     reason: str = ""
     message: str = ""
-    signal: int | None = None
+    signal: int = 0
     code: int | None = None
     containers: tuple[Matched, ...] = ()
 
 
 def _container_exit(code: Code) -> CodeInfo:
+    """Return the entry of an exit code; it matches any name and message, so that the diagnostics show both."""
     phrase, kind = PREDEFINED[code]
-    return CodeInfo(code, phrase, kind, (PodPattern(containers=(ContainerPattern(code=Range(code, code)),)),))
+    anything = Regex.parse("(?s).*")
+    container = ContainerPattern(name=anything, message=anything, code=Range(code, code))
+    return CodeInfo(code, phrase, kind, (PodPattern(containers=(container,)),))
 
 
 CONTAINER_CONTRACT: Final = tuple(
@@ -118,17 +116,17 @@ CONTAINER_CONTRACT: Final = tuple(
         Code.CONTAINER_PERMANENT_FAILED,
     )
 )
-"""Exit codes by which a container speaks to this controller; always matched first."""
+"""Exit codes by which a container reports the kind of its failure; always matched first."""
 
 
 def predefined(code: Code, diagnostics: str, pod: PodEnd | None = None) -> TaskCompletion:
-    """A Task's completion by one of this program's own codes."""
+    """Return a Task's completion by one of the predefined codes."""
     phrase, kind = PREDEFINED[code]
     return TaskCompletion(code=int(code), phrase=phrase, type=kind, diagnostics=diagnostics, pod=pod)
 
 
 def describe(pod: Pod) -> PodEnd:
-    """The end of a Pod as it is stored: its reason and every terminated container, init containers first."""
+    """Return the end of a Pod as it is stored: its reason and every terminated container, init containers first."""
     return PodEnd(
         reason=pod.status.reason,
         message=pod.status.message,
@@ -137,12 +135,12 @@ def describe(pod: Pod) -> PodEnd:
 
 
 def succeeded(pod: Pod) -> TaskCompletion:
-    """The completion of a Task whose Pod ended well."""
+    """Return the completion of a Task whose Pod succeeded."""
     return predefined(Code.SUCCEEDED, "Pod succeeded", describe(pod))
 
 
 def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
-    """The completion of a Task whose Pod failed: the first code whose pattern matches, else the exit code."""
+    """Return the completion of a Task whose Pod failed: the first code whose pattern matches, else the exit code."""
     end = describe(pod)
     for info in infos:
         for pattern in info.patterns:
@@ -165,17 +163,17 @@ def _all(pod: Pod) -> tuple[ContainerStatus, ...]:
 
 
 def _judged(pod: Pod) -> tuple[ContainerStatus, ...]:
-    """The containers that a Pod can fail by: a sidecar is only ended after the application is over."""
+    """Return the containers that a Pod can fail by; a sidecar is stopped only after the application has ended."""
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
     return tuple(status for status in _all(pod) if status.name not in sidecars)
 
 
 def _ends(statuses: Iterable[ContainerStatus]) -> Sequence[tuple[ContainerEnd, datetime]]:
-    """Each terminated container with the time of its end."""
+    """Return each terminated container with the time of its end."""
     return [
         (
             ContainerEnd(
-                name=status.name, code=end.exit_code, reason=end.reason, message=end.message, signal=end.signal
+                name=status.name, reason=end.reason, message=end.message, signal=end.signal, code=end.exit_code
             ),
             end.finished_at or EPOCH,
         )
@@ -198,7 +196,8 @@ def _match_pod(pattern: PodPattern, pod: Pod) -> Matched | None:
         found = next((m for name in names if (m := _match_container(wanted, name, ends.get(name))) is not None), None)
         if found is None:
             return None
-        containers.append(found)
+        if found != Matched():
+            containers.append(found)
     name, reason, message = texts
     return Matched(name, reason, message, containers=tuple(containers))
 
@@ -208,24 +207,25 @@ def _match_container(pattern: ContainerPattern, name: str, end: ContainerEnd | N
         if pattern.reason or pattern.message or pattern.signal or pattern.code:
             return None
         end = ContainerEnd(name=name, code=0)
-    texts = _match_texts((pattern.name, name), (pattern.reason, end.reason), (pattern.message, end.message))
-    if texts is None:
-        return None
+    # Numbers first: most patterns name a code, and match any name and message.
     for numbers, value in ((pattern.signal, end.signal), (pattern.code, end.code)):
         if numbers is not None and value not in numbers:
             return None
-    matched_name, reason, message = texts
+    texts = _match_texts((pattern.reason, end.reason), (pattern.name, name), (pattern.message, end.message))
+    if texts is None:
+        return None
+    reason, matched_name, message = texts
     return Matched(
         matched_name,
         reason,
         message,
-        signal=None if pattern.signal is None else end.signal,
+        signal=0 if pattern.signal is None else end.signal,
         code=None if pattern.code is None else end.code,
     )
 
 
 def _match_texts(*pairs: tuple[Regex | None, str]) -> list[str] | None:
-    """The matched texts in order, "" where nothing was asked; None if one does not match."""
+    """Return the matched texts in order, "" where there is no pattern; None if a pattern does not match."""
     texts = []
     for regex, text in pairs:
         found = "" if regex is None else regex.find(text)

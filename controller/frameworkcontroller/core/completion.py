@@ -1,4 +1,4 @@
-"""When the Tasks' ends complete the whole Framework attempt (source: the Framework API, section 7)."""
+"""When the ends of Tasks complete the Framework attempt (docs/reference/framework-api.md, section 7)."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.codes import PREDEFINED, Code, TypeName
+from frameworkcontroller.api.framework import FrameworkCompletion, TaskStatus, Trigger
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import CompletionPolicy, FrameworkCompletion, TaskStatus, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frameworkcontroller.api.types import FrameworkSpec
-
-    from .ledger import RoleLedger
+    from frameworkcontroller.api.framework import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.core.rolestate import RoleState
 
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def predefined(code: Code, diagnostics: str, trigger: Trigger | None = None) -> FrameworkCompletion:
-    """A Framework attempt's completion by one of this program's own codes."""
+    """Return a Framework attempt's completion by one of the predefined codes."""
     phrase, kind = PREDEFINED[code]
     return FrameworkCompletion(code=int(code), phrase=phrase, type=kind, diagnostics=diagnostics, trigger=trigger)
 
 
-def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleLedger]) -> FrameworkCompletion | None:
-    """The end of the attempt by its policies, or None. Costs O(roles) until a policy is triggered, then O(Tasks).
+def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> FrameworkCompletion | None:
+    """Return the completion of the attempt by its policies, or None.
+
+    It costs O(roles) until a policy is triggered, then O(Tasks).
 
     The trigger that came first by Task completionTime wins; Tasks that are deletionPending do not count.
     """
     triggers: list[tuple[datetime, Trigger, TaskStatus]] = []
     wanted = completed = 0
     for role in spec.task_roles or ():
-        ledger = roles.get(role.name)
+        role_state = roles.get(role.name)
         wanted += role.task_number
-        if ledger is None:
+        if role_state is None:
             continue
-        completed += ledger.counts.completed
-        triggers += _role_triggers(role.name, role.framework_attempt_completion_policy, ledger)
+        completed += role_state.counts.completed
+        triggers += _role_triggers(role, role_state)
     if triggers:
         _, trigger, task = min(triggers, key=lambda entry: entry[0])
         cause = task.completion
@@ -58,28 +59,36 @@ def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleLedger]) -> F
     return None
 
 
-def _role_triggers(
-    name: str, policy: CompletionPolicy, ledger: RoleLedger
-) -> Iterable[tuple[datetime, Trigger, TaskStatus]]:
-    for kind, minimum, reached in (
-        (TypeName.FAILED, policy.min_failed_task_count, ledger.counts.failed),
-        (TypeName.SUCCEEDED, policy.min_succeeded_task_count, ledger.counts.succeeded),
+def _role_triggers(role: TaskRoleSpec, role_state: RoleState) -> Iterable[tuple[datetime, Trigger, TaskStatus]]:
+    policy, counts = role.framework_attempt_completion_policy, role_state.counts
+    for kind, minimum, percent, reached in (
+        (TypeName.FAILED, policy.min_failed_task_count, policy.min_failed_task_percent, counts.failed),
+        (TypeName.SUCCEEDED, policy.min_succeeded_task_count, policy.min_succeeded_task_percent, counts.succeeded),
     ):
+        wanted = f"Min{kind}TaskCount {minimum}"
+        if percent is not None:
+            minimum = number_of(percent, role.task_number)  # noqa: PLW2901 -- the percentage takes its place
+            wanted = f"Min{kind}TaskPercent {percent} ({minimum} of {role.task_number})"
         if minimum < 1 or reached < minimum:
             continue
-        task = _by_completion(_ended(ledger, kind))[minimum - 1]
-        message = f"{kind}TaskCount {minimum} has reached Min{kind}TaskCount {minimum} in the TaskRole"
+        task = _by_completion(_ended(role_state, kind))[minimum - 1]
+        message = f"{kind}TaskCount {reached} has reached {wanted} in the TaskRole"
         yield (
             task.completion_time or NEVER,
-            Trigger(message=message, task_role_name=name, task_index=task.index),
+            Trigger(message=message, task_role_name=role.name, task_index=task.index),
             task,
         )
 
 
-def _ended(ledger: RoleLedger, kind: TypeName) -> Iterable[TaskStatus]:
+def number_of(percent: int, task_number: int) -> int:
+    """Return so many percent of the Tasks, rounded up; 0 only of no Tasks."""
+    return (percent * task_number + 99) // 100
+
+
+def _ended(role_state: RoleState, kind: TypeName) -> Iterable[TaskStatus]:
     return (
         task
-        for task in ledger.active()
+        for task in role_state.active()
         if task.state is State.COMPLETED and task.completion is not None and task.completion.type.name == kind
     )
 
@@ -88,7 +97,7 @@ def _by_completion(tasks: Iterable[TaskStatus]) -> Sequence[TaskStatus]:
     return sorted(tasks, key=lambda task: (task.completion_time or NEVER, task.index))
 
 
-def _last_completed(spec: FrameworkSpec, roles: Mapping[str, RoleLedger]) -> tuple[str, TaskStatus]:
+def _last_completed(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> tuple[str, TaskStatus]:
     return max(
         (
             (role.name, task)

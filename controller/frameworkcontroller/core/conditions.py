@@ -1,46 +1,74 @@
-"""Standard conditions beside the compatible status, so that ``kubectl wait --for=condition=Complete`` works."""
+"""Standard conditions beside the compatible status, so that `kubectl wait --for=condition=Complete` works."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.framework import Condition, FrameworkSpec, FrameworkStatus
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import Condition, FrameworkSpec, FrameworkStatus
+from frameworkcontroller.core.dependencies import describe
+from frameworkcontroller.core.framework import is_ending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from frameworkcontroller.api.framework import TaskRoleSpec
+
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
 RUNNING: Final = "Running"
 SUSPENDED: Final = "Suspended"
+WAITING_FOR_DEPENDENCY: Final = "WaitingForDependency"
+STATUS_TOO_LARGE: Final = "StatusTooLarge"
 
 
 def conditions(
-    before: Sequence[Condition], status: FrameworkStatus, spec: FrameworkSpec, generation: int, now: datetime
+    before: Sequence[Condition],
+    status: FrameworkStatus,
+    spec: FrameworkSpec,
+    generation: int,
+    now: datetime,
+    *,
+    waiting: Sequence[TaskRoleSpec] = (),
+    too_large: str = "",
+    too_many_tasks: str = "",
 ) -> tuple[Condition, ...]:
-    """The conditions of a status.
+    """Return the conditions of a status.
 
     Args:
-        before: as last written; a condition keeps its time for as long as its value stays.
+        before: the conditions last written; a condition keeps its time while its value stays.
         status: as it will be written.
         spec: what is wanted.
-        generation: of the spec that was looked at.
+        generation: of the observed spec.
         now: the time of a change.
+        waiting: the TaskRoles that wait for others.
+        too_large: why the Tasks are not part of the status, "" if they are.
+        too_many_tasks: why the Framework gets no more Tasks, "" if it does.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
     end = (ended.phrase, ended.diagnostics) if ended else ("NotCompleted", str(status.state))
-    suspended = spec.execution_type == "Create" and status.state is State.CREATION_PENDING
+    suspension = ("NotSuspended", spec.execution_type)
+    if spec.execution_type == "Create":
+        suspension = ("ExecutionTypeCreate", spec.execution_type)
+    elif too_many_tasks:
+        suspension = ("TooManyTasks", too_many_tasks)
+    suspended = suspension[0] != "NotSuspended" and status.state is State.CREATION_PENDING
     running = status.state is State.RUNNING
-    wanted = (
+    wanted: tuple[tuple[str, bool, str, str], ...] = (
         (COMPLETE, ended is not None and succeeded, *end),
         (FAILED, ended is not None and not succeeded, *end),
         (RUNNING, running, "TasksRun" if running else "NotRunning", str(status.state)),
-        (SUSPENDED, suspended, "ExecutionTypeCreate" if suspended else "NotSuspended", spec.execution_type),
+        (SUSPENDED, suspended, *(suspension if suspended else ("NotSuspended", spec.execution_type))),
     )
+    if any(role.depends_on for role in spec.task_roles or ()):
+        waits = bool(waiting) and not is_ending(status)
+        text = describe(waiting) if waits else str(status.state)
+        wanted += ((WAITING_FOR_DEPENDENCY, waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
+    if too_large:
+        wanted += ((STATUS_TOO_LARGE, True, "RequestTooLarge", too_large),)
     times = {(condition.type, condition.status): condition.last_transition_time for condition in before}
     return tuple(
         Condition(

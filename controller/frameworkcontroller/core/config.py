@@ -1,23 +1,30 @@
-"""The settings that decisions depend on (source: the Framework API, section 11)."""
+"""The settings that decisions depend on (docs/reference/framework-api.md, section 11)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .classify import CONTAINER_CONTRACT
-
 if TYPE_CHECKING:
-    from .classify import CodeInfo
+    from frameworkcontroller.core.classify import CodeInfo
 
 
 @dataclass(frozen=True)
 class CoreConfig:
-    """All times are in seconds."""
+    """What the core needs of the controller's settings; their defaults are the business of the engine.
 
-    object_local_cache_creation_timeout_sec: int = 300
-    framework_completed_retain_sec: int = 2_592_000
-    framework_min_retry_delay_sec: int = 60
-    framework_max_retry_delay_sec: int = 900
-    grant_roster_access: bool = True
-    codes: tuple[CodeInfo, ...] = CONTAINER_CONTRACT
+    Attributes:
+        object_local_cache_creation_timeout_sec: how long a created object may take to appear in the cache.
+        framework_completed_retain_sec: how long a completed Framework is kept.
+        framework_min_retry_delay_sec: the least delay before the retry of a conflict.
+        framework_max_retry_delay_sec: the longest delay before the retry of a conflict.
+        grant_roster_access: let the Pods' service accounts read the roster.
+        codes: completion codes of failed Pods, in the order in which they are tried.
+    """
+
+    object_local_cache_creation_timeout_sec: int
+    framework_completed_retain_sec: int
+    framework_min_retry_delay_sec: int
+    framework_max_retry_delay_sec: int
+    grant_roster_access: bool
+    codes: tuple[CodeInfo, ...]

@@ -1,93 +1,103 @@
-"""What a reconciler wants done, and what may become of it, as values.
+"""What a reconciler wants done, and the possible outcomes, as values.
 
-An effect is performed at most once at a time per key; its outcome goes back to the reconciler, which alone decides
-whether it is wanted again.
+At most one effect per key is in flight. Its outcome goes back to the reconciler, which alone decides whether the effect
+is wanted again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import FrameworkStatus, TaskRoleStatus
+    from collections.abc import Mapping
 
-    from .template import PodTemplate
+    from frameworkcontroller.api.framework import FrameworkStatus, TaskRoleStatus
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.template import PodTemplate
 
-Key: TypeAlias = tuple[str | int, ...]
+EffectKey: TypeAlias = tuple[str | int, ...]
 
-STATUS: Final[Key] = ("status",)
-CONFIG_MAP: Final[Key] = ("configmap",)
-ROSTER: Final[Key] = ("roster",)
-ACCESS: Final[Key] = ("access",)
-FRAMEWORK: Final[Key] = ("framework",)
+STATUS: Final[EffectKey] = ("status",)
+CONFIG_MAP: Final[EffectKey] = ("configmap",)
+LABEL: Final[EffectKey] = ("label",)
+ROSTER: Final[EffectKey] = ("roster",)
+ACCESS: Final[EffectKey] = ("access",)
+FRAMEWORK: Final[EffectKey] = ("framework",)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The roles as one write of the status shows them, with what was counted then."""
+class RolesSummary:
+    """The roles as one write of the status contains them, with what was counted then."""
 
     roles: tuple[TaskRoleStatus, ...]
     order: tuple[str, ...]
-    """TaskRoles of the spec, in its order."""
+    """The names of the TaskRoles, in the order of the spec."""
     ready: int
     total: int
+    """Tasks of the gang: of all TaskRoles but those that wait for others."""
     by_arrival: bool
-    """Ready means: its barrier runs; otherwise: it has an address."""
+    """Ready means that a Task's barrier runs; otherwise that its Pod has an address."""
     member_revision: int
+    waiting: int = 0
+    """Tasks of the TaskRoles that wait for others."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """GPUs that each Pod of a role asks for, of the roles that do."""
 
     @property
     def complete(self) -> bool:
-        """Whether every Task that the spec asks for is ready."""
+        """Whether every Task of the gang is ready."""
         return self.ready == self.total > 0
 
 
 @dataclass(frozen=True)
 class WriteStatus:
-    """Replace the status, provided that nobody else wrote it since ``resource_version``."""
+    """Replace the status, provided that no other writer has changed it since `resource_version`."""
 
     status: FrameworkStatus
-    shown: Shown
+    summary: RolesSummary
     revision: int
     resource_version: str
     previous: FrameworkStatus | None
-    """What the API server showed before: by it, a conflict that is nobody's is told from another writer's."""
+    """The status that is written upon: if it is unchanged after a conflict, only the rest of the object changed."""
+    unanswered: FrameworkStatus | None = None
+    """An earlier write whose answer was lost: if it took effect, it is written upon, too."""
 
     @property
-    def key(self) -> Key:
-        """One write at a time."""
+    def key(self) -> EffectKey:
+        """The key: one write at a time."""
         return STATUS
 
 
 @dataclass(frozen=True)
 class CreateConfigMap:
-    """Create the attempt's ConfigMap, with the roster of a gang that is not there yet."""
+    """Create the attempt's ConfigMap, with an empty roster."""
 
     attempt_id: int
     roster: bytes
 
     @property
-    def key(self) -> Key:
-        """One ConfigMap."""
+    def key(self) -> EffectKey:
+        """The key: one request about the ConfigMap at a time."""
         return CONFIG_MAP
 
 
 @dataclass(frozen=True)
 class DeleteConfigMap:
-    """Delete the ConfigMap of this UID, Pods first; ``confirm``: go on only once it is not found."""
+    """Delete the ConfigMap of this UID, its Pods first; with `confirm` it must be asked for until it is not found."""
 
     uid: str
     confirm: bool = False
 
     @property
-    def key(self) -> Key:
-        """One ConfigMap."""
+    def key(self) -> EffectKey:
+        """The key: one request about the ConfigMap at a time."""
         return CONFIG_MAP
 
 
 @dataclass(frozen=True)
 class CreatePod:
-    """Create a Task's Pod. The body is rendered only when its turn has come."""
+    """Create a Task's Pod. The body is rendered when the effect is performed."""
 
     role: str
     index: int
@@ -96,67 +106,108 @@ class CreatePod:
     template: PodTemplate
 
     @property
-    def key(self) -> Key:
-        """One Pod a Task."""
+    def key(self) -> EffectKey:
+        """The key: one request about a Task's Pod at a time."""
         return ("pod", self.role, self.index)
 
     def body(self) -> bytes:
-        """The Pod as JSON."""
+        """Return the Pod as JSON."""
         return self.template.render(self.index, self.task_uid, self.attempt_id)
 
 
 @dataclass(frozen=True)
 class DeletePod:
-    """Delete the Pod of this UID; ``grace_seconds`` None means the Pod's own; ``confirm``: until it is not found."""
+    """Delete the Pod of this UID.
+
+    `grace_seconds` None means the Pod's own grace period; with `confirm` it must be asked for until it is not found.
+    """
 
     role: str
     index: int
     uid: str
     grace_seconds: int | None = None
     confirm: bool = False
-    recorded: bool = True
-    """False for a stray: the Task's state does not follow."""
+    orphan: bool = False
+    """The status does not name this Pod, so the Task's state does not follow its deletion."""
 
     @property
-    def key(self) -> Key:
-        """One Pod a Task."""
+    def key(self) -> EffectKey:
+        """The key: one request about a Task's Pod at a time."""
         return ("pod", self.role, self.index)
 
 
 @dataclass(frozen=True)
-class DeleteFramework:
-    """Delete the Framework itself after it has been kept long enough, its dependents first."""
+class FindPod:
+    """Ask the API server for the Pod of this Task's name, which the cache does not show as expected."""
+
+    role: str
+    index: int
 
     @property
-    def key(self) -> Key:
-        """One Framework."""
+    def key(self) -> EffectKey:
+        """The key: one request about a Task's Pod at a time."""
+        return ("pod", self.role, self.index)
+
+
+@dataclass(frozen=True)
+class FindConfigMap:
+    """Ask the API server for the ConfigMap, which the cache does not show as expected."""
+
+    @property
+    def key(self) -> EffectKey:
+        """The key: one request about the ConfigMap at a time."""
+        return CONFIG_MAP
+
+
+@dataclass(frozen=True)
+class LabelConfigMap:
+    """Give the ConfigMap of this UID back the label by which the cache finds it, and the rest of its metadata."""
+
+    uid: str
+    attempt_id: int
+
+    @property
+    def key(self) -> EffectKey:
+        """A key of its own, whose delay no Event about the ConfigMap ends."""
+        return LABEL
+
+
+@dataclass(frozen=True)
+class DeleteFramework:
+    """Delete the Framework itself after its retention time, its dependents first."""
+
+    @property
+    def key(self) -> EffectKey:
+        """The key: one deletion."""
         return FRAMEWORK
 
 
 @dataclass(frozen=True)
 class WriteRoster:
-    """Publish the roster in the ConfigMap of this UID."""
+    """Write the roster into the ConfigMap of this UID, and what else the controller has written there."""
 
     config_map_uid: str
+    attempt_id: int
     document: bytes
     annotation: str
     complete: bool
 
     @property
-    def key(self) -> Key:
-        """One write at a time."""
+    def key(self) -> EffectKey:
+        """The key: one write at a time."""
         return ROSTER
 
 
 @dataclass(frozen=True)
 class GrantRosterAccess:
-    """Let these service accounts read the Framework's roster, and nothing else."""
+    """Give these service accounts the permission to read the roster in this ConfigMap, as long as that exists."""
 
     service_accounts: tuple[str, ...]
+    config_map_uid: str
 
     @property
-    def key(self) -> Key:
-        """One grant at a time."""
+    def key(self) -> EffectKey:
+        """The key: one grant at a time."""
         return ACCESS
 
 
@@ -166,6 +217,9 @@ Effect: TypeAlias = (
     | DeleteConfigMap
     | CreatePod
     | DeletePod
+    | FindPod
+    | FindConfigMap
+    | LabelConfigMap
     | DeleteFramework
     | WriteRoster
     | GrantRosterAccess
@@ -174,7 +228,7 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True)
 class Done:
-    """It was done; for a create the new object's UID, for a write its new resourceVersion."""
+    """The effect took place: a creation returns the UID of the object; it and a write return the resourceVersion."""
 
     uid: str = ""
     resource_version: str = ""
@@ -182,12 +236,12 @@ class Done:
 
 @dataclass(frozen=True)
 class Missing:
-    """The object, in the instance that was meant, is not there (any more)."""
+    """The instance of the object that was meant does not exist."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The API server will not do it, however often it is asked."""
+    """The API server refuses it, and would refuse it again."""
 
     code: int
     message: str
@@ -195,20 +249,34 @@ class Refused:
 
 @dataclass(frozen=True)
 class Failed:
-    """It was not done, or its answer was lost: ask again later."""
+    """It failed, or its answer was lost: it may be asked for again later."""
 
     message: str
     retry_after_seconds: float | None = None
 
 
 @dataclass(frozen=True)
-class Outpaced:
-    """Somebody else wrote the status meanwhile: all that was decided here is void."""
+class Found:
+    """The object of this name, as it is now."""
+
+    metadata: Meta
+
+
+@dataclass(frozen=True)
+class NameTaken:
+    """It was not created: there is an object of that name."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class StaleStatus:
+    """Another writer, such as a second leader, has changed the status: everything decided here is void."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """It was not done: while it waited for its turn it ceased to be wanted."""
+    """It was not sent: it was not wanted any more when its turn came."""
 
 
-Outcome: TypeAlias = Done | Missing | Refused | Failed | Outpaced | Dropped
+Outcome: TypeAlias = Done | Missing | Refused | Failed | Found | NameTaken | StaleStatus | Dropped

@@ -1,91 +1,108 @@
-"""The Framework attempt: what its state becomes when its ConfigMap is seen as it is (the Framework API, section 5)."""
+"""The Framework attempt: its next state and action, by its ConfigMap (docs/reference/framework-api.md, section 5)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Attribute, Code
-from frameworkcontroller.api.states import COMPLETING, ENDED, NEXT, State
-from frameworkcontroller.api.types import FrameworkAttemptStatus, FrameworkStatus
-
-from . import strays
-from .completion import predefined
-from .policy import count_retry, decide_retry
+from frameworkcontroller.api.framework import (
+    FrameworkAttemptStatus,
+    FrameworkCompletion,
+    FrameworkSpec,
+    FrameworkStatus,
+)
+from frameworkcontroller.api.states import COMPLETING, ENDED, State
+from frameworkcontroller.core import orphans
+from frameworkcontroller.core.attempt import Step, after, complete, duration, follow, move
+from frameworkcontroller.core.completion import predefined
+from frameworkcontroller.core.policy import count_retry, decide_retry
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import FrameworkCompletion, FrameworkSpec, Partial
+    from frameworkcontroller.api.meta import Meta, Partial
+    from frameworkcontroller.core.policy import Retry
 
-    from .policy import Retry
-
+# The ConfigMap of an attempt in one of these states is not expected to disappear.
+UNEXPECTED: Final = frozenset({State.PREPARING, State.RUNNING, State.DELETION_PENDING})
 STOPPED: Final = "User has requested to stop the Framework"
+OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 
 
 class Action(Enum):
-    """What to do about the ConfigMap, or the Framework itself."""
+    """What to do to the ConfigMap, or to the Framework itself."""
 
     CREATE = auto()
     DELETE = auto()
-    """By its recorded UID, Pods first."""
-    DELETE_STRAY = auto()
-    """A ConfigMap of ours that is not recorded: its controller died between create and write."""
+    """Delete the attempt's ConfigMap, its Pods first."""
+    DELETE_ORPHAN = auto()
+    """Delete a ConfigMap of ours that the status does not name (see `orphans`)."""
     DELETE_UNSEEN = auto()
-    """It was created but never showed up: delete it by UID and go on only once it is not found."""
+    """Delete a ConfigMap that the cache does not show, until it is not found."""
+    FIND = auto()
+    """Ask for a ConfigMap that the cache does not show any more."""
     DELETE_FRAMEWORK = auto()
-    """It has been Completed for as long as it is kept."""
-    RENEW = auto()
-    """The next attempt begins: all Tasks are new."""
+    """Delete the Framework: its retention time is over."""
+    NEXT_ATTEMPT = auto()
+    """Start the next attempt: all Tasks are new."""
 
 
-@dataclass(frozen=True)
-class AttemptContext:
-    """What a Framework attempt must know beyond itself and its ConfigMap."""
+class AttemptContext(Struct, frozen=True):
+    """What the decision on a Framework attempt depends on besides the attempt and its ConfigMap."""
 
     now: datetime
     name: str
     uid: str
     spec: FrameworkSpec
     being_deleted: bool
+    too_many_tasks: bool
+    """The spec asks for more Tasks than a Framework may have: no attempt begins."""
     creation_timeout: timedelta
     completed_retain: timedelta
     conflict_delay_sec: int
-    """The random delay to use should this attempt be retried for a conflict."""
+    """The random delay to use if this attempt is retried for a conflict."""
     requests_in_flight: bool
-    """About Pods or the ConfigMap, sent and not answered: the attempt is not over while one may still happen."""
+    """Requests about Pods or the ConfigMap are in flight: while one may take effect, the attempt is not over."""
     creates_pods: bool
-    """A Pod's creation is among them: if the ConfigMap were deleted before it happens, nothing would hold the ConfigMap
-    until that Pod is gone too."""
+    """The creation of a Pod is among them. If the ConfigMap were deleted first, its deletion would not wait for that
+    Pod."""
+    config_map_gone: bool
+    """The API server was asked for the ConfigMap and does not have it."""
     has_pods: bool
-    """A Task's Pod is recorded and not seen to be gone: the attempt is not over while one may run."""
+    """A Task has a Pod that is not seen to be gone: the attempt is not over while it may run."""
 
-    @property
-    def stop(self) -> bool:
-        """The user wants it to end."""
-        return self.spec.execution_type == "Stop"
+    def ordered_end(self, status: FrameworkStatus) -> FrameworkCompletion | None:
+        """Return the end that the spec asks for, whatever the Tasks do: the user stops it, or its deadline is over."""
+        if self.spec.execution_type == "Stop":
+            return predefined(Code.STOP_FRAMEWORK_REQUESTED, STOPPED)
+        deadline = deadline_of(status, self.spec)
+        if deadline is None or self.now < deadline:
+            return None
+        overdue = OVERDUE.format(seconds=self.spec.active_deadline_seconds)
+        return predefined(Code.FRAMEWORK_DEADLINE_EXCEEDED, overdue)
 
 
-@dataclass(frozen=True)
-class Step:
-    """The outcome: the status (without roles) as it is now, at most one action, and when to look again."""
+FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]
 
-    status: FrameworkStatus
-    action: Action | None = None
-    uid: str | None = None
-    wake_at: datetime | None = None
+
+def deadline_of(status: FrameworkStatus, spec: FrameworkSpec) -> datetime | None:
+    """Return when `activeDeadlineSeconds` are over, None if there is no such time or nothing has run yet."""
+    if spec.active_deadline_seconds is None or status.run_time is None:
+        return None
+    return after(status.run_time, duration(spec.active_deadline_seconds))
 
 
 def new_attempt(name: str, attempt_id: int, now: datetime) -> FrameworkAttemptStatus:
-    """An attempt that has just been decided on."""
+    """Return an attempt that begins now."""
     return FrameworkAttemptStatus(id=attempt_id, start_time=now, config_map_name=names.config_map_name(name))
 
 
 def new_status(name: str, now: datetime) -> FrameworkStatus:
-    """The status of a Framework seen for the first time."""
+    """Return the status of a Framework that is seen for the first time."""
     return FrameworkStatus(
         start_time=now,
         state=State.CREATION_PENDING,
@@ -94,36 +111,8 @@ def new_status(name: str, now: datetime) -> FrameworkStatus:
     )
 
 
-def move(status: FrameworkStatus, state: State, now: datetime) -> FrameworkStatus:
-    """Change the state, with the times that go with it. Raises AssertionError on a change that the machine forbids."""
-    assert state in NEXT[status.state], f"{status.state} -> {state}"
-    attempt = status.attempt_status
-    run_time, completion_time = status.run_time, status.completion_time
-    if state is State.RUNNING:
-        attempt, run_time = replace(attempt, run_time=now), run_time or now
-    elif state is State.ATTEMPT_COMPLETED:
-        attempt = replace(attempt, completion_time=now)
-    elif state is State.COMPLETED:
-        completion_time = now
-    return replace(
-        status,
-        state=state,
-        transition_time=now,
-        attempt_status=attempt,
-        run_time=run_time,
-        completion_time=completion_time,
-    )
-
-
-def complete(status: FrameworkStatus, completion: FrameworkCompletion) -> FrameworkStatus:
-    """Record why the attempt ends; the first reason stays."""
-    if status.completion is not None:
-        return status
-    return replace(status, attempt_status=replace(status.attempt_status, completion_status=completion))
-
-
 def record_config_map(status: FrameworkStatus, uid: str, now: datetime) -> FrameworkStatus:
-    """The create succeeded: from now on this UID is the attempt's ConfigMap."""
+    """Return the status with the UID of the ConfigMap that was created for the attempt."""
     attempt = replace(
         status.attempt_status,
         config_map_uid=uid,
@@ -133,34 +122,40 @@ def record_config_map(status: FrameworkStatus, uid: str, now: datetime) -> Frame
 
 
 def is_ending(status: FrameworkStatus) -> bool:
-    """Whether the attempt's end is decided: nothing new starts, and no rescale is looked at."""
+    """Report whether the end of the attempt is decided: no Pod is created and no rescale is done any more."""
     return status.state in COMPLETING or status.state in ENDED or status.completion is not None
 
 
-def step(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> Step:
+def step(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
     """Follow the ConfigMap as far as the state machine allows now; the Tasks and their policies come after it.
 
     Args:
-        status: as last decided.
-        config_map: what the cache has under the attempt's ConfigMap name, whoever made it.
-        ctx: the surroundings.
-        persisted: whether the API server shows the status as given.
+        status: as last decided, without roles.
+        config_map: what the cache has under the attempt's ConfigMap name, no matter who created it.
+        ctx: what else the decision depends on.
+        persisted: whether the API server has the status as given.
     """
-    while True:
-        outcome = _advance(status, config_map, ctx, persisted=persisted)
-        if outcome.status == status or outcome.action is Action.RENEW:
-            return outcome
-        status, persisted = outcome.status, False
+    found = follow(_advance, status, config_map, ctx, persisted=persisted)
+    deadline = deadline_of(found.status, ctx.spec)
+    if found.status.state is State.COMPLETED or deadline is None or deadline <= ctx.now:
+        return found
+    return replace(found, wake_at=deadline if found.wake_at is None else min(deadline, found.wake_at))
 
 
-def _advance(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> Step:
+def _advance(
+    status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool
+) -> FrameworkStep:
     match status.state:
         case State.COMPLETED:
-            if persisted and config_map is not None and _is_stray(config_map, ctx):
-                return _delete_stray(status, config_map, ctx)
-            deadline = status.transition_time + ctx.completed_retain
-            if ctx.now < deadline:
-                return Step(status, wake_at=deadline)
+            if persisted and config_map is not None and _is_orphan(config_map, ctx):
+                return _delete_orphan(status, config_map, ctx)
+            if ctx.being_deleted:
+                # Somebody's finalizer may hold it; a second request would change nothing.
+                return Step(status)
+            ttl = ctx.spec.ttl_seconds_after_finished
+            expiry = after(status.transition_time, ctx.completed_retain if ttl is None else duration(ttl))
+            if ctx.now < expiry:
+                return Step(status, wake_at=expiry)
             return Step(status, Action.DELETE_FRAMEWORK) if persisted else Step(status)
         case State.ATTEMPT_COMPLETED:
             return _retry_or_complete(status, ctx, persisted=persisted)
@@ -171,7 +166,7 @@ def _advance(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptCo
     return _with_config_map(status, config_map, ctx, persisted=persisted)
 
 
-def _retry_or_complete(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> Step:
+def _retry_or_complete(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
     if not persisted:
         return Step(status)
     completion = status.completion
@@ -181,12 +176,12 @@ def _retry_or_complete(status: FrameworkStatus, ctx: AttemptContext, *, persiste
     if counts.retry_delay_sec is None:
         if not retry.wanted:
             return Step(move(status, State.COMPLETED, ctx.now))
-        # Decided once: the delay is drawn here, shown, and kept through restarts and changes of the policy.
+        # The delay is decided once and persisted, so it survives restarts and changes of the policy.
         return Step(replace(status, retry_policy_status=replace(counts, retry_delay_sec=retry.delay_sec)))
-    due = status.transition_time + timedelta(seconds=counts.retry_delay_sec)
-    if ctx.now < due and not ctx.stop:
+    due = after(status.transition_time, duration(counts.retry_delay_sec))
+    if ctx.now < due and ctx.ordered_end(status) is None:
         return Step(status, wake_at=due)
-    return Step(_next_attempt(status, retry, ctx), Action.RENEW)
+    return Step(_next_attempt(status, retry, ctx), Action.NEXT_ATTEMPT)
 
 
 def _next_attempt(status: FrameworkStatus, retry: Retry, ctx: AttemptContext) -> FrameworkStatus:
@@ -198,37 +193,46 @@ def _next_attempt(status: FrameworkStatus, retry: Retry, ctx: AttemptContext) ->
     )
 
 
-def _create(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> Step:
+def _create(
+    status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool
+) -> FrameworkStep:
     if ctx.being_deleted:
         return Step(status)
-    if status.completion is not None or ctx.stop:
+    end = status.completion or ctx.ordered_end(status)
+    if end is not None:
         if ctx.requests_in_flight:
             return Step(status)
-        status = complete(status, predefined(Code.STOP_FRAMEWORK_REQUESTED, STOPPED))
-        return Step(move(status, State.ATTEMPT_COMPLETED, ctx.now))
-    if ctx.spec.execution_type == "Create" or not persisted:
+        return Step(move(complete(status, end), State.ATTEMPT_COMPLETED, ctx.now))
+    if ctx.spec.execution_type == "Create" or ctx.too_many_tasks or not persisted:
         return Step(status)
     if config_map is None:
         return Step(status, Action.CREATE)
-    if _is_stray(config_map, ctx):
-        return _delete_stray(status, config_map, ctx)
-    # Somebody else's ConfigMap, or one on its way out: never touched, only waited for.
+    if _is_orphan(config_map, ctx):
+        return _delete_orphan(status, config_map, ctx)
+    # A foreign ConfigMap, or one that is being deleted, is never touched; the attempt waits until the name is free.
     return Step(status)
 
 
-def _is_stray(config_map: Partial, ctx: AttemptContext) -> bool:
-    """Whether an unrecorded ConfigMap is ours to delete."""
-    owner = config_map.metadata.controller
-    return owner is not None and owner.uid == ctx.uid and config_map.metadata.deletion_timestamp is None
+def _is_orphan(config_map: Partial, ctx: AttemptContext) -> bool:
+    """Report whether this Framework owns a ConfigMap that its status does not name."""
+    return is_ours(config_map.metadata, ctx.uid) and config_map.metadata.deletion_timestamp is None
 
 
-def _delete_stray(status: FrameworkStatus, config_map: Partial, ctx: AttemptContext) -> Step:
-    wake_at = strays.young_until(config_map.metadata, ctx.now)
-    return Step(status, wake_at=wake_at) if wake_at else Step(status, Action.DELETE_STRAY, config_map.metadata.uid)
+def is_ours(metadata: Meta, uid: str) -> bool:
+    """Report whether the Framework of this UID owns the ConfigMap."""
+    owner = metadata.controller
+    return owner is not None and owner.uid == uid
 
 
-def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> Step:
-    """The recorded ConfigMap is not in the cache."""
+def _delete_orphan(status: FrameworkStatus, config_map: Partial, ctx: AttemptContext) -> FrameworkStep:
+    wake_at = orphans.grace_deadline(config_map.metadata, ctx.now)
+    return Step(status, wake_at=wake_at) if wake_at else Step(status, Action.DELETE_ORPHAN, config_map.metadata.uid)
+
+
+def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+    """Advance an attempt whose ConfigMap is not in the cache."""
+    if status.state in UNEXPECTED and not ctx.config_map_gone:
+        return _look_for(status, persisted=persisted)
     if status.state is not State.CREATION_REQUESTED:
         status = complete(status, predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap was deleted by others"))
         if ctx.requests_in_flight or ctx.has_pods:
@@ -237,9 +241,10 @@ def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persist
     if ctx.requests_in_flight:
         return Step(status)
     if status.completion is None:
-        if ctx.stop:
-            return Step(complete(status, predefined(Code.STOP_FRAMEWORK_REQUESTED, STOPPED)))
-        deadline = status.transition_time + ctx.creation_timeout
+        end = ctx.ordered_end(status)
+        if end is not None:
+            return Step(complete(status, end))
+        deadline = after(status.transition_time, ctx.creation_timeout)
         if ctx.now < deadline:
             return Step(status, wake_at=deadline)
         seconds = int(ctx.creation_timeout.total_seconds())
@@ -251,8 +256,22 @@ def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persist
     return Step(status, Action.DELETE_UNSEEN, status.attempt_status.config_map_uid) if persisted else Step(status)
 
 
-def _with_config_map(status: FrameworkStatus, config_map: Partial, ctx: AttemptContext, *, persisted: bool) -> Step:
-    """The recorded ConfigMap is there."""
+def _look_for(status: FrameworkStatus, *, persisted: bool) -> FrameworkStep:
+    """Ask for a ConfigMap that has disappeared, or delete it if the attempt ends anyway.
+
+    It may be there without the label by which the cache finds it, or the cache may be older than the status.
+    """
+    if not persisted:
+        return Step(status)
+    if status.completion is None:
+        return Step(status, Action.FIND)
+    return Step(status, Action.DELETE_UNSEEN, status.attempt_status.config_map_uid)
+
+
+def _with_config_map(
+    status: FrameworkStatus, config_map: Partial, ctx: AttemptContext, *, persisted: bool
+) -> FrameworkStep:
+    """Advance an attempt whose ConfigMap is in the cache."""
     if config_map.metadata.deletion_timestamp is not None:
         lost = predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap is being deleted by others")
         status = complete(status, lost)
@@ -260,8 +279,9 @@ def _with_config_map(status: FrameworkStatus, config_map: Partial, ctx: AttemptC
     if status.state is State.CREATION_REQUESTED:
         status = move(status, State.PREPARING, ctx.now)
     if status.state in {State.PREPARING, State.RUNNING}:
-        if ctx.stop:
-            status = complete(status, predefined(Code.STOP_FRAMEWORK_REQUESTED, STOPPED))
+        end = ctx.ordered_end(status)
+        if end is not None:
+            status = complete(status, end)
         if status.completion is not None:
             status = move(status, State.DELETION_PENDING, ctx.now)
         return Step(status)
@@ -271,6 +291,6 @@ def _with_config_map(status: FrameworkStatus, config_map: Partial, ctx: AttemptC
 
 
 def may_conflict(status: FrameworkStatus) -> bool:
-    """Whether a delay has to be drawn should the attempt be retried."""
+    """Report whether a retry of the attempt would need a random delay."""
     completion = status.completion
     return completion is not None and completion.type.has(Attribute.CONFLICT)

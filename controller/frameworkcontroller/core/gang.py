@@ -1,115 +1,142 @@
-"""The gang of one Framework attempt: who is missing and why, when to publish the roster, and what people are told."""
+"""The gang of one Framework attempt: the Tasks that are missing from it, its milestones, and its roster.
+
+The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write. `gangstate` decides.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
-
-from . import announce, task
-from .ledger import is_ready
-from .roster import Absentee, Identity, RosterKeeper
+from frameworkcontroller.core import events, gangstate, rosterguard
+from frameworkcontroller.core.context import Milestone
+from frameworkcontroller.core.readiness import is_ready, why_not_ready
+from frameworkcontroller.core.roster import Identity, MissingTask
+from frameworkcontroller.core.rosterguard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.types import FrameworkSpec, Meta
-
-    from .book import Book
-    from .decision import View
-    from .effects import Shown, WriteRoster
-    from .outbox import Outbox
-
-# Whoever is missing for longer than this is worth an Event.
-PATIENCE: Final = timedelta(seconds=30)
-TOLD: Final = 3
-
-
-@dataclass(frozen=True)
-class Milestone:
-    """A gang's start has come so far, ``seconds`` after its ConfigMap was created."""
-
-    phase: str
-    seconds: float
+    from frameworkcontroller.api.framework import FrameworkSpec
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.context import View
+    from frameworkcontroller.core.effects import RolesSummary, WriteRoster
+    from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.core.frameworkstate import FrameworkState
+    from frameworkcontroller.core.inflight import InFlight
 
 
 class Gang:
-    """What the peers of one ConfigMap may know.
+    """The gang of the attempt that this ConfigMap belongs to.
 
     Args:
         config_map: the attempt's, as first seen.
         identity: of the attempt.
+        version: the resourceVersion of the ConfigMap as this controller created it, "" if another one did.
     """
 
-    def __init__(self, config_map: Meta, identity: Identity) -> None:
-        self.config_map_uid = config_map.uid
-        self._identity = identity
-        self._since = config_map.creation_timestamp
-        self._keeper = RosterKeeper(config_map)
-        self._told_absent = False
-        self._told_ready = self._open = self._keeper.was_complete
-        self._reached = {"created", "addressed", "open"} if self._open else set[str]()
+    def __init__(self, config_map: Meta, identity: Identity, version: str = "") -> None:
+        self._name, self._guard = config_map.name, Guard(version)
+        self._attempt = gangstate.Attempt(identity, config_map.uid, config_map.creation_timestamp)
+        self._state = gangstate.load(config_map)
+        # A gang that was complete before this controller started is not measured again.
+        self._reached = {"created", "addressed", "open"} if self._state.opened else set[str]()
 
-    def settle(self, effect: WriteRoster, *, done: bool) -> None:
-        """Whether a roster was written; if not, what the ConfigMap says is not known any more."""
-        if not done:
-            self._keeper.forget()
-        elif effect.complete:
-            self._open = True
+    @property
+    def config_map_uid(self) -> str:
+        """The UID of the ConfigMap that holds the roster."""
+        return self._attempt.config_map_uid
 
-    def milestones(self, book: Book, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
-        """What the gang has come to since the last call; nothing if it had come there before this controller did."""
-        created = sum(ledger.counts.created for ledger in book.roles.values())
-        ready, total = book.readiness(spec)
-        for phase, reached in (("created", created >= total), ("addressed", ready == total), ("open", self._open)):
+    def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
+        """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
+        self._state = gangstate.apply_outcome(self._state, done=version is not None, complete=effect.complete)
+        if version is None:
+            self._guard = rosterguard.failed(self._guard)
+            return None
+        self._guard, restored = rosterguard.written(self._guard, version)
+        return events.of_restored_roster(self._name) if restored else None
+
+    def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
+        """Yield the milestones that the gang has reached since the last call."""
+        created = sum(role_state.counts.created for role_state in state.roles.values())
+        ready, total = state.readiness(spec)
+        phases = (("created", created >= total), ("addressed", ready == total), ("open", self._state.opened))
+        for phase, reached in phases:
             if reached and total and phase not in self._reached:
                 self._reached.add(phase)
-                if self._since is not None:
-                    yield Milestone(phase, (now - self._since).total_seconds())
+                if self._attempt.created_at is not None:
+                    yield Milestone(phase, self._attempt.age(now).total_seconds())
 
     def decide(
-        self, book: Book, outbox: Outbox, view: View, shown: Shown, now: datetime
+        self,
+        state: FrameworkState,
+        in_flight: InFlight,
+        view: View,
+        summary: RolesSummary,
+        now: datetime,
+        seen: str,
     ) -> tuple[WriteRoster | None, datetime | None]:
-        """The roster to write now, or when to ask again; what is worth telling goes into the book."""
-        effect, wake_at = self._keeper.decide(
-            self._identity, self.config_map_uid, shown, absentees(book, outbox, view), now
-        )
-        waited = now - (self._since or now)
-        if shown.complete and not self._told_ready:
-            self._told_ready = True
-            book.announce(announce.of_gang(shown.total, waited.total_seconds()))
-        elif not shown.complete and not self._told_absent and not self._told_ready and shown.total:
-            if waited < PATIENCE:
-                at = now - waited + PATIENCE
-                wake_at = at if wake_at is None else min(wake_at, at)
-            else:
-                self._told_absent = True
-                named = [entry for entry, _ in zip(absentees(book, outbox, view), range(TOLD), strict=False)]
-                book.announce(announce.of_absentees(shown.ready, shown.total, named, waited.total_seconds()))
-        return effect, wake_at
+        """Decide on the roster.
+
+        Args:
+            state: what is decided; an Event goes to its journal.
+            in_flight: knows the last failures.
+            view: the caches.
+            summary: the newest persisted status.
+            now: the steady time.
+            seen: the resourceVersion of the ConfigMap in the cache.
+
+        Returns:
+            The roster to write now, if any, and when to decide again.
+        """
+        # The ConfigMap's creationTimestamp is of another clock.
+        if self._state.written_at is not None and self._state.written_at > now:
+            self._state = replace(self._state, written_at=now)
+        step = gangstate.decide(self._state, self._attempt, summary, lambda: missing_tasks(state, in_flight, view), now)
+        self._state = step.state
+        if step.event is not None:
+            state.add_event(step.event)
+        if step.write is None and rosterguard.is_changed(self._guard, seen):
+            return self._restore(summary, now, seen, step.wake_at)
+        return step.write, step.wake_at
+
+    def _restore(
+        self, summary: RolesSummary, now: datetime, seen: str, wake_at: datetime | None
+    ) -> tuple[WriteRoster | None, datetime | None]:
+        """Send the last roster again: somebody else has changed the ConfigMap."""
+        again = gangstate.last_roster(self._state, self._attempt, summary)
+        if again is None:
+            return None, wake_at
+        due = rosterguard.due(self._guard, now)
+        if now < due:
+            return None, due if wake_at is None else min(due, wake_at)
+        self._guard = rosterguard.answer(self._guard, seen, now)
+        return again, wake_at
 
 
-def identity_of(book: Book, namespace: str, name: str, uid: str) -> Identity:
-    """The current attempt, as the roster names it."""
-    attempt = book.known.attempt_status
+def identity_of(state: FrameworkState, namespace: str, name: str, uid: str) -> Identity:
+    """Return the current attempt as the roster names it."""
+    attempt = state.status.attempt_status
     return Identity(namespace, name, uid, attempt.id, attempt.instance_uid)
 
 
-def is_open(book: Book) -> bool:
-    """Whether there is a gang to speak of: an attempt that is neither about to begin nor about to end."""
-    return book.known.state in {State.PREPARING, State.RUNNING}
+def has_gang(state: FrameworkState) -> bool:
+    """Report whether the attempt has a gang: it has begun, and its end is not decided."""
+    return state.status.state in {State.PREPARING, State.RUNNING}
 
 
-def absentees(book: Book, outbox: Outbox, view: View) -> Iterator[Absentee]:
-    """The Tasks that are not ready, each with the best reason known."""
-    for name, ledger in book.roles.items():
-        if ledger.counts.ready == ledger.counts.active:
+def missing_tasks(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[MissingTask]:
+    """Yield the Tasks that are not ready, each with the most specific reason that is known."""
+    for name, role_state in state.roles.items():
+        if role_state.waits or role_state.counts.ready == role_state.counts.active:
             continue
-        for current in ledger.active():
+        for current in role_state.active():
             if not is_ready(current):
-                trouble = outbox.trouble(("pod", name, current.index))
+                failure = in_flight.last_failure(("pod", name, current.index))
+                if current.state is State.CREATION_PENDING:
+                    failure = failure or in_flight.slow_start.message
                 pod = view.pod(current.attempt_status.pod_name)
-                yield Absentee(f"{name}-{current.index}", trouble or task.why_not_ready(current, pod))
+                yield MissingTask(f"{name}-{current.index}", failure or why_not_ready(current, pod))

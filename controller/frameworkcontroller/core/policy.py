@@ -1,4 +1,4 @@
-"""Whether a completed attempt is tried again (source: the Framework API, section 7)."""
+"""Whether a completed attempt is retried (docs/reference/framework-api.md, section 7)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, TypeName
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import CompletionType, RetryPolicy, RetryPolicyStatus
+    from frameworkcontroller.api.framework import CompletionType, RetryPolicy, RetryPolicyStatus
 
 ALWAYS = -2
 ON_ANY_FAILURE = -1
@@ -23,12 +23,12 @@ class Completion(Protocol):
 
     @property
     def type(self) -> CompletionType:
-        """What kind of end it was."""
+        """Whether the attempt succeeded, or what is known about its failure."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """The verdict. ``delay_sec`` is in whole seconds from the attempt's completion."""
+    """The verdict. `delay_sec` counts whole seconds from the attempt's completion."""
 
     wanted: bool
     accountable: bool = False
@@ -41,13 +41,13 @@ NO_RETRY = Retry(wanted=False)
 def decide_retry(
     policy: RetryPolicy, counts: RetryPolicyStatus, completion: Completion, *, conflict_delay_sec: int = 0
 ) -> Retry:
-    """Decide by the first rule that applies.
+    """Decide whether to retry, by the first rule that applies.
 
     Args:
         policy: what the user allows.
         counts: the retries so far.
         completion: how the attempt ended.
-        conflict_delay_sec: the (random) delay that undoes deadlocks between gangs; 0 for Tasks.
+        conflict_delay_sec: the random delay that resolves deadlocks between gangs; 0 for Tasks.
     """
     failed = completion.type.name == TypeName.FAILED
     if completion.code in NEVER_RETRIED:
@@ -68,7 +68,7 @@ def decide_retry(
 
 
 def count_retry(counts: RetryPolicyStatus, retry: Retry) -> RetryPolicyStatus:
-    """The counters once the retry is made; the delay is no longer pending then."""
+    """Return the counters after the retry; they hold no delay any more."""
     return type(counts)(
         total_retried_count=counts.total_retried_count + 1,
         accountable_retried_count=counts.accountable_retried_count + int(retry.accountable),

@@ -1,50 +1,72 @@
-"""Bring the Tasks in line with the spec's roles and numbers (source: the Framework API, section 8).
+"""Bring the Tasks in line with the roles and numbers of the spec (docs/reference/framework-api.md, section 8).
 
-A Task that has to go is marked first and removed only when it is Completed and everybody has been able to see that, so
-that no Pod is deleted, and no name used again, behind the back of a client.
+A Task that is scaled down is marked deletionPending first. It is removed only once its state Completed is persisted, so
+that clients see it before its name is used again.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.framework import MAX_TASKS
 from frameworkcontroller.api.states import State
-
-from . import classify
-from .ledger import RoleLedger
-from .task import SCALED_DOWN, complete, new_task
+from frameworkcontroller.core import classify
+from frameworkcontroller.core.attempt import complete
+from frameworkcontroller.core.rolestate import RoleState
+from frameworkcontroller.core.task import SCALED_DOWN, new_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.types import FrameworkSpec
+    from frameworkcontroller.api.framework import FrameworkSpec
+
+
+def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, str]:
+    """Return the spec without Tasks that would be too many, and why, "" if there are none.
+
+    The CRD bounds the sum of all roles; an object that was stored under another definition may ask for any. It may keep
+    and delete Tasks, but gets none beyond `MAX_TASKS`.
+    """
+    active = {name: role_state.counts.active for name, role_state in roles.items()}
+    wanted = spec.tasks
+    if wanted <= max(MAX_TASKS, sum(active.values())):
+        return spec, ""
+    kept = tuple(
+        replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
+    )
+    why = (
+        f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
+        "reduce taskNumber, or use several Frameworks"
+    )
+    return replace(spec, task_roles=kept), why
 
 
 def rescale(
     framework: str,
     spec: FrameworkSpec,
-    roles: dict[str, RoleLedger],
+    roles: dict[str, RoleState],
     *,
     now: datetime,
     new_uid: Callable[[], str],
     revision: int,
     persisted: int,
 ) -> Iterator[tuple[str, int]]:
-    """Change ``roles`` in place where the spec differs.
+    """Change `roles` in place where the spec differs.
 
     Args:
         framework: its name.
         spec: what is wanted.
-        roles: what is, by name.
+        roles: what there is, by name.
         now: the time of the change.
         new_uid: gives a fresh UUID.
-        revision: to record with what changes here.
-        persisted: the newest revision that the API server shows.
+        revision: of what changes here.
+        persisted: the newest revision that the API server has.
 
     Yields:
         (role, index) of every Task that was marked, replaced or added; (role, -1) for a removal.
@@ -52,59 +74,59 @@ def rescale(
     wanted = {role.name: role.task_number for role in spec.task_roles or ()}
     for name in wanted:
         if name not in roles:
-            timeout = next(
-                role.task.pod_graceful_deletion_timeout_sec for role in spec.task_roles or () if role.name == name
-            )
-            roles[name] = RoleLedger(name, new_uid(), timeout)
+            role = next(role for role in spec.task_roles or () if role.name == name)
+            timeout = role.task.pod_graceful_deletion_timeout_sec
+            waits = False if role.depends_on else UNSET
+            roles[name] = RoleState(name, new_uid(), timeout, dependencies_met=waits)
             yield name, -1
-    for name, ledger in list(roles.items()):
+    for name, role_state in list(roles.items()):
         number = wanted.get(name, 0)
-        yield from _mark(ledger, number, revision)
-        yield from _replace(framework, ledger, number, now, new_uid, revision, persisted)
-        yield from _trim(ledger, number, persisted)
-        while len(ledger.tasks) < number:
-            index = len(ledger.tasks)
-            ledger.append(new_task(index, new_uid(), names.pod_name(framework, name, index), now), revision)
+        yield from _mark(role_state, number, revision)
+        yield from _replace(framework, role_state, number, now, new_uid, revision, persisted)
+        yield from _trim(role_state, number, persisted)
+        while len(role_state.tasks) < number:
+            index = len(role_state.tasks)
+            role_state.append(new_task(index, new_uid(), names.pod_name(framework, name, index), now), revision)
             yield name, index
-        if name not in wanted and not ledger.tasks:
+        if name not in wanted and not role_state.tasks:
             del roles[name]
             yield name, -1
 
 
-def _mark(ledger: RoleLedger, number: int, revision: int) -> Iterator[tuple[str, int]]:
-    for index in range(number, len(ledger.tasks)):
-        task = ledger.tasks[index]
+def _mark(role_state: RoleState, number: int, revision: int) -> Iterator[tuple[str, int]]:
+    for index in range(number, len(role_state.tasks)):
+        task = role_state.tasks[index]
         if not task.deletion_pending:
             task = replace(task, deletion_pending=True)
             if task.state is not State.COMPLETED:
                 task = complete(task, classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN))
-            ledger.put(index, task, revision)
-            yield ledger.name, index
+            role_state.put(index, task, revision)
+            yield role_state.name, index
 
 
 def _replace(
     framework: str,
-    ledger: RoleLedger,
+    role_state: RoleState,
     number: int,
     now: datetime,
     new_uid: Callable[[], str],
     revision: int,
     persisted: int,
 ) -> Iterator[tuple[str, int]]:
-    """A Task that was going is wanted again: never revived, but replaced once it is Completed."""
-    for index in sorted(ledger.going):
-        if index < number and _is_over(ledger, index, persisted):
-            name = names.pod_name(framework, ledger.name, index)
-            ledger.put(index, new_task(index, new_uid(), name, now), revision)
-            yield ledger.name, index
+    """Replace the Tasks that are deletionPending and wanted again, once they are Completed; they are never revived."""
+    for index in sorted(role_state.deletion_pending):
+        if index < number and _is_over(role_state, index, persisted):
+            name = names.pod_name(framework, role_state.name, index)
+            role_state.put(index, new_task(index, new_uid(), name, now), revision)
+            yield role_state.name, index
 
 
-def _trim(ledger: RoleLedger, number: int, persisted: int) -> Iterator[tuple[str, int]]:
-    while len(ledger.tasks) > number and _is_over(ledger, len(ledger.tasks) - 1, persisted):
-        ledger.pop()
-        yield ledger.name, -1
+def _trim(role_state: RoleState, number: int, persisted: int) -> Iterator[tuple[str, int]]:
+    while len(role_state.tasks) > number and _is_over(role_state, len(role_state.tasks) - 1, persisted):
+        role_state.pop()
+        yield role_state.name, -1
 
 
-def _is_over(ledger: RoleLedger, index: int, persisted: int) -> bool:
-    task = ledger.tasks[index]
-    return task.deletion_pending and task.state is State.COMPLETED and ledger.revisions[index] <= persisted
+def _is_over(role_state: RoleState, index: int, persisted: int) -> bool:
+    task = role_state.tasks[index]
+    return task.deletion_pending and task.state is State.COMPLETED and role_state.revisions[index] <= persisted

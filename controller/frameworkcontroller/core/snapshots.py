@@ -1,4 +1,4 @@
-"""History: what an object was at the moment it is about to be forgotten (source: the Framework API, section 12)."""
+"""History: an object as it was right before it is deleted or retried (docs/reference/framework-api.md, section 12)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import msgspec
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import Framework, FrameworkStatus, TaskSpec, TaskStatus
-
-    from .template import AttemptNames
+    from frameworkcontroller.api.framework import Framework, FrameworkStatus, TaskSpec, TaskStatus
+    from frameworkcontroller.core.template import RoleAttempt
 
 
 class Trigger(StrEnum):
@@ -34,8 +33,8 @@ class Snapshot:
     document: bytes
 
 
-def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus) -> Snapshot:
-    """The Framework with the status that the API server shows."""
+def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus | msgspec.Raw) -> Snapshot:
+    """Return a snapshot of the Framework with its persisted status, which may be one that cannot be decoded."""
     document = {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
@@ -46,8 +45,8 @@ def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus) -> 
     return Snapshot(trigger, msgspec.json.encode(document))
 
 
-def of_task(trigger: Trigger, seen: Framework, attempt: AttemptNames, spec: TaskSpec, task: TaskStatus) -> Snapshot:
-    """A Task as an object of its own, which the API server does not have."""
+def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:
+    """Return a snapshot of a Task, as an object of its own that the API server does not have."""
     values = attempt.values | {names.TASK_INDEX: str(task.index)}
     meta = seen.metadata
     metadata: dict[str, Any] = {
@@ -73,5 +72,5 @@ def of_task(trigger: Trigger, seen: Framework, attempt: AttemptNames, spec: Task
 
 
 def line(where: str, snapshot: Snapshot) -> bytes:
-    """The line by which tools find it: ``": ObjectSnapshot: (.+)"``."""
+    """Return the log line; tools find it by `": ObjectSnapshot: (.+)"`."""
     return f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.document + b"\n"

@@ -1,36 +1,32 @@
-"""One Task: what its state becomes when its Pod is seen as it is (source: the Framework API, section 5).
+"""One Task: its next state and action, from its Pod as seen (docs/reference/framework-api.md, section 5).
 
-A step may change the state several times, but only until something must be shown by the API server first: a state that
-allows an action, or ends an attempt, is left only once it is *persisted*.
+A step may change the state several times, but a state that allows an action, or ends an attempt, is left only once it
+is persisted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
-from frameworkcontroller.api.types import RetryPolicy, RetryPolicyStatus, TaskAttemptStatus, TaskStatus
-
-from . import classify, strays
-from .policy import count_retry, decide_retry
+from frameworkcontroller.api.framework import RetryPolicy, RetryPolicyStatus, TaskAttemptStatus, TaskStatus
+from frameworkcontroller.api.states import ASSOCIATED, State
+from frameworkcontroller.core import barrierexit, classify, orphans
+from frameworkcontroller.core.attempt import Step, after, complete, duration, follow, move
+from frameworkcontroller.core.classify import CodeInfo
+from frameworkcontroller.core.policy import count_retry, decide_retry
+from frameworkcontroller.core.readiness import arrival_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkcontroller.api.types import Pod, PodStatus, TaskCompletion
-
-    from .classify import CodeInfo
-
-# A forced deletion that did not show is asked for again after this time.
-FORCE_AGAIN: Final = timedelta(seconds=5)
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.pod import Pod
 
 
 class Action(Enum):
@@ -38,18 +34,19 @@ class Action(Enum):
 
     CREATE = auto()
     DELETE = auto()
-    """Gracefully, by its recorded UID."""
-    DELETE_STRAY = auto()
-    """A Pod of ours under the Task's name that is not recorded: its controller died between create and write."""
+    """Delete the Task's Pod gracefully."""
+    DELETE_ORPHAN = auto()
+    """Delete a Pod of ours under the Task's name that the status does not name (see `orphans`)."""
     DELETE_FORCED = auto()
-    """The graceful deletion took longer than the user allows."""
+    """Delete the Pod without grace: its graceful deletion took longer than the user allows."""
     DELETE_UNSEEN = auto()
-    """The Pod was created but never showed up: delete it by UID and go on only once it is not found."""
+    """Delete a Pod that the cache does not show, until it is not found."""
+    FIND = auto()
+    """Ask for a Pod that the cache does not show any more."""
 
 
-@dataclass(frozen=True)
-class TaskContext:
-    """What a Task must know beyond itself and its Pod."""
+class TaskContext(Struct, frozen=True):
+    """What the decision on a Task depends on besides the Task and its Pod."""
 
     now: datetime
     retry_policy: RetryPolicy
@@ -57,25 +54,22 @@ class TaskContext:
     creation_timeout: timedelta
     codes: Sequence[CodeInfo]
     attempt_ending: bool
-    """The Framework attempt's end is decided: nothing new starts."""
+    """The end of the Framework attempt is decided: no Pod is created any more."""
     config_map_name: str
     framework_uid: str
+    gone: Collection[str] = frozenset()
+    """UIDs that the API server was asked for and does not have."""
     waits_for_arrival: bool = False
-    """The gang waits until each Pod's barrier runs, not only for its address."""
+    """A Task is ready only once its Pod's barrier runs."""
+    waits: bool = False
+    """The role of the Task waits for others: no Pod is created yet."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """The outcome: the Task as it is now, at most one action, and when to look again without being told."""
-
-    task: TaskStatus
-    action: Action | None = None
-    pod_uid: str | None = None
-    wake_at: datetime | None = None
+TaskStep: TypeAlias = Step[TaskStatus, Action]
 
 
 def new_task(index: int, uid: str, pod_name: str, now: datetime) -> TaskStatus:
-    """A Task that has just been asked for."""
+    """Return a Task that was just added."""
     return TaskStatus(
         index=index,
         instance_uid=uid,
@@ -87,68 +81,50 @@ def new_task(index: int, uid: str, pod_name: str, now: datetime) -> TaskStatus:
     )
 
 
-def move(task: TaskStatus, state: State, now: datetime) -> TaskStatus:
-    """Change the state, with the times that go with it. Raises AssertionError on a change that the machine forbids."""
-    assert state in NEXT[task.state], f"{task.attempt_status.pod_name}: {task.state} -> {state}"
-    attempt = task.attempt_status
-    if state is State.RUNNING:
-        attempt = replace(attempt, run_time=now)
-        return replace(task, state=state, transition_time=now, attempt_status=attempt, run_time=task.run_time or now)
-    if state is State.ATTEMPT_COMPLETED:
-        attempt = replace(attempt, completion_time=now)
-    completion_time = now if state is State.COMPLETED else task.completion_time
-    return replace(task, state=state, transition_time=now, attempt_status=attempt, completion_time=completion_time)
-
-
-def complete(task: TaskStatus, completion: TaskCompletion) -> TaskStatus:
-    """Record why the attempt ends; the first reason stays."""
-    if task.completion is not None:
-        return task
-    return replace(task, attempt_status=replace(task.attempt_status, completion_status=completion))
-
-
 def conclude(task: TaskStatus, now: datetime) -> TaskStatus:
-    """To Completed, whatever its state: the Framework attempt is gone and its Pods with it."""
+    """Return the Task as Completed, whatever its state: the Framework attempt and its Pods are gone."""
     task = complete(task, classify.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, ATTEMPT_ENDED))
     if task.state not in {State.ATTEMPT_COMPLETED, State.COMPLETED}:
         task = move(task, State.ATTEMPT_COMPLETED, now)
     return task if task.state is State.COMPLETED else move(task, State.COMPLETED, now)
 
 
+# The Pod of a Task in one of these states is not expected to disappear.
+UNEXPECTED: Final = frozenset({State.PREPARING, State.RUNNING, State.DELETION_PENDING})
+# A Pod in one of these phases may be held back by its barrier.
+STARTING: Final = frozenset({"Pending", "Running"})
 ATTEMPT_ENDED: Final = "Stop to complete current FrameworkAttempt"
 SCALED_DOWN: Final = "User has requested to delete the Task by Framework ScaleDown"
 
 
 def record_pod(task: TaskStatus, uid: str, now: datetime) -> TaskStatus:
-    """The create succeeded: from now on this UID is the Task's Pod."""
+    """Return the Task with the UID of the Pod that was created for it."""
     attempt = replace(
         task.attempt_status, pod_uid=uid, instance_uid=names.attempt_instance_uid(task.attempt_status.id, uid)
     )
     return move(replace(task, attempt_status=attempt), State.CREATION_REQUESTED, now)
 
 
-def step(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> Step:
+def step(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
     """Follow the Pod as far as the state machine allows now.
 
     Args:
         task: as last decided.
-        pod: what the cache has under the Task's Pod name, whoever made it.
-        ctx: the surroundings.
-        persisted: whether the API server shows the Task as given.
+        pod: what the cache has under the Task's Pod name, no matter who created it.
+        ctx: what else the decision depends on.
+        persisted: whether the API server has the Task as given.
     """
-    while True:
-        outcome = _advance(task, pod, ctx, persisted=persisted)
-        if outcome.task == task:
-            return outcome
-        task, persisted = outcome.task, False
+    return follow(_advance, task, pod, ctx, persisted=persisted)
 
 
-def _advance(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> Step:
+def _advance(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
     match task.state:
         case State.COMPLETED:
-            # Only the answer to a create that was lost on its way can have left a Pod behind.
-            stray = persisted and pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod, ctx)
-            return _delete_stray(task, pod, ctx) if pod and stray else Step(task)
+            # Only a creation whose answer was lost can have left a Pod behind.
+            orphan = (
+                persisted and pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod.metadata, ctx)
+            )
+            return _delete_orphan(task, pod, ctx) if pod and orphan else Step(task)
         case State.ATTEMPT_COMPLETED:
             return Step(_retry_or_complete(task, ctx)) if persisted else Step(task)
         case State.CREATION_PENDING:
@@ -171,59 +147,66 @@ def _retry_or_complete(task: TaskStatus, ctx: TaskContext) -> TaskStatus:
     return replace(move(task, State.CREATION_PENDING, ctx.now), retry_policy_status=counts, attempt_status=attempt)
 
 
-def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> Step:
+def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
     if task.deletion_pending and task.completion is None:
         return Step(complete(task, classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
-    ours = pod is not None and is_ours(pod, ctx)
+    ours = pod is not None and is_ours(pod.metadata, ctx)
     if task.completion is not None and not ours:
         return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
     if not persisted:
         return Step(task)
     if pod is None:
-        return Step(task) if ctx.attempt_ending else Step(task, Action.CREATE)
-    # Ours is deleted also if nobody wants the Task any more: it is not over while this runs. Somebody else's is never
-    # touched, only waited for.
-    return _delete_stray(task, pod, ctx) if ours else Step(task)
+        return Step(task) if ctx.attempt_ending or ctx.waits else Step(task, Action.CREATE)
+    # An orphan is deleted also if the attempt is ending: the attempt is not over while a Pod of it runs. A foreign Pod
+    # is never touched; the Task waits until its name is free.
+    return _delete_orphan(task, pod, ctx) if ours else Step(task)
 
 
-def _delete_stray(task: TaskStatus, pod: Pod, ctx: TaskContext) -> Step:
+def _delete_orphan(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStep:
     if pod.metadata.deletion_timestamp is not None:
         return _force(task, pod, pod.metadata.deletion_timestamp, ctx)
-    wake_at = strays.young_until(pod.metadata, ctx.now)
-    return Step(task, wake_at=wake_at) if wake_at else Step(task, Action.DELETE_STRAY, pod.metadata.uid)
+    wake_at = orphans.grace_deadline(pod.metadata, ctx.now)
+    return Step(task, wake_at=wake_at) if wake_at else Step(task, Action.DELETE_ORPHAN, pod.metadata.uid)
 
 
-def _force(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext) -> Step:
-    """The Pod is being deleted: wait, by force only after the time that the user has set."""
+def _force(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext) -> TaskStep:
+    """Wait until the Pod is deleted; force it only after `podGracefulDeletionTimeoutSec`."""
     if ctx.graceful_timeout_sec is None:
         return Step(task)
-    started = deletion - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
-    deadline = started + timedelta(seconds=ctx.graceful_timeout_sec)
+    started = after(deletion, duration(-(pod.metadata.deletion_grace_period_seconds or 0)))
+    deadline = after(started, duration(ctx.graceful_timeout_sec))
     if ctx.now < deadline:
         return Step(task, wake_at=deadline)
     return Step(task, Action.DELETE_FORCED, pod.metadata.uid)
 
 
-def is_ours(pod: Pod, ctx: TaskContext) -> bool:
-    """Whether the Pod was made by a controller of this Framework instance, in this or an earlier attempt."""
-    owner = pod.metadata.controller
+def is_ours(metadata: Meta, ctx: TaskContext) -> bool:
+    """Report whether this Framework instance owns the Pod, in this or an earlier attempt."""
+    owner = metadata.controller
     return (
         owner is not None
         and owner.kind == "ConfigMap"
         and owner.name == ctx.config_map_name
-        and pod.metadata.annotations.get(names.FRAMEWORK_UID) == ctx.framework_uid
+        and metadata.annotations.get(names.FRAMEWORK_UID) == ctx.framework_uid
     )
 
 
-def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> Step:
-    """The recorded Pod is not in the cache."""
+def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    """Advance a Task whose Pod is not in the cache."""
     assert task.state in ASSOCIATED
+    if task.state in UNEXPECTED and task.attempt_status.pod_uid not in ctx.gone:
+        # It may run without the label by which the cache finds it, or the cache may be older than the status.
+        if not persisted:
+            return Step(task)
+        if task.completion is None:
+            return Step(task, Action.FIND)
+        return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid)
     if task.state is not State.CREATION_REQUESTED:
         task = complete(task, classify.predefined(Code.POD_EXTERNAL_DELETED, "Pod was deleted by others"))
         return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
-    # The create succeeded, so the Pod is on its way into the cache, or was deleted before it got there.
+    # The Pod was created, so it will appear in the cache, or it was deleted before it did.
     if task.completion is None:
-        deadline = task.transition_time + ctx.creation_timeout
+        deadline = after(task.transition_time, ctx.creation_timeout)
         if task.deletion_pending:
             return Step(complete(task, classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
         if ctx.now < deadline:
@@ -237,12 +220,12 @@ def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> Step
     return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid) if persisted else Step(task)
 
 
-def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) -> Step:
-    """The recorded Pod is there."""
+def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    """Advance a Task whose Pod is in the cache."""
     deletion = pod.metadata.deletion_timestamp
     if deletion is not None:
         return _under_deletion(task, pod, deletion, ctx, persisted=persisted)
-    task = _follow(task, pod, waits_for_arrival=ctx.waits_for_arrival)
+    task = _take_over(task, pod, waits_for_arrival=ctx.waits_for_arrival)
     status = pod.status
     if task.state is State.CREATION_REQUESTED:
         task = move(task, State.PREPARING, ctx.now)
@@ -250,6 +233,9 @@ def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) 
         task = complete(task, classify.succeeded(pod))
     elif status.phase == "Failed":
         task = complete(task, classify.failed(pod, ctx.codes))
+    elif task.completion is None and status.phase in STARTING:
+        failed = barrierexit.failed_by_barrier(pod)
+        task = task if failed is None else complete(task, classify.failed(failed, ctx.codes))
     if task.state in {State.PREPARING, State.RUNNING} and task.completion is not None:
         return Step(move(task, State.DELETION_PENDING, ctx.now))
     if task.state is State.PREPARING and status.phase == "Running":
@@ -259,7 +245,7 @@ def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) 
     return Step(task)
 
 
-def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext, *, persisted: bool) -> Step:
+def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext, *, persisted: bool) -> TaskStep:
     task = complete(task, classify.predefined(Code.POD_EXTERNAL_DELETED, "Pod is being deleted by others"))
     if task.state is not State.DELETING:
         task = move(task, State.DELETING, ctx.now)
@@ -267,11 +253,10 @@ def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskCon
     return step if persisted or step.action is None else Step(task)
 
 
-def _follow(task: TaskStatus, pod: Pod, *, waits_for_arrival: bool) -> TaskStatus:
+def _take_over(task: TaskStatus, pod: Pod, *, waits_for_arrival: bool) -> TaskStatus:
     attempt = task.attempt_status
     node, status = pod.spec.node_name, pod.status
-    # For good: that a sidecar ends with its Pod makes nobody absent.
-    arrived = (attempt.arrived is True or has_arrived(pod)) if waits_for_arrival else msgspec.UNSET
+    arrived = arrival_of(attempt, pod, waits_for_arrival=waits_for_arrival)
     known = (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip, attempt.arrived)
     if known == (node, status.pod_ip, status.host_ip, arrived):
         return task
@@ -281,42 +266,3 @@ def _follow(task: TaskStatus, pod: Pod, *, waits_for_arrival: bool) -> TaskStatu
             attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip, arrived=arrived
         ),
     )
-
-
-def has_arrived(pod: Pod) -> bool:
-    """Whether the Pod's barrier runs or has let it through; a Pod without a barrier is there once it has an address."""
-    if not any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
-        return True
-    states = (one.state for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
-    return any(
-        state.running is not None or (state.terminated is not None and state.terminated.exit_code == 0)
-        for state in states
-    )
-
-
-def why_not_ready(task: TaskStatus, pod: Pod | None) -> str:
-    """One phrase for a person: why the gang still waits for this Task."""
-    if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
-        return "its Pod is not created yet" if task.state is State.CREATION_PENDING else str(task.state)
-    if pod.metadata.deletion_timestamp is not None:
-        return "its Pod is being deleted"
-    absent = "its barrier does not run yet" if pod.status.pod_ip else "no IP yet"
-    return _why_pending(pod.status) or f"{pod.status.phase}: {absent}"
-
-
-def _why_pending(status: PodStatus) -> str | None:
-    for condition in status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return f"{status.phase}: {condition.reason}: {condition.message}".rstrip(": ")
-    for container in (*status.init_container_statuses, *status.container_statuses):
-        waiting = container.state.waiting
-        if waiting is not None and waiting.reason not in {"", "PodInitializing", "ContainerCreating"}:
-            return f"{status.phase}: {container.name}: {waiting.reason}: {waiting.message}".rstrip(": ")
-    if status.reason:
-        return f"{status.phase}: {status.reason}"
-    return None
-
-
-def utc_seconds(moment: datetime) -> datetime:
-    """Times in a status have whole seconds, as Kubernetes writes them."""
-    return moment.astimezone(UTC).replace(microsecond=0)

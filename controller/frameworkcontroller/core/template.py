@@ -1,34 +1,33 @@
-"""From a role's Pod template to the Pods of its Tasks (source: the Framework API, section 4).
+"""From a role's Pod template to the Pods of its Tasks (docs/reference/framework-api.md, section 4).
 
-A template is worked on once per Framework attempt and role: decoded, completed with owner, labels, annotations and
-environment, encoded again and cut at the places where a Task's own values go. A Task's Pod is then a join of bytes.
+A template is prepared once per Framework attempt and role: decoded, completed with owner, labels, annotations and
+environment, encoded again, and cut where a Task's own values go. A Task's Pod is then a join of bytes.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import FrameworkSpec
+    from collections.abc import Mapping
 
-# Everything that differs between the Tasks of a role in one Framework attempt.
-PER_TASK: Final = (names.TASK_INDEX, names.POD_NAME, names.TASK_UID, names.TASK_ATTEMPT_ID)
+    from frameworkcontroller.api.framework import FrameworkSpec
 
 
 class TemplateError(ValueError):
-    """The template cannot become a Pod; the message names the field."""
+    """The template is not valid for a Pod; the message names the field."""
 
 
 @dataclass(frozen=True)
-class AttemptNames:
-    """What all Pods of a role share in one Framework attempt."""
+class RoleAttempt:
+    """One TaskRole in one Framework attempt: what its Pods have in common."""
 
     namespace: str
     framework: str
@@ -40,7 +39,7 @@ class AttemptNames:
 
     @property
     def values(self) -> dict[str, str]:
-        """By the names under which Pods know them."""
+        """The values by the names of the Pods' annotations and variables."""
         return {
             names.FRAMEWORK_NAMESPACE: self.namespace,
             names.FRAMEWORK_NAME: self.framework,
@@ -57,14 +56,18 @@ class AttemptNames:
 
 
 class PodTemplate:
-    """The Pod of one role, ready to be made for any of its Tasks."""
+    """The prepared Pod template of one role.
 
-    def __init__(self, template: bytes, attempt: AttemptNames) -> None:
-        self._attempt = attempt
+    Raises:
+        TemplateError: the template is not valid for a Pod.
+    """
+
+    def __init__(self, template: bytes, attempt: RoleAttempt) -> None:
+        self.attempt = attempt
         shared = attempt.values
         text = _substitute(template.decode(), {name: shared[name] for name in names.PLACEHOLDERS if name in shared})
-        # The user's {{FC_TASK_INDEX}} and {{FC_POD_NAME}} serve as marks as they are; ours cannot be written by a user,
-        # because nobody knows the Framework's UID when writing its template.
+        # The user's {{FC_TASK_INDEX}} and {{FC_POD_NAME}} serve as marks as they are. The other marks contain the
+        # Framework's UID, which no user knows when writing the template.
         marks = {name: f"{{{{{name}}}}}" for name in (names.TASK_INDEX, names.POD_NAME)}
         marks |= {name: f"{{{{{attempt.framework_uid}:{name}}}}}" for name in (names.TASK_UID, names.TASK_ATTEMPT_ID)}
         try:
@@ -80,10 +83,10 @@ class PodTemplate:
         self._names = [by_mark[piece] for piece in pieces[1::2]]
 
     def render(self, index: int, task_uid: str, task_attempt_id: int) -> bytes:
-        """The JSON of one Task's Pod."""
+        """Return the JSON of one Task's Pod."""
         values = {
             names.TASK_INDEX: str(index).encode(),
-            names.POD_NAME: names.pod_name(self._attempt.framework, self._attempt.role, index).encode(),
+            names.POD_NAME: names.pod_name(self.attempt.framework, self.attempt.role, index).encode(),
             names.TASK_UID: task_uid.encode(),
             names.TASK_ATTEMPT_ID: str(task_attempt_id).encode(),
         }
@@ -94,14 +97,14 @@ class PodTemplate:
 
 
 def _substitute(text: str, values: dict[str, str]) -> str:
-    # Names, UIDs and numbers need no escaping in JSON, so the encoded text can be worked on as it is.
+    # Names, UIDs and numbers need no escaping in JSON, so they can replace text in the encoded template.
     for name, value in values.items():
         text = text.replace(f"{{{{{name}}}}}", value)
     return text
 
 
-def _complete(pod: dict[str, Any], values: dict[str, str], attempt: AttemptNames) -> None:
-    """Add everything that makes the template a Pod of this Framework attempt."""
+def _complete(pod: dict[str, Any], values: dict[str, str], attempt: RoleAttempt) -> None:
+    """Add what makes the template a Pod of this Framework attempt."""
     pod["apiVersion"], pod["kind"] = "v1", "Pod"
     metadata = _object(_own(pod, "metadata", {}), "metadata")
     metadata["name"] = values[names.POD_NAME]
@@ -141,14 +144,14 @@ def _complete(pod: dict[str, Any], values: dict[str, str], attempt: AttemptNames
 
 
 def _own(parent: dict[str, Any], key: str, empty: dict[str, Any] | list[Any]) -> object:
-    """The value at ``key``, made if it is absent or null."""
+    """Return the value at `key`; set it to `empty` first if it is absent or null."""
     if parent.get(key) is None:
         parent[key] = empty
     return parent[key]
 
 
 def _or_empty(value: object) -> object:
-    """A list that is absent or null is empty; anything else is what it is."""
+    """Return an empty list for a value that is absent or null."""
     return [] if value is None else value
 
 
@@ -171,33 +174,52 @@ class _Variable(msgspec.Struct, frozen=True):
     value: str | None = None
 
 
-class _InitContainer(msgspec.Struct, frozen=True):
+class _Resources(msgspec.Struct, frozen=True):
+    limits: dict[str, str | int | float] | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
     name: str = ""
+    image: str | None = None
     env: tuple[_Variable, ...] | None = ()
     command: tuple[str, ...] | None = ()
     args: tuple[str, ...] | None = ()
+    resources: msgspec.Raw = msgspec.Raw(b"null")
 
     @property
-    def waits_for_arrival(self) -> bool:
-        """Whether it is a barrier that was told, by flag or variable, to wait until its peers have arrived."""
-        if self.name != names.BARRIER_CONTAINER:
-            return False
-        words = (*(self.command or ()), *(self.args or ()))
-        flag = names.BARRIER_WAIT_FOR_FLAG
-        return (
-            f"{flag}={names.ARRIVED}" in words
-            or (flag, names.ARRIVED) in pairwise(words)
-            or any(one.name == names.BARRIER_WAIT_FOR and one.value == names.ARRIVED for one in self.env or ())
+    def gpus(self) -> int:
+        """The GPUs that it asks for; resources that cannot be read count as none."""
+        try:
+            asked = msgspec.json.decode(self.resources, type=_Resources | None)
+        except (msgspec.MsgspecError, RecursionError):
+            return 0
+        limits = (asked.limits if asked else None) or {}
+        return sum(
+            int(number)
+            for name, number in limits.items()
+            if name.endswith(names.GPU_SUFFIX) and re.fullmatch("[0-9]{1,6}", str(number))
         )
+
+    @property
+    def is_barrier(self) -> bool:
+        words = (self.name, self.image or "", *(self.command or ()))
+        return any(names.BARRIER_CONTAINER in word for word in words)
+
+    @property
+    def asks_for_arrival(self) -> bool:
+        words = (*(self.command or ()), *(self.args or ()))
+        return container_asks_for_arrival(self.name, words, ((one.name, one.value) for one in self.env or ()))
 
 
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     service_account_name: str | None = None
-    init_containers: tuple[_InitContainer, ...] | None = ()
+    init_containers: tuple[_Container, ...] | None = ()
+    containers: tuple[_Container, ...] | None = ()
 
 
 class _Meta(msgspec.Struct, frozen=True):
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
 
 
 class _Template(msgspec.Struct, frozen=True):
@@ -207,28 +229,41 @@ class _Template(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class TemplateFacts:
-    """What the Pod templates of a Framework say that is of use before there is a Pod."""
+    """What the controller needs from the Pod templates before there is a Pod."""
 
     service_accounts: tuple[str, ...]
-    """That its Pods run as, sorted."""
+    """The service accounts of the Pods that have a barrier, sorted."""
     waits_for_arrival: bool
-    """One of its Pods asks, by annotation or in a barrier of its own, that all have arrived."""
+    """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """GPUs that each Pod of a role asks for, of the roles that do."""
+
+
+def _has_barrier(template: _Template) -> bool:
+    """Report whether the injector will add a barrier to the Pod, or its template has one of its own."""
+    labels = (template.metadata.labels if template.metadata else None) or {}
+    pod = template.spec or _PodSpec()
+    containers = (*(pod.init_containers or ()), *(pod.containers or ()))
+    return labels.get(names.BARRIER_LABEL) == "enabled" or any(container.is_barrier for container in containers)
 
 
 def facts_of(spec: FrameworkSpec) -> TemplateFacts:
-    """Read the templates; one that cannot be read says nothing here, and says why when its Pods are created."""
-    accounts, arrival = set(), False
+    """Read the templates. One that cannot be decoded is skipped; its error is reported when its Pods are created."""
+    accounts, arrival, gpus = set(), False, dict[str, int]()
     for role in spec.task_roles or ():
         try:
             template = msgspec.json.decode(role.task.pod, type=_Template)
         except (msgspec.MsgspecError, RecursionError):
             continue
         pod = template.spec or _PodSpec()
-        accounts.add(pod.service_account_name or "default")
+        if _has_barrier(template):
+            accounts.add(pod.service_account_name or "default")
+        if count := sum(container.gpus for container in pod.containers or ()):
+            gpus[role.name] = count
         annotations = (template.metadata.annotations if template.metadata else None) or {}
         arrival = (
             arrival
-            or annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
-            or any(container.waits_for_arrival for container in pod.init_containers or ())
+            or annotations_ask_for_arrival(annotations)
+            or any(container.asks_for_arrival for container in pod.init_containers or ())
         )
-    return TemplateFacts(tuple(sorted(accounts)), arrival)
+    return TemplateFacts(tuple(sorted(accounts)), arrival, gpus)

@@ -1,7 +1,8 @@
-"""A world in which anything may happen next: requests under way, caches that hear of things late, twice, in any order
+"""A world in which anything may happen next: requests in flight, caches that hear of things late, twice, in any order
 between objects, or not before a relist, crashes at any moment, users and nodes that do what they like.
 
-Left out is what nobody could bear: requests of a dead controller that arrive after the lists of the next one.
+One thing is left out, since no controller could cope with it: requests of a dead controller that arrive after the lists
+of the next one.
 """
 
 from __future__ import annotations
@@ -12,26 +13,33 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import Meta, Pod
-from frameworkcontroller.core.config import CoreConfig
 from frameworkcontroller.core.effects import (
-    Dropped,
+    CreatePod,
     Effect,
     Failed,
     Outcome,
+    Refused,
     WriteStatus,
 )
-
-from . import checks
-from .world import Plan, World, framework_of
+from tests.controller.core import checks
+from tests.controller.core.driver import Driver
+from tests.controller.core.world import World, framework_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.types import Framework, Partial
 
-POD = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+def pod(**barrier: str) -> dict[str, Any]:
+    """A template whose Pods the kubelet never gives up; the barrier is an init container or a sidecar."""
+    barriers = [{"name": names.BARRIER_CONTAINER, "image": "x", **barrier}]
+    containers = [{"name": "main", "image": "x"}]
+    return {"spec": {"restartPolicy": "Always", "initContainers": barriers, "containers": containers}}
+
+
+PODS = {"a": pod(), "b": pod(restartPolicy="Always")}
 SPEC = """
 executionType: Start
 retryPolicy: {fancyRetryPolicy: true, maxRetryCount: 2}
@@ -39,7 +47,18 @@ taskRoles: []
 """
 ROLES = ("a", "b")
 ENDS: tuple[int | str, ...] = ("stay", "stay", "stay", 0, 1, 200, 201, 210)
+ANNOTATIONS = (
+    "",
+    "5",
+    '{"generation":100000000000000000000}',
+    '{"generation":7,"complete":true,"digest":"x"}',
+    '{"complete":false}',
+)
 PAUSES = (0.01, 0.2, 1, 5, 30, 400)
+LARGEST = 1_500_000
+QUOTA = 'pods "fw-a-0" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=3, limited: pods=3'
+ENDS_OF_NUMBERS = (0, 1, 2, 2**31 - 1)
+ENDS_OF_TIMES = (None, 0, 1, 60, 2**31 - 1, 2**63 - 1, -1, -(2**63))
 
 
 def role(name: str, number: int) -> dict[str, Any]:
@@ -47,63 +66,23 @@ def role(name: str, number: int) -> dict[str, Any]:
         "name": name,
         "taskNumber": number,
         "frameworkAttemptCompletionPolicy": {"minFailedTaskCount": 1, "minSucceededTaskCount": -1},
-        "task": {"retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": 1}, "pod": POD},
+        "task": {"retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": 1}, "pod": PODS[name]},
     }
 
 
-class Caches:
-    """What the controller has heard of each object. A Pod's name may stand for a Pod that is long gone."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.relist()
-
-    def relist(self) -> None:
-        self._framework = self._world.framework
-        self._config_map = self._world.config_map
-        self._pods = dict(self._world.pods)
-
-    def hear_of_framework(self) -> None:
-        self._framework = self._world.framework
-
-    def hear_of_config_map(self) -> None:
-        self._config_map = self._world.config_map
-
-    def hear_of_pod(self, name: str) -> None:
-        if name in self._world.pods:
-            self._pods[name] = self._world.pods[name]
-        else:
-            self._pods.pop(name, None)
-
-    @property
-    def names(self) -> list[str]:
-        """The Pods that there is something to hear of."""
-        now = self._world.pods
-        return sorted(name for name in self._pods.keys() | now.keys() if self._pods.get(name) is not now.get(name))
-
-    @property
-    def framework(self) -> Framework:
-        return self._framework
-
-    def config_map(self) -> Partial | None:
-        return self._config_map
-
-    def pod(self, name: str) -> Pod | None:
-        return self._pods.get(name)
-
-
-class Chaos:
+class Chaos(Driver):
     """A controller in such a world; each move takes two numbers that say which and how."""
 
     def __init__(self) -> None:
-        self.world = World(framework_of(SPEC), Plan(), CoreConfig())
-        self.world.spec["taskRoles"] = [role("a", 2), role("b", 1)]
-        self._start()
+        world = World(framework_of(SPEC))
+        world.spec["taskRoles"] = [role("a", 2), role("b", 1)]
+        self.refusals = 0
+        self.shown = [world.framework]
+        super().__init__(world)
 
-    def _start(self) -> None:
-        self.caches = Caches(self.world)
-        self.reconciler = self.world.reconciler()
-        self.under_way: list[Effect] = []
+    def reload(self) -> None:
+        super().reload()
+        self.in_flight: list[Effect] = []
         self.answered: list[tuple[Effect, Outcome]] = []
 
     def move(self, kind: str, one: int, two: int) -> None:
@@ -112,97 +91,104 @@ class Chaos:
             return
         self.world.now += timedelta(milliseconds=10)
         MOVES[kind](self, one, two)
-        assert not self.reconciler.outpaced, "nobody else writes"
+        assert not self.stale, "there is no other writer"
         checks.guarantees(self.world, late=True)
 
     # --- the controller ----------------------------------------------------------------------------------------------
 
-    def decide(self, _one: int = 0, _two: int = 0) -> None:
+    def reconcile(self, _one: int = 0, _two: int = 0) -> None:
         """A pass; what it asks for is on its way then."""
-        decision = self.reconciler.reconcile(self.world.now, self.caches)
-        for effect in decision.effects:
+        effects = self.decide().effects
+        for effect in effects:
             checks.may_ask_for(self.world, effect)
-        self.under_way += decision.effects
+        self.in_flight += effects
 
-    def perform(self, one: int = 0, _two: int = 0) -> None:
+    def arrive(self, one: int = 0, _two: int = 0) -> None:
         """A request arrives; its answer is on its way back."""
-        if not self.under_way:
-            return
-        effect = self.under_way.pop(one % len(self.under_way))
-        wanted = self.reconciler.at_turn(effect, self.world.now)
-        if wanted is None:
-            self.answered.append((effect, Dropped()))
-        else:
-            self.answered.append((wanted, self.world.perform(wanted)))
+        if self.in_flight:
+            self.answered.append(self.perform(self.in_flight.pop(one % len(self.in_flight))))
 
-    def answer(self, one: int = 0, two: int = 0) -> None:
-        """An answer arrives, or is lost. Of a write of the status the fate is found out (a conflict tells)."""
+    def send(self, effect: Effect) -> Outcome:
+        """A request arrives; while there is no quota, Pods are refused."""
+        if self.refusals and isinstance(effect, CreatePod):
+            self.refusals -= 1
+            return Refused(403, QUOTA)
+        return super().send(effect)
+
+    def deliver(self, one: int = 0, two: int = 0) -> None:
+        """An answer is delivered, or lost. The fate of a status write is always found out, by a conflict."""
         if not self.answered:
             return
         effect, outcome = self.answered.pop(one % len(self.answered))
         if two == 7 and not isinstance(effect, WriteStatus):
             outcome = Failed("no answer")
-        self.reconciler.settle(effect, outcome, self.world.now)
+        self.answer(effect, outcome)
 
     def fail(self, one: int, _two: int) -> None:
         """A request fails before it has an effect."""
-        if self.under_way:
-            effect = self.under_way.pop(one % len(self.under_way))
-            self.reconciler.settle(effect, Failed("sick", retry_after_seconds=0.1), self.world.now)
+        if self.in_flight:
+            effect = self.in_flight.pop(one % len(self.in_flight))
+            self.answer(effect, Failed("sick", retry_after_seconds=0.1))
 
     def work(self, _one: int, _two: int) -> None:
         """Everything goes well for a moment."""
         for _ in range(3):
-            self.decide()
-            while self.under_way:
-                self.perform()
+            self.reconcile()
+            while self.in_flight:
+                self.arrive()
             while self.answered:
-                self.answer()
+                self.deliver()
 
     def crash(self, one: int, _two: int) -> None:
-        """The process dies; each request that was under way arrived or not. Another process begins with lists."""
+        """The process dies; each request that was in flight arrived or not. Another process begins with lists."""
         self._lose_track(one)
-        self._start()
+        self.start()
 
-    def reload(self, one: int, _two: int) -> None:
-        """The process reads the Framework anew; its caches go on as they are."""
+    def read_again(self, one: int, _two: int) -> None:
+        """The process drops the reconciler and reads the Framework again; its caches go on as they are."""
         self._lose_track(one)
-        caches = self.caches
-        self._start()
-        self.caches = caches
+        self.reload()
 
     def _lose_track(self, which: int) -> None:
-        for place, effect in enumerate(self.under_way):
+        for place, effect in enumerate(self.in_flight):
             if which >> (place % 3) & 1:
-                self.world.perform(effect)
+                self.send(effect)
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 
     def hear(self, one: int, two: int) -> None:
         """One cache hears of one object what is true now, whatever it has missed."""
-        changed = self.caches.names
+        changed = self.caches.outdated_pods
         if two < 5 and changed:
             name = changed[one % len(changed)]
             self.caches.hear_of_pod(name)
-            self.reconciler.touch_pod(name)
+            self.touch_pods(name)
         elif two == 6:
             self.caches.hear_of_framework()
         else:
             self.caches.hear_of_config_map()
-            self.reconciler.touch_config_map()
+            self.touch_config_map()
 
     def hear_again(self, one: int, two: int) -> None:
         """An event is doubled, or about nothing."""
-        self.reconciler.touch_pod(names.pod_name("fw", ROLES[one % 2], two))
-        self.reconciler.touch_config_map()
+        self.touch_pods(names.pod_name("fw", ROLES[one % 2], two))
+        self.touch_config_map()
 
     def relist(self, _one: int = 0, _two: int = 0) -> None:
         """All caches are true."""
-        changed = self.caches.names
+        changed = self.caches.outdated_pods
         self.caches.relist()
-        for name in changed:
-            self.reconciler.touch_pod(name)
-        self.reconciler.touch_config_map()
+        self.touch_pods(*changed)
+        self.touch_config_map()
+
+    def relapse(self, one: int, _two: int) -> None:
+        """The cache shows the Framework as it was: another API server is behind."""
+        self.shown.append(self.world.framework)
+        self.caches.show_framework(self.shown[-1 - one % len(self.shown)])
+
+    def set_clock(self, one: int, _two: int) -> None:
+        """The wall clock is set back, or right again."""
+        self.set_back = timedelta(hours=one % 3)
 
     # --- everybody else ----------------------------------------------------------------------------------------------
 
@@ -226,6 +212,14 @@ class Chaos:
         if (name := self._pod(one)) is not None:
             self.world.plan.ends[name.removeprefix("fw-")] = [ENDS[two]]
 
+    def restart_barrier(self, one: int, two: int) -> None:
+        """A barrier exits, by its own decision or not, and the kubelet restarts it."""
+        if (name := self._pod(one)) is None:
+            return
+        pod = self.world.pods[name]
+        if pod.metadata.controller is not None and pod.status.phase == "Pending":
+            self.world.restart_barrier(name, (201, 210, 137, 1)[two % 4], runs=two < 4)
+
     def lose_node(self, one: int, _two: int) -> None:
         """Nobody knows what became of a Pod; it runs on."""
         if (name := self._pod(one)) is not None and self.world.pods[name].status.phase == "Running":
@@ -244,6 +238,18 @@ class Chaos:
             self.world.delete_config_map()
             self.world.interfered = True
 
+    def tamper(self, one: int, two: int) -> None:
+        """Somebody changes the roster, what sums it up, or something else of the ConfigMap."""
+        match one:
+            case 0 | 1 | 2:
+                self.world.tamper()
+            case 5:
+                self.world.unlabel_config_map()
+            case 3 | 4:
+                self.world.tamper(ANNOTATIONS[two % len(ANNOTATIONS)])
+            case _:
+                self.world.annotate_config_map()
+
     def squat(self, one: int, two: int) -> None:
         """Somebody else takes a name, or gives it back."""
         name = names.pod_name("fw", ROLES[one % 2], two % 3)
@@ -252,6 +258,30 @@ class Chaos:
             self.world.pods[name] = Pod(Meta(name, self.world.uid(), "1", namespace="ns"))
         elif pod.metadata.controller is None:
             del self.world.pods[name]
+
+    def unlabel(self, _one: int, _two: int) -> None:
+        """Somebody removes the label by which the controller finds the ConfigMap."""
+        if self.world.config_map is not None:
+            self.world.unlabel_config_map()
+            self.caches.hear_of_config_map()
+            self.touch_config_map()
+            self.world.interfered = True
+
+    def have_no_quota(self, one: int, _two: int) -> None:
+        """The next creations of Pods are refused, for so long that it must be probed."""
+        self.refusals = 4 * one
+
+    def limit_statuses(self, one: int, _two: int) -> None:
+        """The API server takes small statuses only, or large ones again."""
+        self.world.max_status_bytes = LARGEST if one < 5 else 1000
+
+    def go_to_the_ends(self, one: int, two: int) -> None:
+        """The user asks for numbers at their ends."""
+        self.world.spec["retryPolicy"]["maxRetryCount"] = ENDS_OF_NUMBERS[two % len(ENDS_OF_NUMBERS)]
+        for entry in self.world.spec["taskRoles"]:
+            entry["task"]["podGracefulDeletionTimeoutSec"] = ENDS_OF_TIMES[one % len(ENDS_OF_TIMES)]
+            entry["task"]["retryPolicy"]["maxRetryCount"] = ENDS_OF_NUMBERS[two % len(ENDS_OF_NUMBERS)]
+        self.world.edited()
 
     def scale(self, one: int, two: int) -> None:
         """The user wants another number of Tasks in a role; 5 and more: none of the role at all."""
@@ -268,7 +298,30 @@ class Chaos:
             entry["frameworkAttemptCompletionPolicy"] = {
                 "minFailedTaskCount": (-1, 1, 2)[one % 3],
                 "minSucceededTaskCount": (-1, 1, 2)[two % 3],
+                "minSucceededTaskPercent": (None, None, None, 100)[one // 2],
             }
+        self.world.edited()
+
+    def depend(self, one: int, two: int) -> None:
+        """The user lets a role wait for the other one, or for nobody, or seldom for one that there is not."""
+        role_name = ROLES[0] if one == 7 else ROLES[1]
+        other = ROLES[1 if one == 7 else 0] if two else "none"
+        for entry in self.world.spec["taskRoles"]:
+            if entry["name"] == role_name:
+                status = "Ready" if two % 2 else "Complete"
+                entry["dependsOn"] = [{"name": other, "status": status}] if one else None
+        self.world.edited()
+
+    def readiness(self, one: int, two: int) -> None:
+        """From now on the Pods of a Task become Ready when they run, or do not, or not any more."""
+        if (name := self._pod(one)) is not None:
+            key = name.removeprefix("fw-")
+            (self.world.plan.unready.add if two < 3 else self.world.plan.unready.discard)(key)
+
+    def give_deadline(self, one: int, two: int) -> None:
+        """The user limits how long it may run."""
+        self.world.spec["activeDeadlineSeconds"] = (None, None, None, None, None, None, 30, 3000)[one]
+        self.world.spec["ttlSecondsAfterFinished"] = (None, 10**6)[two % 2]
         self.world.edited()
 
     def stop(self, one: int, two: int) -> None:
@@ -280,15 +333,31 @@ class Chaos:
             self.world.delete_framework()
             self.world.interfered = True
 
+    def catch_up(self) -> None:
+        """The controller learns everything and has time to act on it, while nothing else happens."""
+        while self.answered:
+            self.deliver()
+        for _ in range(5):
+            if not self.world.exists:
+                return
+            self.relist()
+            self.work(0, 0)
+            checks.guarantees(self.world, late=True)
+            self.world.now += timedelta(seconds=40)
+        checks.no_pod_is_left_behind_its_barrier(self.world)
+        checks.no_roster_is_left_as_somebody_else_wrote_it(self.world)
+
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def come_to_rest(self) -> None:
         """Everybody behaves, and the user has had enough: it must end, with nothing left."""
+        self.refusals, self.world.max_status_bytes, self.set_back = 0, LARGEST, timedelta()
+        self.catch_up()
         self.world.stop()
         for name in [name for name, pod in self.world.pods.items() if pod.metadata.controller is None]:
             del self.world.pods[name]
         while self.answered:
-            self.answer()
+            self.deliver()
         for _ in range(100):
             if not self.world.exists:
                 self.world.tick()
@@ -296,19 +365,35 @@ class Chaos:
             self.relist()
             self.work(0, 0)
             checks.guarantees(self.world, late=True)
-            if self.reconciler.state is State.COMPLETED and self.reconciler.quiet and not self.world.pods:
+            if self.state is State.COMPLETED is self.world.status.state and not self.world.pods:
                 break
             self.world.tick()
             self.world.now += timedelta(seconds=4)
-        where = (self.reconciler.state, self.reconciler.troubles)
+        where = (self.state, self.failures)
         assert not self.world.running, where
         assert not self.world.pods, where
         assert not self.world.exists or self.world.status.state is State.COMPLETED, where
 
 
 NAMES = (
-    ("decide", "perform", "answer", "fail", "work", "crash", "reload", "hear", "hear_again", "relist", "wait"),
-    ("live", "end", "lose_node", "collect", "kill_pod", "kill_config_map", "squat", "scale", "edit", "stop", "delete"),
+    ("reconcile", "arrive", "deliver", "fail", "work", "crash", "read_again", "hear", "hear_again", "relist", "wait"),
+    ("relapse", "set_clock", "unlabel", "have_no_quota", "limit_statuses", "go_to_the_ends"),
+    (
+        "live",
+        "end",
+        "restart_barrier",
+        "lose_node",
+        "collect",
+        "kill_pod",
+        "kill_config_map",
+        "tamper",
+        "squat",
+        "scale",
+        "edit",
+        "stop",
+        "delete",
+    ),
+    ("depend", "readiness", "give_deadline"),
 )
 MOVES: dict[str, Callable[[Chaos, int, int], None]] = {
     name: getattr(Chaos, name) for several in NAMES for name in several

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import ENDED, NEXT, State
 from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, DeleteConfigMap, DeleteFramework, DeletePod
+from frameworkcontroller.core.orphans import is_unlabelled
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import FrameworkStatus, Pod, TaskStatus
+    from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus
+    from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.core.effects import Effect
-
-    from .world import World
+    from tests.controller.core.world import World
 
 
 def tasks_of(status: FrameworkStatus) -> dict[tuple[str, int], TaskStatus]:
@@ -25,11 +26,11 @@ def tasks_of(status: FrameworkStatus) -> dict[tuple[str, int], TaskStatus]:
     }
 
 
-# --- persist before act: what the API server shows when a request arrives --------------------------------------------
+# --- persist before act: what is persisted when a request arrives ----------------------------------------------------
 
 
 def may_ask_for(world: World, effect: Effect) -> None:
-    """What the API server shows must allow the effect when it is asked for."""
+    """The persisted status must allow the effect when it is asked for."""
     match effect:
         case CreateConfigMap():
             may_create_config_map(world)
@@ -52,25 +53,29 @@ def may_create_config_map(world: World) -> None:
 
 
 def may_create_pod(world: World, effect: CreatePod) -> None:
-    """Exactly this attempt of this Task is announced, under a ConfigMap that is recorded."""
+    """Exactly this attempt of this Task is persisted, and so is the ConfigMap."""
     status = world.status
     assert status.state in {State.PREPARING, State.RUNNING}
-    assert effect.template._attempt.config_map_uid == status.attempt_status.config_map_uid
+    assert effect.template.attempt.config_map_uid == status.attempt_status.config_map_uid
+    role = next(role for role in status.attempt_status.task_role_statuses or () if role.name == effect.role)
+    assert role.dependencies_met is not False, f"{effect.role} waits for others"
     task = tasks_of(status)[effect.role, effect.index]
-    shown = (task.state, task.instance_uid, task.attempt_status.id, task.completion)
-    assert shown == (State.CREATION_PENDING, effect.task_uid, effect.attempt_id, None)
+    persisted = (task.state, task.instance_uid, task.attempt_status.id, task.completion)
+    assert persisted == (State.CREATION_PENDING, effect.task_uid, effect.attempt_id, None)
 
 
 def may_delete_pod(world: World, effect: DeletePod) -> None:
-    """A recorded Pod has an end that is shown; by force only after the time that is shown."""
+    """The persisted status must hold the reason to delete a Pod, and the timeout if it is deleted by force."""
+    if _is_shrunk(world.status):
+        return
     roles = {role.name: role for role in world.status.attempt_status.task_role_statuses or ()}
     task = tasks_of(world.status).get((effect.role, effect.index))
-    if effect.recorded and task is not None:
+    if not effect.orphan and task is not None:
         assert task.attempt_status.pod_uid == effect.uid
         assert task.completion is not None
         if effect.grace_seconds is None and not effect.confirm:
             assert task.state is State.DELETION_PENDING
-    elif not effect.recorded and task is not None and task.state not in ENDED:
+    elif effect.orphan and task is not None and task.state not in ENDED:
         assert task.attempt_status.pod_uid is None
     pod = world.pods.get(names.pod_name("fw", effect.role, effect.index))
     if effect.grace_seconds == 0 and pod is not None and pod.metadata.uid == effect.uid:
@@ -93,16 +98,21 @@ def may_delete_config_map(world: World, effect: DeleteConfigMap) -> None:
 def may_delete_framework(world: World) -> None:
     status = world.status
     assert status.state is State.COMPLETED
-    assert world.now >= status.transition_time + timedelta(seconds=world.config.framework_completed_retain_sec)
+    assert world.now >= status.transition_time + timedelta(seconds=world.kept_seconds)
 
 
 # --- ground truth never goes back ------------------------------------------------------------------------------------
 
 
+def _is_shrunk(status: FrameworkStatus) -> bool:
+    """Whether the Tasks are left out since the API server would not take them."""
+    return any(one.type == "StatusTooLarge" for one in status.conditions or ())
+
+
 def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
-    """What no two statuses in a row may contradict (the Framework API, sections 3, 5 and 9)."""
+    """What no two statuses in a row may contradict (docs/reference/framework-api.md, sections 3, 5 and 9)."""
     if before is None:
-        # Whoever is stopped from the beginning is over from the beginning.
+        # A Framework that is stopped from the beginning is over from the beginning.
         assert after.state in {State.CREATION_PENDING, State.ATTEMPT_COMPLETED}
         return
     assert after.start_time == before.start_time
@@ -115,16 +125,40 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
     assert before.completion is None or before.completion == after.completion
     assert before.attempt_status.config_map_uid in {None, after.attempt_status.config_map_uid}
     olds, news = tasks_of(before), tasks_of(after)
-    removed = {slot: old for slot, old in olds.items() if slot not in news}
-    for slot, old in olds.items():
-        new = news.get(slot)
+    removed = {task_key: old for task_key, old in olds.items() if task_key not in news}
+    for task_key, old in olds.items():
+        new = news.get(task_key)
         if new is not None and new.instance_uid == old.instance_uid:
             _task_history(old, new)
         else:
-            removed[slot] = old
-    for slot, old in removed.items():
-        assert old.deletion_pending, slot
-        assert old.state is State.COMPLETED, slot
+            removed[task_key] = old
+    for task_key, old in removed.items():
+        if _is_shrunk(after):
+            continue
+        assert old.deletion_pending, task_key
+        assert old.state is State.COMPLETED, task_key
+
+
+def beginnings(world: World, before: FrameworkStatus | None, after: FrameworkStatus) -> None:
+    """A TaskRole that waits for others begins once, when they are as far as it wants them to be."""
+    if before is None or before.attempt_status.id != after.attempt_status.id:
+        return
+    olds = {role.instance_uid: role for role in before.attempt_status.task_role_statuses or ()}
+    wanted = {role.name: role for role in world.framework.spec.task_roles or ()}
+    tasks = tasks_of(after)
+    for role in after.attempt_status.task_role_statuses or ():
+        old = olds.get(role.instance_uid)
+        if old is None or old.dependencies_met == role.dependencies_met:
+            continue
+        assert old.dependencies_met is not True, f"{role.name} begins twice"
+        generations = {before.observed_generation, after.observed_generation, world.framework.metadata.generation}
+        if role.dependencies_met is not True or role.name not in wanted or len(generations) > 1:
+            continue  # the spec was another one when that was decided
+        for dependency in wanted[role.name].depends_on or ():
+            for index in range(wanted[dependency.name].task_number):
+                task = tasks[dependency.name, index]
+                was_ready = dependency.status == "Ready" and task.attempt_status.pod_uid in world.ever_ready
+                assert task.state is State.COMPLETED or was_ready, f"{role.name} does not wait for {dependency.name}"
 
 
 def _task_history(old: TaskStatus, new: TaskStatus) -> None:
@@ -150,13 +184,13 @@ def reachable(before: State, after: State) -> bool:
     return after in seen
 
 
-# --- the guarantees (the Framework API, section 9) -------------------------------------------------------------------
+# --- the guarantees (docs/reference/framework-api.md, section 9) -----------------------------------------------------
 
 
 def guarantees(world: World, *, late: bool = False) -> None:
     """What runs on nodes is what the API server says.
 
-    With ``late`` caches, a Pod whose creation was never recorded is known to nobody until a cache shows it: it may run
+    With `late` caches, a Pod whose creation was never persisted is unknown until a cache has it: it may run
     on while its Task is given up, but never beside another Pod of the Task; and it is gone with its ConfigMap, unless
     others deleted that.
     """
@@ -167,19 +201,42 @@ def guarantees(world: World, *, late: bool = False) -> None:
     assert len(set(slots)) == len(slots), "1: two instances of a Task run"
     attempts = {_note(pod, names.FRAMEWORK_ATTEMPT_INSTANCE_UID) for pod in running}
     assert len(attempts) <= 1, "3: two instances of a Framework run"
-    known = [pod for pod in running if not late or pod.metadata.uid in world.recorded]
+    known = [pod for pod in running if not late or pod.metadata.uid in world.persisted_pods]
     if known or (running and not world.interfered):
-        # Whoever deletes a Framework while a Pod of it is being created is not waited for by that Pod.
+        # If a Framework is deleted while a Pod of it is being created, the deletion does not wait for that Pod.
         assert world.exists or world.interfered, "4: the Framework is gone, a Task runs"
         assert world.status.state not in ENDED, f"4: the Framework is {world.status.state}, a Task runs"
+    if _is_shrunk(world.status):
+        return
     tasks = tasks_of(world.status)
     for pod in known:
-        slot = (_note(pod, names.TASKROLE_NAME), int(_note(pod, names.TASK_INDEX)))
-        task = tasks.get(slot)
-        assert task is not None, f"2: {slot} is deleted and runs"
-        assert task.instance_uid == _note(pod, names.TASK_UID), f"2: {slot} was replaced and runs"
-        assert task.state not in ENDED, f"2: {slot} is {task.state} and runs"
-        assert task.attempt_status.id == int(_note(pod, names.TASK_ATTEMPT_ID)), f"2: {slot} runs an old attempt"
+        task_key = (_note(pod, names.TASKROLE_NAME), int(_note(pod, names.TASK_INDEX)))
+        task = tasks.get(task_key)
+        assert task is not None, f"2: {task_key} is deleted and runs"
+        assert task.instance_uid == _note(pod, names.TASK_UID), f"2: {task_key} was replaced and runs"
+        assert task.state not in ENDED, f"2: {task_key} is {task.state} and runs"
+        assert task.attempt_status.id == int(_note(pod, names.TASK_ATTEMPT_ID)), f"2: {task_key} runs an old attempt"
+
+
+def no_pod_is_left_behind_its_barrier(world: World) -> None:
+    """A Pod whose barrier gave up, and which the status names, is on its way out: the kubelet restarts it for ever."""
+    known = (
+        {} if world.stored is None else {task.attempt_status.pod_uid: task for task in tasks_of(world.status).values()}
+    )
+    for pod in world.pods.values():
+        task = known.get(pod.metadata.uid)
+        if task is not None and pod.metadata.uid in world.held_back and pod.metadata.deletion_timestamp is None:
+            assert task.completion is not None, f"{pod.metadata.name} waits behind a barrier that gave up"
+
+
+def no_roster_is_left_as_somebody_else_wrote_it(world: World) -> None:
+    """The roster of a live attempt is what the controller has written."""
+    if world.stored is None or world.config_map is None or is_unlabelled(world.config_map.metadata):
+        return
+    meta = world.config_map.metadata
+    live = world.status.state in {State.PREPARING, State.RUNNING} and meta.deletion_timestamp is None
+    if live and world.status.attempt_status.config_map_uid == meta.uid:
+        assert not world.tampered, "the roster is somebody else's"
 
 
 def _note(pod: Pod, name: str) -> str:
@@ -202,14 +259,14 @@ def place(world: World) -> dict[str, Any]:
             status.retry_policy_status.accountable_retried_count,
         ),
         "tasks": {
-            slot: (
+            task_key: (
                 task.state,
                 task.completion.code if task.completion else None,
                 task.retry_policy_status.total_retried_count,
                 task.retry_policy_status.accountable_retried_count,
                 task.deletion_pending,
             )
-            for slot, task in tasks_of(status).items()
+            for task_key, task in tasks_of(status).items()
         },
         "left": (world.config_map, sorted(world.pods), sorted(world.running)),
     }

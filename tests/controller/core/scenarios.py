@@ -6,17 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api.states import COMPLETING, State
-from frameworkcontroller.core.config import CoreConfig
-
-from .checks import tasks_of
-from .world import CONFIG_MAP, Plan
+from tests.controller.core.checks import tasks_of
+from tests.controller.core.values import core_config
+from tests.controller.core.world import CONFIG_MAP, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.types import TaskStatus
-
-    from .world import World
+    from frameworkcontroller.api.framework import TaskStatus
+    from frameworkcontroller.core.config import CoreConfig
+    from tests.controller.core.world import World
 
     Script = Callable[[World], None]
 
@@ -34,7 +33,15 @@ taskRoles:
   frameworkAttemptCompletionPolicy: {{minFailedTaskCount: 1, minSucceededTaskCount: 3}}
   task: {{retryPolicy: {{fancyRetryPolicy: true, maxRetryCount: 1}}, {POD}}}
 """
-IMPATIENT = TWO_ROLES.replace("maxRetryCount: 1}, pod", "maxRetryCount: 1}, podGracefulDeletionTimeoutSec: 10, pod")
+WITH_BARRIER = TWO_ROLES.replace(
+    "pod: {", "pod: {metadata: {labels: {frameworkcontroller.microsoft.com/barrier: enabled}}, "
+)
+RESTARTED = TWO_ROLES.replace(
+    "spec: {containers",
+    "spec: {restartPolicy: OnFailure, initContainers: [{name: frameworkbarrier, image: x}], containers",
+)
+SIDECAR = RESTARTED.replace("{name: frameworkbarrier,", "{name: frameworkbarrier, restartPolicy: Always,")
+WITH_TIMEOUT = TWO_ROLES.replace("maxRetryCount: 1}, pod", "maxRetryCount: 1}, podGracefulDeletionTimeoutSec: 10, pod")
 ZERO_TASKS = "{executionType: Start, taskRoles: []}"
 ZERO_WORKERS = f"""
 executionType: Start
@@ -58,20 +65,20 @@ class Scenario:
     """Retries of the Framework."""
     tasks_retried: dict[str, int] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
-    config: CoreConfig = field(default_factory=CoreConfig)
+    config: CoreConfig = field(default_factory=core_config)
     exists: bool = True
     lags: tuple[int, int, int] = (0, 0, 0)
     """How many seconds late the caches of Frameworks, ConfigMaps and Pods are."""
     exact: bool = True
     """Whether also a cut run retries exactly as often, Task by Task."""
     said: tuple[str, ...] = ()
-    """Changes of state that must be among those that were told."""
+    """Changes of state that must be among those that were reported."""
 
     def new_plan(self) -> Plan:
         return Plan({"ps-0": ["stay"], **self.ends}, **self.plan)
 
 
-# --- scripts: they look at what the API server shows -----------------------------------------------------------------
+# --- scripts: they look at the persisted status ----------------------------------------------------------------------
 
 
 def tasks(world: World) -> dict[str, TaskStatus]:
@@ -81,8 +88,8 @@ def tasks(world: World) -> dict[str, TaskStatus]:
 
 
 def all_run(world: World) -> bool:
-    shown = tasks(world)
-    return bool(shown) and all(task.state is State.RUNNING for task in shown.values())
+    persisted = tasks(world)
+    return bool(persisted) and all(task.state is State.RUNNING for task in persisted.values())
 
 
 def workers(world: World) -> int:
@@ -109,6 +116,15 @@ def lose_the_config_map(world: World) -> None:
         world.delete_config_map()
 
 
+def tamper_with_the_roster(world: World) -> None:
+    """Once it is complete, somebody changes it, three times; then all may end."""
+    if all_run(world) and world.roster is not None and not world.tampered and world.notes.get("times", 0) < 3:
+        world.notes["times"] = world.notes.get("times", 0) + 1
+        world.tamper()
+    elif world.notes.get("times") == 3 and not world.tampered and all_run(world):
+        world.stop()
+
+
 def stop_when_all_run(world: World) -> None:
     if all_run(world):
         world.stop()
@@ -124,7 +140,7 @@ def stop_at(state: State) -> Script:
 
 def stop_task_at(state: State) -> Script:
     def stop(world: World) -> None:
-        # A cut may keep the state from being shown; then it is stopped later.
+        # A cut may keep the state from being persisted; then the Framework is stopped later.
         if any(task.state is state or task.attempt_status.id > 0 for task in tasks(world).values()):
             world.stop()
 
@@ -142,23 +158,23 @@ def delete_when_pending(world: World) -> None:
 
 
 def scale_down_then_up(world: World) -> None:
-    shown = tasks(world)
+    persisted = tasks(world)
     if workers(world) == 3 and all_run(world):
         scale(world, 1)
-    elif workers(world) == 1 and shown["worker-1"].deletion_pending:
+    elif workers(world) == 1 and persisted["worker-1"].deletion_pending:
         scale(world, 2)
-    elif workers(world) == 2 and "worker-2" not in shown and all_run(world):
+    elif workers(world) == 2 and "worker-2" not in persisted and all_run(world):
         world.stop()
 
 
 def scale_down_then_up_when_it_is_gone(world: World) -> None:
-    shown = tasks(world)
+    persisted = tasks(world)
     if workers(world) == 3 and all_run(world) and not world.notes:
         world.notes["scaled"] = True
         scale(world, 1)
-    elif workers(world) == 1 and "worker-1" not in shown:
+    elif workers(world) == 1 and "worker-1" not in persisted:
         scale(world, 3)
-    elif workers(world) == 3 and all_run(world) and len(shown) == 4:
+    elif workers(world) == 3 and all_run(world) and len(persisted) == 4:
         world.stop()
 
 
@@ -171,19 +187,19 @@ def scale_up(world: World) -> None:
 
 def scale_down_with_the_policy(world: World) -> None:
     """Three successes are wanted and two Tasks succeed: the third goes, and two are enough."""
-    done = [task.state for slot, task in tasks(world).items() if slot.startswith("worker")]
+    done = [task.state for task_key, task in tasks(world).items() if task_key.startswith("worker")]
     if workers(world) == 3 and done.count(State.COMPLETED) == 2:
         scale(world, 2, minSucceededTaskCount=2)
 
 
 def scale_to_zero_and_back(world: World) -> None:
-    shown = tasks(world)
+    persisted = tasks(world)
     if workers(world) == 3 and all_run(world) and not world.notes:
         scale(world, 0)
-    elif workers(world) == 0 and "worker-0" in shown and shown["worker-0"].state in COMPLETING:
+    elif workers(world) == 0 and "worker-0" in persisted and persisted["worker-0"].state in COMPLETING:
         world.notes["back"] = True
         scale(world, 3)
-    elif world.notes and all_run(world) and not any(task.deletion_pending for task in shown.values()):
+    elif world.notes and all_run(world) and not any(task.deletion_pending for task in persisted.values()):
         world.stop()
 
 
@@ -197,28 +213,30 @@ def drop_a_role(world: World) -> None:
 
 
 def drop_a_role_and_take_it_back(world: World) -> None:
-    roles, shown = world.spec["taskRoles"], tasks(world)
+    roles, persisted = world.spec["taskRoles"], tasks(world)
     if len(roles) == 2 and all_run(world) and not world.notes:
-        world.notes |= {"role": roles.pop(0), "uid": shown["ps-0"].instance_uid}
+        world.notes |= {"role": roles.pop(0), "uid": persisted["ps-0"].instance_uid}
         world.edited()
-    elif len(roles) == 1 and shown["ps-0"].deletion_pending:
+    elif len(roles) == 1 and persisted["ps-0"].deletion_pending:
         roles.insert(0, world.notes["role"])
         world.edited()
-    elif world.notes and all_run(world) and "ps-0" in shown and shown["ps-0"].instance_uid != world.notes["uid"]:
+    elif (
+        world.notes and all_run(world) and "ps-0" in persisted and persisted["ps-0"].instance_uid != world.notes["uid"]
+    ):
         world.stop()
 
 
 def replace_a_role(world: World) -> None:
-    roles, shown = world.spec["taskRoles"], tasks(world)
+    roles, persisted = world.spec["taskRoles"], tasks(world)
     if roles[0]["name"] == "ps" and all_run(world):
         roles[0]["name"] = "chief"
         world.edited()
-    elif roles[0]["name"] == "chief" and "ps-0" not in shown and all_run(world):
+    elif roles[0]["name"] == "chief" and "ps-0" not in persisted and all_run(world):
         world.stop()
 
 
 def force_a_stuck_pod(world: World) -> None:
-    """Its user has become impatient."""
+    """The user sets a timeout for the deletion."""
     pod = world.pods.get("fw-worker-1")
     role = world.spec["taskRoles"][1]["task"]
     if pod and pod.metadata.deletion_timestamp and not role.get("podGracefulDeletionTimeoutSec"):
@@ -228,8 +246,8 @@ def force_a_stuck_pod(world: World) -> None:
         lose_a_pod(world)
 
 
-STAY: dict[str, list[int | str]] = {slot: ["stay"] for slot in ("worker-0", "worker-1", "worker-2")}
-THEN_OK: dict[str, list[int | str]] = {slot: ["stay", 0] for slot in ("worker-0", "worker-1", "worker-2")}
+STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("worker-0", "worker-1", "worker-2")}
+THEN_OK: dict[str, list[int | str]] = {task_key: ["stay", 0] for task_key in ("worker-0", "worker-1", "worker-2")}
 PERMANENT: dict[str, list[int | str]] = {"worker-0": [210]}
 CONFLICT: dict[str, list[int | str]] = {"ps-0": [201, "stay"], "worker-0": ["stay", 0], "worker-1": ["stay", 0]}
 
@@ -244,7 +262,17 @@ SCENARIOS = {
         0, {"worker-1": ["stay", 0]}, lose_a_pod, tasks_retried={"worker-1": 1}, said=("fw-worker-1: AttemptDeleting",)
     ),
     "the ConfigMap is deleted by others": Scenario(0, THEN_OK, lose_the_config_map, retried=1),
+    "a barrier gives up and the kubelet restarts it": Scenario(
+        0, spec=RESTARTED, plan={"gives_up": {"worker-1": [201]}}, tasks_retried={"worker-1": 1}
+    ),
+    "the barrier of a sidecar gives up for good": Scenario(
+        210, STAY, spec=SIDECAR, plan={"gives_up": {"worker-1": [210]}}
+    ),
+    "a gang whose barriers give up backs off": Scenario(
+        0, THEN_OK, spec=RESTARTED, plan={"gives_up": {"ps-0": [201]}}, retried=1
+    ),
     # the user
+    "somebody changes the roster again and again": Scenario(-210, STAY, tamper_with_the_roster),
     "stopped when all run": Scenario(-210, STAY, stop_when_all_run),
     "stopped from the beginning": Scenario(-210, spec=TWO_ROLES.replace("Start", "Stop")),
     "deleted when all run": Scenario(None, STAY, delete_when_all_run, exists=False),
@@ -252,7 +280,7 @@ SCENARIOS = {
         None, script=delete_when_pending, spec=TWO_ROLES.replace("Start", "Create"), exists=False
     ),
     "completed and deleted when it was kept long enough": Scenario(
-        0, config=CoreConfig(framework_completed_retain_sec=50), exists=False
+        0, config=core_config(framework_completed_retain_sec=50), exists=False
     ),
     "zero Tasks run until they are stopped": Scenario(-210, spec=ZERO_TASKS, script=stop_at(State.PREPARING)),
     # rescale
@@ -281,11 +309,11 @@ SCENARIOS = {
         0,
         {"worker-1": ["stay", 0]},
         lose_a_pod,
-        spec=IMPATIENT,
+        spec=WITH_TIMEOUT,
         plan={"stuck": {"worker-1"}},
         tasks_retried={"worker-1": 1},
     ),
-    "a Pod is stuck until its user is impatient": Scenario(
+    "a Pod is stuck until its user sets a timeout": Scenario(
         0,
         {"worker-1": ["stay", 0]},
         force_a_stuck_pod,

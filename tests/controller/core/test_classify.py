@@ -6,20 +6,20 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT
-from frameworkcontroller.api.types import Container
+from frameworkcontroller.api.pod import Container
 from frameworkcontroller.core import classify
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT, CodeInfo, ContainerPattern, PodPattern, Range, Regex
-
-from .values import pod, terminated
+from tests.controller.core.values import pod, terminated
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import CompletionType
+    from frameworkcontroller.api.framework import CompletionType
 
 
 def container(**fields: Any) -> ContainerPattern:
@@ -120,7 +120,13 @@ CASES = {
     "a container that ended well has code 0": Case(
         pattern(container(code=Range(0, 0))), {"containers": [{"code": 0}]}, {"containerStatuses": [terminated("a", 0)]}
     ),
-    "any container": Case(pattern(container()), {"containers": [{}]}),
+    "any container": Case(pattern(container()), {}),
+    "any container, and one by its code": Case(
+        pattern(container(), container(code=Range(2, 2))), {"containers": [{"code": 2}]}, TWO
+    ),
+    "signal 0 is no signal": Case(
+        pattern(container(name="a", signal=Range(max=0))), {"containers": [{"name": "a"}]}, TWO
+    ),
     "any container, but there is none": Case(pattern(container()), None, EVICTED),
     "Pod and container": Case(
         pattern(container(name="main"), name="fw"), {"name": "fw", "containers": [{"name": "main"}]}
@@ -162,12 +168,40 @@ def test_what_a_container_says_by_its_exit_code_comes_before_any_configured_code
     for code, (phrase, attributes) in expected.items():
         end = classify.failed(pod("Failed", containerStatuses=[terminated("main", code)]), codes)
         assert (end.code, end.phrase, end.type.attributes) == (code, phrase, attributes)
-        assert end.diagnostics == f'Pod failed: PodPattern matched: {{"containers":[{{"code":{code}}}]}}'
+
+
+@pytest.mark.parametrize("info", CONTAINER_CONTRACT, ids=lambda info: info.phrase)
+@pytest.mark.parametrize("message", ["", "peers are gone", "first line\nlast line\n", "\x00 <b> & \u2028 \U0001f4a5"])
+def test_the_diagnostics_show_which_container_said_so_and_all_that_it_said(info: CodeInfo, message: str) -> None:
+    ends = [terminated("other", 0), terminated("main", info.code, reason="Error", message=message)]
+    diagnostics = classify.failed(pod("Failed", containerStatuses=ends), CONTAINER_CONTRACT).diagnostics
+    shown = {"name": "main"} | ({"message": message} if message else {}) | {"code": info.code}
+    prefix, _, parts = diagnostics.partition("matched: ")
+    assert prefix == "Pod failed: PodPattern "
+    assert json.loads(parts) == {"containers": [shown]}
+    assert list(json.loads(parts)["containers"][0]) == list(shown)
+
+
+def test_the_parts_of_a_container_come_in_the_order_of_the_reference() -> None:
+    seen = pod("Failed", reason="R", message="M", containerStatuses=[KILLED])
+    keys = ["name", "reason", "message", "signal", "code"]
+    everything = pattern(
+        container(name=".*", reason=".*", message=".*", signal=Range(9), code=Range(1)),
+        name=".*",
+        reason=".*",
+        message=".*",
+    )
+    matched = json.loads(classify.failed(seen, [info(-1000, everything)]).diagnostics.partition("matched: ")[2])
+    assert list(matched) == ["name", "reason", "message", "containers"]
+    assert list(matched["containers"][0]) == keys
+    unmatched = json.loads(classify.failed(seen, []).diagnostics.partition("unmatched: ")[2])
+    assert list(unmatched) == ["reason", "message", "containers"]
+    assert list(unmatched["containers"][0]) == keys
 
 
 def test_the_whole_end_of_the_pod_is_kept_beside_what_matched() -> None:
     end = classify.failed(pod("Failed", reason="R", containerStatuses=[KILLED, RUNNING]), [info(-1, pattern())])
-    assert json.loads(classify._json(end))["pod"] == {
+    assert json.loads(msgspec.json.encode(end))["pod"] == {
         "reason": "R",
         "containers": [
             {"name": "main", "code": 137, "reason": "OOMKilled", "message": "ran out\nof memory", "signal": 9}
@@ -209,7 +243,7 @@ def test_without_a_match_the_failed_container_that_finished_last_gives_the_code(
     assert (end.code, end.phrase, end.type) == (case.code, "ContainerUnrecognizedFailed", FAILED)
 
 
-def test_a_sidecar_gives_no_code_and_matches_nothing_but_is_told_of() -> None:
+def test_a_sidecar_gives_no_code_and_matches_nothing_but_is_reported() -> None:
     """It is ended only after the application is over, and then as a rule by a signal."""
     statuses: dict[str, Any] = {
         "containerStatuses": [terminated("main", 3, finished=2)],

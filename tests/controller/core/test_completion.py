@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import SUCCEEDED
+from frameworkcontroller.api.framework import CompletionPolicy, FrameworkSpec, TaskStatus, Trigger
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import CompletionPolicy, FrameworkSpec, TaskStatus, Trigger
-from frameworkcontroller.core.completion import decide_completion
-from frameworkcontroller.core.ledger import RoleLedger
-
-from .values import ended, role, spec, task
+from frameworkcontroller.core.completion import decide_completion, number_of
+from frameworkcontroller.core.rolestate import RoleState
+from tests.controller.core.values import ended, role, spec, task
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class Role:
     tasks: tuple[tuple[int, int] | None, ...]
     failed: int = 1
     succeeded: int = -1
+    failed_percent: int | None = None
+    succeeded_percent: int | None = None
     going: frozenset[int] = frozenset()
     """Indexes that are deletionPending; they are beyond the spec's number."""
 
@@ -39,23 +40,27 @@ class Role:
         return [replace(one, deletion_pending=index in self.going) for index, one in enumerate(made)]
 
 
-def situation(roles: dict[str, Role]) -> tuple[FrameworkSpec, dict[str, RoleLedger]]:
-    wanted, ledgers = [], {}
+def situation(roles: dict[str, Role]) -> tuple[FrameworkSpec, dict[str, RoleState]]:
+    wanted, role_states = [], {}
     for name, one in roles.items():
-        policy = CompletionPolicy(one.failed, one.succeeded)
+        policy = CompletionPolicy(one.failed, one.succeeded, one.failed_percent, one.succeeded_percent)
         wanted.append(role(name, len(one.tasks) - len(one.going), framework_attempt_completion_policy=policy))
-        ledgers[name] = RoleLedger(name, f"{name}-uid", None)
+        role_states[name] = RoleState(name, f"{name}-uid", None)
         for status in one.statuses():
-            ledgers[name].append(status, 0)
-    return spec(*wanted), ledgers
+            role_states[name].append(status, 0)
+    return spec(*wanted), role_states
 
 
-def failed(n: int, name: str, index: int) -> Trigger:
-    return Trigger(f"FailedTaskCount {n} has reached MinFailedTaskCount {n} in the TaskRole", name, index)
+def failed(minimum: int, name: str, index: int, count: int | None = None) -> Trigger:
+    """The trigger by failures; `count` is how many there are, if it is not the minimum."""
+    reached = f"FailedTaskCount {minimum if count is None else count}"
+    return Trigger(f"{reached} has reached MinFailedTaskCount {minimum} in the TaskRole", name, index)
 
 
-def succeeded(n: int, name: str, index: int) -> Trigger:
-    return Trigger(f"SucceededTaskCount {n} has reached MinSucceededTaskCount {n} in the TaskRole", name, index)
+def succeeded(minimum: int, name: str, index: int, count: int | None = None) -> Trigger:
+    """The same by successes."""
+    reached = f"SucceededTaskCount {minimum if count is None else count}"
+    return Trigger(f"{reached} has reached MinSucceededTaskCount {minimum} in the TaskRole", name, index)
 
 
 OK1, OK2, OK3 = (0, 1), (0, 2), (0, 3)
@@ -65,9 +70,29 @@ CASES: dict[str, tuple[dict[str, Role], int | None, Trigger | None]] = {
     "one failure is enough": ({"w": Role((None, BAD1))}, 11, failed(1, "w", 1)),
     "too few failures": ({"w": Role((BAD1, None), failed=2)}, None, None),
     "the second failure by time, not by index": ({"w": Role((BAD2, BAD1, None), failed=2)}, 12, failed(2, "w", 0)),
-    "later failures change nothing": ({"w": Role((BAD3, BAD1, BAD2), failed=1)}, 11, failed(1, "w", 1)),
-    "failures at the same second, by index": ({"w": Role(((8, 1), (7, 1)))}, 8, failed(1, "w", 0)),
+    "later failures change nothing but the count": (
+        {"w": Role((BAD3, BAD1, BAD2), failed=1)},
+        11,
+        failed(1, "w", 1, count=3),
+    ),
+    "more failures than the bound": ({"w": Role((BAD3, BAD1, BAD2, None), failed=2)}, 12, failed(2, "w", 2, count=3)),
+    "the count is that of the role": (
+        {"a": Role((BAD1, BAD2, None)), "b": Role((BAD3,), failed=2)},
+        11,
+        failed(1, "a", 0, count=2),
+    ),
+    "failures that are deletionPending are not in the count": (
+        {"w": Role((BAD1, None, BAD2), going=frozenset({2}))},
+        11,
+        failed(1, "w", 0),
+    ),
+    "failures at the same second, by index": ({"w": Role(((8, 1), (7, 1)))}, 8, failed(1, "w", 0, count=2)),
     "failures do not count with -1": ({"w": Role((BAD1, None), failed=-1)}, None, None),
+    "failures and successes do not count with 0, as in stored Frameworks": (
+        {"w": Role((BAD1, OK2, None), failed=0, succeeded=0)},
+        None,
+        None,
+    ),
     "successes do not count with -1": ({"w": Role((OK1, None))}, None, None),
     "one success is enough": ({"w": Role((None, OK1), succeeded=1)}, 0, succeeded(1, "w", 1)),
     "too few successes": ({"w": Role((OK1, None, None), succeeded=2)}, None, None),
@@ -124,7 +149,7 @@ CASES: dict[str, tuple[dict[str, Role], int | None, Trigger | None]] = {
             0,
         ),
     ),
-    "a policy comes before all complete": ({"w": Role((OK1, OK2), succeeded=1)}, 0, succeeded(1, "w", 0)),
+    "a policy comes before all complete": ({"w": Role((OK1, OK2), succeeded=1)}, 0, succeeded(1, "w", 0, count=2)),
     "one role is not complete": ({"a": Role((OK1,)), "b": Role((OK1, None))}, None, None),
     "a role of zero does not hold up the others": (
         {"none": Role(()), "w": Role((OK1,))},
@@ -155,6 +180,28 @@ CASES: dict[str, tuple[dict[str, Role], int | None, Trigger | None]] = {
             0,
         ),
     ),
+    "all of the Tasks, however many there are": (
+        {"ps": Role((None,)), "w": Role((OK1, OK2, OK3), succeeded_percent=100)},
+        0,
+        Trigger("SucceededTaskCount 3 has reached MinSucceededTaskPercent 100 (3 of 3) in the TaskRole", "w", 2),
+    ),
+    "not yet all": ({"w": Role((OK1, OK2, None), succeeded_percent=100)}, None, None),
+    "a percentage is rounded up": (
+        {"w": Role((BAD1, BAD2, None), failed_percent=34)},
+        12,
+        Trigger("FailedTaskCount 2 has reached MinFailedTaskPercent 34 (2 of 3) in the TaskRole", "w", 1),
+    ),
+    "a percentage takes the place of its count": (
+        {"w": Role((BAD1, None, None), failed=1, failed_percent=34)},
+        None,
+        None,
+    ),
+    "a percentage of the Tasks that stay": (
+        {"ps": Role((None,)), "w": Role((OK1, OK2, None), succeeded_percent=100, going=frozenset({2}))},
+        0,
+        Trigger("SucceededTaskCount 2 has reached MinSucceededTaskPercent 100 (2 of 2) in the TaskRole", "w", 1),
+    ),
+    "a percentage of no Tasks": ({"ps": Role((None,)), "w": Role((), succeeded_percent=100)}, None, None),
     "a deletionPending failure does not push another over the bound": (
         {"w": Role((BAD2, None, BAD1), failed=2, going=frozenset({2}))},
         None,
@@ -191,9 +238,9 @@ def test_the_end_of_all_tasks_is_a_success_that_says_why() -> None:
 
 
 def test_a_task_that_waits_for_its_retry_has_not_failed() -> None:
-    _, ledgers = situation({"w": Role((None,))})
-    ledgers["w"].put(0, task(State.ATTEMPT_COMPLETED, ended(1)), 1)
-    assert decide_completion(spec(role("w", 1)), ledgers) is None
+    _, role_states = situation({"w": Role((None,))})
+    role_states["w"].put(0, task(State.ATTEMPT_COMPLETED, ended(1)), 1)
+    assert decide_completion(spec(role("w", 1)), role_states) is None
 
 
 def test_a_spec_without_roles_completes_nothing() -> None:
@@ -201,13 +248,21 @@ def test_a_spec_without_roles_completes_nothing() -> None:
 
 
 def test_a_role_that_has_no_tasks_yet_holds_up_the_end_of_all() -> None:
-    _, ledgers = situation({"a": Role((OK1,))})
-    assert decide_completion(spec(role("a", 1), role("new", 1)), ledgers) is None
+    _, role_states = situation({"a": Role((OK1,))})
+    assert decide_completion(spec(role("a", 1), role("new", 1)), role_states) is None
 
 
 def test_a_role_that_is_deleted_from_the_spec_triggers_nothing() -> None:
-    _, ledgers = situation({"a": Role((None,)), "b": Role((BAD1,))})
-    assert decide_completion(spec(role("a", 1)), ledgers) is None
+    _, role_states = situation({"a": Role((None,)), "b": Role((BAD1,))})
+    assert decide_completion(spec(role("a", 1)), role_states) is None
+
+
+@pytest.mark.parametrize(
+    ("percent", "tasks", "number"),
+    [(100, 7, 7), (1, 1, 1), (1, 10_000, 100), (50, 3, 2), (33, 3, 1), (34, 3, 2), (50, 0, 0)],
+)
+def test_a_percentage_is_a_number_of_tasks_rounded_up(percent: int, tasks: int, number: int) -> None:
+    assert number_of(percent, tasks) == number
 
 
 @given(
@@ -240,6 +295,9 @@ def test_the_trigger_is_the_earliest_of_an_exhaustive_search(roles: dict[str, Ro
         assert completion is not None
         assert completion.trigger is not None
         kind = completion.trigger.message.split("TaskCount", 1)[0]
+        codes = [end[0] for end in roles[completion.trigger.task_role_name].tasks if end is not None]
+        count = sum((code != 0) == (kind == "Failed") for code in codes)
+        assert completion.trigger.message.startswith(f"{kind}TaskCount {count} has reached Min")
         assert (completion.trigger.task_role_name, kind) in reached
         assert ends[completion.trigger.task_role_name, completion.trigger.task_index or 0][1] == second
     elif total and len(ends) == total:

@@ -12,20 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from frameworkcontroller.api.framework import RetryPolicyStatus
 from frameworkcontroller.api.states import NEXT, State
-from frameworkcontroller.api.types import RetryPolicyStatus
-from frameworkcontroller.core.framework import (
-    Action,
-    complete,
-    is_ending,
-    may_conflict,
-    move,
-    new_status,
-    record_config_map,
-    step,
-)
-
-from .values import (
+from frameworkcontroller.core.attempt import complete, move
+from frameworkcontroller.core.framework import Action, is_ending, may_conflict, new_status, record_config_map, step
+from tests.controller.core.values import (
     CONFIG_MAP_UID,
     at,
     attempt_context,
@@ -40,15 +31,17 @@ from .values import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.types import FrameworkStatus, Partial
+    from frameworkcontroller.api.framework import FrameworkStatus
+    from frameworkcontroller.api.meta import Partial
 
 S = State
 THERE = config_map()
 GOING = config_map(deleted=True)
-STRAY = config_map(uid="stray-uid")
+ORPHAN = config_map(uid="orphan-uid")
 FOREIGN = config_map(uid="foreign-uid", owner="another")
-ORPHAN = config_map(uid="orphan-uid", owner="")
+OWNERLESS = config_map(uid="orphan-uid", owner="")
 STOP = {"execution": "Stop"}
+LOST = {"config_map_gone": True}
 NEVER_SEEN = (
     "ConfigMap does not appear in the local cache within timeout 300s, so consider it was deleted and force delete it"
 )
@@ -94,14 +87,14 @@ ROWS = {
         framework(), None, S.CREATION_PENDING, context={"requests_in_flight": True, **STOP}
     ),
     "pending, a ConfigMap of ours is there: delete it, create later": Row(
-        framework(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+        framework(), ORPHAN, S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
     ),
-    "pending, a ConfigMap of ours was made just now: whoever made it may be about to record it": Row(
-        framework(), config_map(uid="stray-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
+    "pending, a ConfigMap of ours was made just now: its creator may be about to write the status": Row(
+        framework(), config_map(uid="orphan-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
     ),
     "pending, a ConfigMap of ours is on its way out: wait": Row(framework(), GOING, S.CREATION_PENDING),
-    "pending, somebody else's ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
-    "pending, a ConfigMap of nobody has the name: wait": Row(framework(), ORPHAN, S.CREATION_PENDING),
+    "pending, a foreign ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
+    "pending, a ConfigMap without an owner has the name: wait": Row(framework(), OWNERLESS, S.CREATION_PENDING),
     # AttemptCreationRequested
     "requested, not seen yet: wait until the timeout": Row(
         framework(S.CREATION_REQUESTED, since=990), None, S.CREATION_REQUESTED, wake_at=at(1290)
@@ -109,27 +102,38 @@ ROWS = {
     "requested, not seen for too long: over, but confirm": Row(
         framework(S.CREATION_REQUESTED, since=700), None, S.CREATION_REQUESTED, code=-110
     ),
-    "requested, timed out and shown: delete by UID": Row(
+    "requested, timed out and persisted: delete by UID": Row(
         ending(S.CREATION_REQUESTED, -110), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-110
     ),
     "requested, not seen, Stop: at once, but confirm": Row(
         framework(S.CREATION_REQUESTED, since=990), None, S.CREATION_REQUESTED, code=-210, context=STOP
     ),
     "requested, another ConfigMap has the name: not seen": Row(
-        framework(S.CREATION_REQUESTED, since=990), STRAY, S.CREATION_REQUESTED, wake_at=at(1290)
+        framework(S.CREATION_REQUESTED, since=990), ORPHAN, S.CREATION_REQUESTED, wake_at=at(1290)
     ),
     "requested, seen": Row(framework(S.CREATION_REQUESTED), THERE, S.PREPARING),
     "requested, seen, Stop": Row(framework(S.CREATION_REQUESTED), THERE, S.DELETION_PENDING, code=-210, context=STOP),
     "requested, seen being deleted": Row(framework(S.CREATION_REQUESTED), GOING, S.DELETING, code=-100),
+    "completed, expired, being deleted already: stay": Row(
+        ending(S.COMPLETED), None, S.COMPLETED, code=0, context={"being_deleted": True, "now": at(10**8)}
+    ),
     # AttemptPreparing and AttemptRunning
     "preparing": Row(framework(S.PREPARING), THERE, S.PREPARING),
     "preparing, Stop": Row(framework(S.PREPARING), THERE, S.DELETION_PENDING, code=-210, context=STOP),
     "preparing, completed by a policy": Row(ending(S.PREPARING, 5), THERE, S.DELETION_PENDING, code=5),
     "preparing, ConfigMap being deleted": Row(framework(S.PREPARING), GOING, S.DELETING, code=-100),
-    "preparing, ConfigMap gone": Row(framework(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-100),
-    "preparing, another ConfigMap has the name": Row(framework(S.PREPARING), STRAY, S.ATTEMPT_COMPLETED, code=-100),
+    "preparing, ConfigMap not seen any more: look for it": Row(
+        framework(S.PREPARING), None, S.PREPARING, Action.FIND, uid=None
+    ),
+    "preparing, ConfigMap gone": Row(framework(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-100, context=LOST),
+    "preparing, another ConfigMap has the name: look for it": Row(
+        framework(S.PREPARING), ORPHAN, S.PREPARING, Action.FIND, uid=None
+    ),
+    "preparing, another ConfigMap has the name, ours is gone": Row(
+        framework(S.PREPARING), ORPHAN, S.ATTEMPT_COMPLETED, code=-100, context=LOST
+    ),
     "running": Row(framework(S.RUNNING), THERE, S.RUNNING),
-    "running, the Framework is being deleted: its ConfigMap tells": Row(
+    "running, the Framework is being deleted: its ConfigMap decides": Row(
         framework(S.RUNNING), THERE, S.RUNNING, context={"being_deleted": True}
     ),
     "running, back to Create changes nothing": Row(
@@ -140,12 +144,18 @@ ROWS = {
         ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, code=5, context=STOP
     ),
     "running, ConfigMap being deleted": Row(framework(S.RUNNING), GOING, S.DELETING, code=-100),
-    "running, ConfigMap gone": Row(framework(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-100),
+    "running, ConfigMap not seen any more: look for it": Row(
+        framework(S.RUNNING), None, S.RUNNING, Action.FIND, uid=None
+    ),
+    "running, completed, ConfigMap not seen any more: delete it until it is gone": Row(
+        ending(S.RUNNING, -100), None, S.RUNNING, Action.DELETE_UNSEEN, code=-100
+    ),
+    "running, ConfigMap gone": Row(framework(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-100, context=LOST),
     "running, ConfigMap gone, Pods are not: wait for them": Row(
-        framework(S.RUNNING), None, S.RUNNING, code=-100, context={"has_pods": True}
+        framework(S.RUNNING), None, S.RUNNING, code=-100, context=LOST | {"has_pods": True}
     ),
     "running, ConfigMap gone, a request is under way: wait for its answer": Row(
-        framework(S.RUNNING), None, S.RUNNING, code=-100, context={"requests_in_flight": True}
+        framework(S.RUNNING), None, S.RUNNING, code=-100, context=LOST | {"requests_in_flight": True}
     ),
     # AttemptDeletionPending
     "deletion pending: delete": Row(ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, Action.DELETE, code=0),
@@ -153,7 +163,10 @@ ROWS = {
         ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, code=0, context={"creates_pods": True}
     ),
     "deletion pending, being deleted": Row(ending(S.DELETION_PENDING), GOING, S.DELETING, code=0),
-    "deletion pending, gone": Row(ending(S.DELETION_PENDING), None, S.ATTEMPT_COMPLETED, code=0),
+    "deletion pending, not seen any more: delete it until it is gone": Row(
+        ending(S.DELETION_PENDING), None, S.DELETION_PENDING, Action.DELETE_UNSEEN, code=0
+    ),
+    "deletion pending, gone": Row(ending(S.DELETION_PENDING), None, S.ATTEMPT_COMPLETED, code=0, context=LOST),
     # AttemptDeletionRequested and AttemptDeleting
     "deletion requested, not visible yet: wait": Row(ending(S.DELETION_REQUESTED), THERE, S.DELETION_REQUESTED, code=0),
     "deletion requested, being deleted": Row(ending(S.DELETION_REQUESTED), GOING, S.DELETING, code=0),
@@ -166,18 +179,18 @@ ROWS = {
     "deleting, another ConfigMap has the name": Row(ending(S.DELETING), FOREIGN, S.ATTEMPT_COMPLETED, code=0),
     # AttemptCompleted
     "over, not retried": Row(over(), None, S.COMPLETED, code=1, wake_at=at(1000) + timedelta(days=30)),
-    "over, retried: the delay is decided and shown first": Row(
+    "over, retried: the delay is decided and persisted first": Row(
         over(), None, S.ATTEMPT_COMPLETED, code=1, context=RETRIED
     ),
-    "over, retried at once": Row(delayed(0), None, S.CREATION_PENDING, Action.RENEW, context=RETRIED, uid=None),
+    "over, retried at once": Row(delayed(0), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, context=RETRIED, uid=None),
     "over, retried later": Row(delayed(101), None, S.ATTEMPT_COMPLETED, code=1, wake_at=at(1001), context=RETRIED),
     "over, retried when the delay is over": Row(
-        delayed(100), None, S.CREATION_PENDING, Action.RENEW, context=RETRIED, uid=None
+        delayed(100), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, context=RETRIED, uid=None
     ),
     "over, Stop does not wait for the delay": Row(
-        delayed(10_000), None, S.CREATION_PENDING, Action.RENEW, context=STOP, uid=None
+        delayed(10_000), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, context=STOP, uid=None
     ),
-    "over, a retry that is decided stays so": Row(delayed(0), None, S.CREATION_PENDING, Action.RENEW, uid=None),
+    "over, a retry that is decided stays so": Row(delayed(0), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, uid=None),
     # Completed
     "completed: kept": Row(ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30)),
     "completed: kept long enough": Row(
@@ -190,9 +203,9 @@ ROWS = {
         uid=None,
     ),
     "completed, what a lost answer left is deleted": Row(
-        ending(S.COMPLETED), STRAY, S.COMPLETED, Action.DELETE_STRAY, code=0, uid="stray-uid"
+        ending(S.COMPLETED), ORPHAN, S.COMPLETED, Action.DELETE_ORPHAN, code=0, uid="orphan-uid"
     ),
-    "completed, somebody else's ConfigMap is left alone": Row(
+    "completed, a foreign ConfigMap is left alone": Row(
         ending(S.COMPLETED), FOREIGN, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30)
     ),
     "completed, Stop changes nothing": Row(
@@ -211,17 +224,17 @@ def test_a_framework_follows_its_config_map(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_nothing_is_done_before_the_api_server_shows_why(row: Row) -> None:
+def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
     assert step(row.was, row.seen, attempt_context(**row.context), persisted=False).action is None
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_whatever_changed_is_shown_before_anything_is_done(row: Row) -> None:
+def test_a_change_is_persisted_before_anything_is_done(row: Row) -> None:
     done = step(row.was, row.seen, attempt_context(**row.context), persisted=True)
-    assert done.action in {None, Action.RENEW} or done.status == row.was
+    assert done.action in {None, Action.NEXT_ATTEMPT} or done.status == row.was
 
 
-SEEN = [None, THERE, GOING, STRAY, FOREIGN, ORPHAN]
+SEEN = [None, THERE, GOING, ORPHAN, FOREIGN, OWNERLESS]
 
 
 @given(
@@ -258,7 +271,7 @@ def test_no_situation_breaks_the_state_machine(
     )
     done = step(was, seen, context, persisted=persisted)
     now = done.status
-    if done.action is Action.RENEW:
+    if done.action is Action.NEXT_ATTEMPT:
         assert (was.state, now.state) == (S.ATTEMPT_COMPLETED, S.CREATION_PENDING)
         assert now.attempt_status.id == was.attempt_status.id + 1
     else:
@@ -340,7 +353,7 @@ def test_a_delay_that_was_drawn_stays_over_restarts() -> None:
 @pytest.mark.parametrize(
     ("was", "seen", "context", "text"),
     [
-        (framework(S.RUNNING), None, {}, "ConfigMap was deleted by others"),
+        (framework(S.RUNNING), None, LOST, "ConfigMap was deleted by others"),
         (framework(S.RUNNING), GOING, {}, "ConfigMap is being deleted by others"),
         (framework(S.RUNNING), THERE, STOP, "User has requested to stop the Framework"),
         (framework(), None, STOP, "User has requested to stop the Framework"),
@@ -362,7 +375,7 @@ def test_the_end_says_what_happened(
     assert end.diagnostics == text
 
 
-def test_a_created_config_map_is_recorded_by_its_uid() -> None:
+def test_a_created_config_map_is_stored_by_its_uid() -> None:
     attempt = record_config_map(framework(), "new-uid", at(3)).attempt_status
     assert (attempt.config_map_uid, attempt.instance_uid) == ("new-uid", "0_new-uid")
 

@@ -1,32 +1,30 @@
-"""How a gang's start is told, and when the status is written."""
+"""How the start of a gang is reported, and which Tasks are missing."""
 
 from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING
 
-import pytest
-
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import FRAMEWORK_DECODER, Meta
-from frameworkcontroller.core.book import Book
-from frameworkcontroller.core.effects import Done, Failed, WriteRoster
-from frameworkcontroller.core.gang import Gang, absentees, identity_of
-from frameworkcontroller.core.outbox import Outbox
-from frameworkcontroller.core.writer import StatusWriter
-
-from .values import START, at, framework, pod, role, spec, task
+from frameworkcontroller.core.effects import Failed, WriteRoster
+from frameworkcontroller.core.frameworkstate import FrameworkState
+from frameworkcontroller.core.gang import Gang, identity_of, missing_tasks
+from frameworkcontroller.core.inflight import InFlight
+from tests.controller.core.values import START, at, framework, pod, role, spec, task
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.types import Framework, Partial, Pod
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.meta import Partial
+    from frameworkcontroller.api.pod import Pod
 
 WANTED = spec(role("worker", 3))
 
 
-class Nobody:
+class FewPods:
     """Caches that are empty but for some Pods."""
 
     def __init__(self, *pods: Pod) -> None:
@@ -46,11 +44,11 @@ class Nobody:
 class Start:
     """Three Tasks on their way."""
 
-    def __init__(self, annotation: str = "{}") -> None:
-        self.book = Book("fw")
-        self.book.set(framework(State.PREPARING))
+    def __init__(self, annotation: str = "{}", version: str = "1") -> None:
+        self.state = FrameworkState("fw")
+        self.state.set(framework(State.PREPARING))
         uids = (f"uid-{number}" for number in itertools.count())
-        self.book.rescale(WANTED, at(0), lambda: next(uids))
+        self.state.rescale(WANTED, at(0), lambda: next(uids))
         meta = Meta(
             "fw-attempt",
             "config-map-uid",
@@ -58,53 +56,57 @@ class Start:
             creation_timestamp=START,
             annotations={names.ROSTER_ANNOTATION: annotation},
         )
-        self.gang = Gang(meta, identity_of(self.book, "ns", "fw", "framework-uid"))
-        self.outbox = Outbox(lambda: 0.5)
+        self.gang = Gang(meta, identity_of(self.state, "ns", "fw", "framework-uid"), version)
+        self.in_flight = InFlight(lambda: 0.5)
 
     def run(self, index: int) -> None:
-        self.book.put(("worker", index), task(State.RUNNING, index=index, ip=f"10.0.0.{index}"))
+        self.state.put(("worker", index), task(State.RUNNING, index=index, ip=f"10.0.0.{index}"))
 
-    def decide(self, seconds: float) -> tuple[WriteRoster | None, datetime | None]:
-        shown = self.book.show(WANTED)
-        return self.gang.decide(self.book, self.outbox, Nobody(), shown, at(seconds))
+    def decide(self, seconds: float, seen: str = "1") -> tuple[WriteRoster | None, datetime | None]:
+        summary = self.state.summarize(WANTED)
+        return self.gang.decide(self.state, self.in_flight, FewPods(), summary, at(seconds), seen)
 
-    def told(self) -> list[str]:
-        self.book.acknowledge(self.book.revision)
-        return [f"{one.reason}: {one.message}" for one in self.book.take_announcements() if "Gang" in one.reason]
+    def events(self) -> list[str]:
+        self.state.mark_persisted(self.state.revision)
+        return [
+            f"{one.reason}: {one.message}"
+            for one in self.state.journal.take_events(self.state.persisted_revision)
+            if "Gang" in one.reason or "Roster" in one.reason
+        ]
 
     def reached(self, seconds: float) -> list[tuple[str, float]]:
-        return [(one.phase, one.seconds) for one in self.gang.milestones(self.book, WANTED, at(seconds))]
+        return [(one.phase, one.seconds) for one in self.gang.milestones(self.state, WANTED, at(seconds))]
 
 
-def test_who_is_missing_after_30_seconds_is_told_once_with_the_reason() -> None:
+def test_tasks_missing_after_30_seconds_are_reported_once_with_the_reason() -> None:
     start = Start()
     start.run(0)
-    start.outbox.back_off(("pod", "worker", 2), Failed("exceeded quota"), at(0))
+    start.in_flight.back_off(("pod", "worker", 2), Failed("exceeded quota"), at(0))
     assert start.decide(28)[1] == at(30)
-    assert start.told() == []
+    assert start.events() == []
     start.decide(30)
     start.decide(60)
-    (told,) = start.told()
-    assert told.startswith("GangWaiting: 1/3 Tasks are ready after 30 s, not ")
-    assert told.endswith("worker-1: its Pod is not created yet; worker-2: exceeded quota")
+    (events,) = start.events()
+    assert events.startswith("GangWaiting: 1/3 Tasks are ready after 30 s, not ")
+    assert events.endswith("worker-1: its Pod is not created yet; worker-2: exceeded quota")
 
 
-def test_a_gang_that_is_ready_is_told_once() -> None:
+def test_a_gang_that_is_ready_is_reported_once() -> None:
     start = Start()
     for index in range(3):
         start.run(index)
     start.decide(7)
     start.decide(70)
-    assert start.told() == ["GangReady: All 3 Tasks are ready after 7 s"]
+    assert start.events() == ["GangReady: All 3 Tasks are ready after 7 s"]
 
 
-def test_a_gang_that_was_ready_before_this_controller_is_not_told() -> None:
+def test_a_gang_that_was_ready_before_this_controller_is_not_reported() -> None:
     start = Start('{"generation":1,"complete":true,"digest":"x"}')
     start.decide(100)
     for index in range(3):
         start.run(index)
     start.decide(200)
-    assert start.told() == []
+    assert start.events() == []
     assert start.reached(200) == []
 
 
@@ -112,7 +114,7 @@ def test_a_starts_phases_are_measured_once() -> None:
     start = Start()
     assert start.reached(1) == []
     for index in range(3):
-        start.book.put(("worker", index), task(State.CREATION_REQUESTED, index=index))
+        start.state.put(("worker", index), task(State.CREATION_REQUESTED, index=index))
     assert start.reached(2) == [("created", 2.0)]
     for index in range(3):
         start.run(index)
@@ -121,7 +123,7 @@ def test_a_starts_phases_are_measured_once() -> None:
     assert effect is not None
     assert effect.complete
     assert start.reached(3.5) == []
-    start.gang.settle(effect, done=True)
+    start.gang.apply_outcome(effect, "2")
     assert start.reached(4) == [("open", 4.0)]
     assert start.reached(5) == []
 
@@ -132,135 +134,94 @@ def test_a_roster_that_was_not_written_is_written_again() -> None:
         start.run(index)
     first, _ = start.decide(3)
     assert first is not None
-    start.gang.settle(first, done=False)
+    start.gang.apply_outcome(first, None)
     assert start.reached(4) == [("created", 4.0), ("addressed", 4.0)]
     assert start.decide(4)[0] == first
 
 
-def test_the_absent_are_those_that_are_not_ready_each_with_the_best_reason() -> None:
+def test_tasks_that_are_not_ready_are_missing_each_with_the_best_reason() -> None:
     start = Start()
     start.run(1)
-    start.book.put(("worker", 2), task(State.PREPARING, index=2))
-    view = Nobody(pod("Pending", name="fw-worker-2"))
-    found = [(one.task, one.why) for one in absentees(start.book, start.outbox, view)]
+    start.state.put(("worker", 2), task(State.PREPARING, index=2))
+    view = FewPods(pod("Pending", name="fw-worker-2"))
+    found = [(one.task, one.why) for one in missing_tasks(start.state, start.in_flight, view)]
     assert found == [("worker-0", "its Pod is not created yet"), ("worker-2", "Pending: no IP yet")]
 
 
-# --- when the status is written ---------------------------------------------------------------------------------------
+def complete(start: Start) -> WriteRoster:
+    """All are ready, and the roster that says so is written; its version is 2."""
+    for index in range(3):
+        start.run(index)
+    first, _ = start.decide(3)
+    assert first is not None
+    start.gang.apply_outcome(first, "2")
+    start.events()
+    return first
 
 
-def writer() -> StatusWriter:
-    document = b'{"metadata":{"name":"fw","uid":"u","resourceVersion":"7","generation":4},"spec":{}}'
-    return StatusWriter(FRAMEWORK_DECODER.decode(document))
+def test_a_complete_roster_that_somebody_changed_is_written_again_as_it_was() -> None:
+    start = Start()
+    first = complete(start)
+    assert start.decide(10, "2") == (None, None)
+    again, _ = start.decide(11, "3")
+    assert again == first
+    event = start.gang.apply_outcome(again, "4")
+    assert event is not None
+    assert (event.reason, event.warning) == ("RosterRestored", True)
+    assert "ConfigMap fw-attempt" in event.message
+    assert start.decide(12, "3") == (None, None), "a cache that is late"
+    assert start.decide(12, "4") == (None, None)
 
 
-def large(number: int) -> Book:
-    book = Book("fw")
-    book.set(framework(State.PREPARING))
-    book.rescale(spec(role("worker", number)), at(0), lambda: "uid")
-    return book
+def test_the_next_change_waits_longer_each_time() -> None:
+    start = Start()
+    complete(start)
+    now = 20.0
+    for version, wait in ((3, 0), (5, 1), (7, 2), (9, 4)):
+        if wait:
+            assert start.decide(now, str(version)) == (None, at(now + wait))
+        again, _ = start.decide(now + wait, str(version))
+        assert again is not None
+        start.gang.apply_outcome(again, str(version + 1))
+        now += wait
 
 
-def distance(number: int, *, pressing: bool) -> float:
-    """Seconds between two writes of so many Tasks."""
-    book, wanted, one = large(number), spec(role("worker", number)), writer()
-    assert one.due(book, wanted, at(0), crowded=True) is None
-    one.compose(book, wanted, 4, at(10), at(10))
-    book.put(("worker", 0), task(State.ATTEMPT_COMPLETED if pressing else State.RUNNING))
-    due = one.due(book, wanted, at(10), crowded=False)
-    assert due is not None
-    return (due - at(10)).total_seconds()
+def test_a_change_that_is_none_of_our_concern_is_no_event() -> None:
+    start = Start()
+    complete(start)
+    again, _ = start.decide(11, "3")
+    assert again is not None
+    assert start.gang.apply_outcome(again, "3") is None
 
 
-def test_the_first_write_is_at_once_and_later_ones_wait_the_longer_the_larger() -> None:
-    assert distance(10, pressing=True) < distance(10_000, pressing=True) == pytest.approx(1, abs=0.1)
-    assert distance(10, pressing=False) < distance(10_000, pressing=False) == pytest.approx(5, abs=0.6)
+def test_progress_that_somebody_changed_is_written_again_as_it_was() -> None:
+    start = Start()
+    start.run(0)
+    first, _ = start.decide(6)
+    assert first is not None
+    start.gang.apply_outcome(first, "2")
+    again, wake_at = start.decide(7, "3")
+    assert again == first
+    assert wake_at == at(11), "the next progress"
 
 
-@pytest.mark.parametrize("number", [1, 100, 10_000])
-def test_what_holds_something_up_waits_less_than_what_only_tells(number: int) -> None:
-    assert distance(number, pressing=True) < distance(number, pressing=False) / 4
+def test_a_new_member_is_more_urgent_than_what_somebody_changed() -> None:
+    start = Start()
+    complete(start)
+    start.state.put(("worker", 1), task(State.RUNNING, index=1, ip="10.0.0.9"))
+    soon, wake_at = start.decide(3.5, "3")
+    assert (soon, wake_at) == (None, at(4))
+    effect, _ = start.decide(4, "3")
+    assert effect is not None
+    assert b"10.0.0.9" in effect.document
 
 
-def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
-    book, wanted, one = large(2), spec(role("worker", 2)), writer()
-    effect = one.compose(book, wanted, 4, at(10), at(10))
-    one.settle(effect, Done(resource_version="8"), book)
-    for index in range(2):
-        assert one.due(book, wanted, at(10), crowded=False) is not None
-        book.put(("worker", index), task(State.RUNNING, index=index, ip="10.0.0.1"))
-    assert one.due(book, wanted, at(10), crowded=True) is None
-    effect = one.compose(book, wanted, 4, at(10.001), at(10))
-    one.settle(effect, Done(resource_version="9"), book)
-    assert one.due(book, wanted, at(10), crowded=False) is not None
-
-
-def test_where_writes_queue_what_only_tells_gives_way_and_what_holds_something_up_does_not() -> None:
-    book, wanted, one = large(10), spec(role("worker", 10)), writer()
-    one.compose(book, wanted, 4, at(10), at(10))
-    book.put(("worker", 0), task(State.RUNNING))
-    due = one.due(book, wanted, at(60), crowded=True)
-    assert due is not None
-    assert due > at(60)
-    book.put(("worker", 1), task(State.ATTEMPT_COMPLETED, index=1))
-    due = one.due(book, wanted, at(60), crowded=True)
-    assert due is not None
-    assert due < at(60)
-
-
-STATUS = (
-    '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
-    '"attemptStatus":{"id":0,"startTime":"2026-01-01T00:00:00Z","configMapName":"fw-attempt"}}'
-)
-
-
-def shown(version: str, status: str = STATUS) -> Framework:
-    meta = f'{{"name":"fw","uid":"u","resourceVersion":"{version}"}}'
-    return FRAMEWORK_DECODER.decode(f'{{"metadata":{meta},"spec":{{}},"status":{status}}}')
-
-
-@pytest.mark.parametrize(
-    ("seen", "overtaken"),
-    [
-        (shown("7"), False),
-        (shown("5", "null"), False),
-        (shown("8"), False),
-        (shown("8", "null"), True),
-        (shown("10", STATUS.replace("AttemptRunning", "Completed")), True),
-        (shown("opaque", "null"), False),
-    ],
-    ids=["the same", "older", "newer, of others", "newer, without a status", "newer, of a rival", "not a number"],
-)
-def test_a_status_that_somebody_else_has_written_is_noticed(seen: Framework, *, overtaken: bool) -> None:
-    assert StatusWriter(shown("7")).is_overtaken(seen) is overtaken
-
-
-def test_a_newer_version_with_our_status_is_what_the_next_write_builds_upon() -> None:
-    one = StatusWriter(shown("7"))
-    assert not one.is_overtaken(shown("9"))
-    effect = one.compose(large(1), spec(role("worker", 1)), 4, at(10), at(10))
-    assert effect.resource_version == "9"
-
-
-def test_a_write_says_everything_and_what_it_builds_upon() -> None:
-    book, wanted, one = large(2), spec(role("worker", 2)), writer()
-    book.put(("worker", 1), task(State.RUNNING, index=1, ip="10.0.0.1"))
-    effect = one.compose(book, wanted, 4, at(10.5), at(10))
-    status = effect.status
-    assert (status.ready, status.attempts, status.observed_generation) == ("1/2", 1, 4)
-    assert status.attempt_status.task_role_statuses == effect.shown.roles
-    assert (effect.revision, effect.resource_version, effect.previous) == (book.revision, "7", None)
-    one.settle(effect, Done(resource_version="8"), book)
-    assert book.acknowledged == book.revision
-    following = one.compose(book, wanted, 5, at(11), at(11))
-    assert (following.resource_version, following.previous) == ("8", status)
-
-
-@pytest.mark.parametrize(("stored", "generation"), [("", 0), (',"observedGeneration":3', 3)], ids=["unknown", "known"])
-def test_the_generation_that_was_looked_at_is_remembered(stored: str, generation: int) -> None:
-    status = (
-        '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
-        '"attemptStatus":{"id":0,"startTime":"2026-01-01T00:00:00Z","configMapName":"fw-attempt"}' + stored + "}"
-    )
-    document = '{"metadata":{"name":"fw","uid":"u","resourceVersion":"7"},"spec":{},"status":' + status + "}"
-    assert StatusWriter(FRAMEWORK_DECODER.decode(document.encode())).generation == generation
+def test_a_new_controller_sends_a_complete_roster_once_and_knows_its_version_then() -> None:
+    start = Start()
+    first = complete(start)
+    new = Start(first.annotation, version="")
+    new.state = start.state
+    again, _ = new.decide(100, "2")
+    assert again == first
+    assert new.gang.apply_outcome(again, "2") is None
+    assert new.decide(200, "2") == (None, None)

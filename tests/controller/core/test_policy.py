@@ -7,10 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from frameworkcontroller.api.codes import PREDEFINED, Code
-from frameworkcontroller.api.types import RetryPolicyStatus
+from frameworkcontroller.api.framework import RetryPolicyStatus
 from frameworkcontroller.core.policy import NO_RETRY, Retry, count_retry, decide_retry
-
-from .values import ended, retry_policy
+from tests.controller.core.values import ended, retry_policy
 
 FREE = Retry(wanted=True, accountable=False)
 COUNTED = Retry(wanted=True, accountable=True)
@@ -60,6 +59,7 @@ CASES = {
     "a stop is never undone by always": Case("permanent", ALWAYS, False, NO_RETRY, code=-210),
     "the end of the Framework attempt is never undone": Case("permanent", ALWAYS, True, NO_RETRY, code=-220),
     "a scale-down is never undone": Case("permanent", UNBOUNDED, False, NO_RETRY, code=-230),
+    "the end by a deadline is never undone": Case("permanent", ALWAYS, True, NO_RETRY, code=-240),
     "a stop is never undone whatever its type says": Case("transient", ALWAYS, True, NO_RETRY, code=-210),
 }
 
@@ -86,7 +86,9 @@ def test_a_retry_is_counted_and_its_delay_forgotten() -> None:
     assert count_retry(counts, COUNTED) == RetryPolicyStatus(5, 3, None)
 
 
-@pytest.mark.parametrize("code", [code for code in Code if code not in {-210, -220, -230}], ids=lambda code: code.name)
+@pytest.mark.parametrize(
+    "code", [code for code in Code if code not in {-210, -220, -230, -240}], ids=lambda code: code.name
+)
 def test_every_other_code_of_ours_may_be_retried(code: Code) -> None:
     _, kind = PREDEFINED[code]
     assert decide_retry(retry_policy(ALWAYS), RetryPolicyStatus(), ended(code, kind)).wanted

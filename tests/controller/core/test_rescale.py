@@ -10,24 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from frameworkcontroller.api.framework import TaskSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import TaskSpec
 from frameworkcontroller.core.rescale import rescale
 from frameworkcontroller.core.task import conclude
-
-from .values import at, ended, role, spec, task
+from tests.controller.core.values import at, ended, role, spec, task
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.ledger import RoleLedger
+    from frameworkcontroller.core.rolestate import RoleState
 
 
 class Roles:
-    """The roles of a Framework and which revision of them the API server shows."""
+    """The roles of a Framework and which revision of them the API server has."""
 
     def __init__(self) -> None:
-        self.ledgers: dict[str, RoleLedger] = {}
+        self.role_states: dict[str, RoleState] = {}
         self.revision = 0
-        self.shown = 0
+        self.persisted = 0
         self._uids = (f"uid-{number}" for number in itertools.count(1))
 
     def ask(self, timeout: int | None = None, **numbers: int) -> set[tuple[str, int]]:
@@ -40,40 +39,40 @@ class Roles:
             rescale(
                 "fw",
                 wanted,
-                self.ledgers,
+                self.role_states,
                 now=at(self.revision),
                 new_uid=lambda: next(self._uids),
                 revision=self.revision,
-                persisted=self.shown,
+                persisted=self.persisted,
             )
         )
 
-    def show(self) -> None:
-        """The API server shows everything."""
-        self.shown = self.revision
+    def persist(self) -> None:
+        """The API server has everything."""
+        self.persisted = self.revision
 
     def end(self, name: str, *indexes: int) -> None:
-        """These Tasks are Completed, which is shown."""
+        """These Tasks are Completed, which is persisted."""
         for index in indexes:
             self.revision += 1
-            ledger = self.ledgers[name]
-            ledger.put(index, conclude(ledger.tasks[index], at(self.revision)), self.revision)
-        self.show()
+            role_state = self.role_states[name]
+            role_state.put(index, conclude(role_state.tasks[index], at(self.revision)), self.revision)
+        self.persist()
 
     def run(self, name: str, *indexes: int) -> None:
-        """These Tasks run, which is shown."""
+        """These Tasks run, which is persisted."""
         for index in indexes:
             self.revision += 1
-            ledger = self.ledgers[name]
-            current = ledger.tasks[index]
-            ledger.put(
+            role_state = self.role_states[name]
+            current = role_state.tasks[index]
+            role_state.put(
                 index, replace(task(State.RUNNING, index=index), instance_uid=current.instance_uid), self.revision
             )
-        self.show()
+        self.persist()
 
     def seen(self, name: str) -> list[str]:
-        """Each Task's instance, with a mark if it is going."""
-        return [f"{one.instance_uid}{'-' * one.deletion_pending}" for one in self.ledgers[name].tasks]
+        """Each Task's instance, with a mark if it is deletionPending."""
+        return [f"{one.instance_uid}{'-' * one.deletion_pending}" for one in self.role_states[name].tasks]
 
 
 @pytest.fixture
@@ -85,16 +84,16 @@ def three() -> Roles:
     return roles
 
 
-def test_new_tasks_are_pending_named_and_recorded() -> None:
+def test_new_tasks_are_pending_named_and_have_the_revision() -> None:
     roles = Roles()
     assert roles.ask(w=2, ps=1) == {("w", -1), ("ps", -1), ("w", 0), ("w", 1), ("ps", 0)}
-    made = roles.ledgers["w"].tasks
+    made = roles.role_states["w"].tasks
     assert [(one.index, one.state, one.attempt_status.pod_name) for one in made] == [
         (0, State.CREATION_PENDING, "fw-w-0"),
         (1, State.CREATION_PENDING, "fw-w-1"),
     ]
-    assert roles.ledgers["w"].revisions == [1, 1]
-    assert len({one.instance_uid for one in made} | {roles.ledgers["w"].instance_uid}) == 3
+    assert roles.role_states["w"].revisions == [1, 1]
+    assert len({one.instance_uid for one in made} | {roles.role_states["w"].instance_uid}) == 3
 
 
 def test_the_same_wish_changes_nothing(three: Roles) -> None:
@@ -116,7 +115,7 @@ def test_scaling_up_leaves_those_that_are_there_alone(three: Roles) -> None:
 def test_scaling_down_marks_the_last_ones_with_their_reason(three: Roles) -> None:
     assert three.ask(w=1) == {("w", 1), ("w", 2)}
     assert three.seen("w") == ["uid-2", "uid-3-", "uid-4-"]
-    for going in three.ledgers["w"].tasks[1:]:
+    for going in three.role_states["w"].tasks[1:]:
         assert going.state is State.RUNNING
         assert going.completion is not None
         assert (going.completion.code, going.completion.diagnostics) == (
@@ -126,29 +125,29 @@ def test_scaling_down_marks_the_last_ones_with_their_reason(three: Roles) -> Non
 
 
 def test_a_task_that_had_ended_is_marked_and_keeps_its_end(three: Roles) -> None:
-    three.ledgers["w"].put(2, task(State.COMPLETED, ended(5), index=2), three.revision)
+    three.role_states["w"].put(2, task(State.COMPLETED, ended(5), index=2), three.revision)
     three.ask(w=2)
-    going = three.ledgers["w"].tasks[2]
+    going = three.role_states["w"].tasks[2]
     assert going.deletion_pending
     assert going.completion == ended(5)
 
 
 def test_a_task_whose_end_is_decided_keeps_it(three: Roles) -> None:
-    three.ledgers["w"].put(2, task(State.DELETION_PENDING, ended(5), index=2), three.revision)
+    three.role_states["w"].put(2, task(State.DELETION_PENDING, ended(5), index=2), three.revision)
     three.ask(w=2)
-    assert three.ledgers["w"].tasks[2].completion == ended(5)
+    assert three.role_states["w"].tasks[2].completion == ended(5)
 
 
-def test_what_goes_is_removed_only_when_completed_and_shown(three: Roles) -> None:
+def test_a_marked_task_is_removed_only_when_completed_and_persisted(three: Roles) -> None:
     three.ask(w=1)
-    three.show()
+    three.persist()
     assert three.ask(w=1) == set()
-    ledger = three.ledgers["w"]
+    role_state = three.role_states["w"]
     three.revision += 1
-    ledger.put(2, conclude(ledger.tasks[2], at(9)), three.revision)
+    role_state.put(2, conclude(role_state.tasks[2], at(9)), three.revision)
     assert three.ask(w=1) == set()
     assert three.seen("w") == ["uid-2", "uid-3-", "uid-4-"]
-    three.show()
+    three.persist()
     assert three.ask(w=1) == {("w", -1)}
     assert three.seen("w") == ["uid-2", "uid-3-"]
 
@@ -165,7 +164,7 @@ def test_a_hole_stays_until_the_tail_has_gone(three: Roles) -> None:
 
 def test_scaled_up_before_it_was_gone_a_running_task_still_goes(three: Roles) -> None:
     three.ask(w=1)
-    three.show()
+    three.persist()
     assert three.ask(w=3) == set()
     assert three.seen("w") == ["uid-2", "uid-3-", "uid-4-"]
 
@@ -175,20 +174,20 @@ def test_scaled_up_before_it_was_gone_a_completed_task_is_replaced_at_once(three
     three.end("w", 1)
     assert three.ask(w=3) == {("w", 1)}
     assert three.seen("w") == ["uid-2", "uid-5", "uid-4-"]
-    assert three.ledgers["w"].tasks[1].state is State.CREATION_PENDING
-    assert three.ledgers["w"].tasks[1].completion is None
+    assert three.role_states["w"].tasks[1].state is State.CREATION_PENDING
+    assert three.role_states["w"].tasks[1].completion is None
 
 
 def test_scaled_up_before_it_was_gone_the_rest_is_replaced_later(three: Roles) -> None:
     three.ask(w=1)
-    three.show()
+    three.persist()
     three.ask(w=3)
     three.end("w", 1, 2)
     assert three.ask(w=3) == {("w", 1), ("w", 2)}
     assert three.seen("w") == ["uid-2", "uid-5", "uid-6"]
 
 
-def test_scaled_up_before_it_was_shown_a_mark_stays_a_mark(three: Roles) -> None:
+def test_scaled_up_before_it_was_persisted_a_mark_stays_a_mark(three: Roles) -> None:
     three.ask(w=1)
     assert three.ask(w=3) == set()
     assert three.seen("w") == ["uid-2", "uid-3-", "uid-4-"]
@@ -221,25 +220,25 @@ def test_a_role_goes_when_all_its_tasks_have_gone(three: Roles) -> None:
     assert three.ask(ps=1) == {("w", 0), ("w", 1), ("w", 2)}
     three.end("w", 2)
     assert three.ask(ps=1) == {("w", -1)}
-    assert "w" in three.ledgers
+    assert "w" in three.role_states
     three.end("w", 0, 1)
     three.ask(ps=1)
-    assert set(three.ledgers) == {"ps"}
+    assert set(three.role_states) == {"ps"}
 
 
 def test_a_role_that_is_gone_comes_back_as_another(three: Roles) -> None:
     three.ask()
     three.end("w", 0, 1, 2)
     three.ask()
-    assert three.ledgers == {}
+    assert three.role_states == {}
     three.ask(w=1)
-    assert three.ledgers["w"].instance_uid != "uid-1"
+    assert three.role_states["w"].instance_uid != "uid-1"
     assert three.seen("w") == ["uid-6"]
 
 
 def test_a_role_that_is_wanted_again_while_it_goes_replaces_its_tasks(three: Roles) -> None:
     three.ask()
-    three.show()
+    three.persist()
     assert three.ask(w=2) == set()
     three.end("w", 0, 1, 2)
     three.ask(w=2)
@@ -250,28 +249,28 @@ def test_a_deleted_role_keeps_the_timeout_that_it_had(three: Roles) -> None:
     roles = Roles()
     roles.ask(timeout=30, w=1)
     roles.ask()
-    assert roles.ledgers["w"].graceful_timeout_sec == 30
+    assert roles.role_states["w"].graceful_timeout_sec == 30
 
 
 def test_no_roles_at_all_are_no_error() -> None:
     roles = Roles()
     assert roles.ask() == set()
-    roles.ledgers.clear()
+    roles.role_states.clear()
     assert (
         list(rescale("fw", replace(spec(), task_roles=None), {}, now=at(0), new_uid=str, revision=1, persisted=0)) == []
     )
 
 
-wishes = st.dictionaries(st.sampled_from("ab"), st.integers(0, 4))
+wanted_numbers = st.dictionaries(st.sampled_from("ab"), st.integers(0, 4))
 moves = st.one_of(
-    wishes.map(lambda wish: ("ask", wish)),
-    st.just(("show", None)),
-    st.tuples(st.sampled_from("ab"), st.integers(0, 3)).map(lambda slot: ("end", slot)),
-    st.tuples(st.sampled_from("ab"), st.integers(0, 3)).map(lambda slot: ("run", slot)),
+    wanted_numbers.map(lambda wish: ("ask", wish)),
+    st.just(("persist", None)),
+    st.tuples(st.sampled_from("ab"), st.integers(0, 3)).map(lambda task_key: ("end", task_key)),
+    st.tuples(st.sampled_from("ab"), st.integers(0, 3)).map(lambda task_key: ("run", task_key)),
 )
 
 
-@given(st.lists(moves, max_size=30), wishes)
+@given(st.lists(moves, max_size=30), wanted_numbers)
 def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
     order: list[tuple[str, object]], last: dict[str, int]
 ) -> None:
@@ -279,39 +278,43 @@ def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
     wish: dict[str, int] = {}
 
     def ask() -> None:
-        before = {(name, one.index): one for name, ledger in roles.ledgers.items() for one in ledger.tasks}
-        known = {name: list(ledger.revisions) for name, ledger in roles.ledgers.items()}
+        before = {(name, one.index): one for name, role_state in roles.role_states.items() for one in role_state.tasks}
+        known = {name: list(role_state.revisions) for name, role_state in roles.role_states.items()}
         roles.ask(**wish)
-        after = {(name, one.index): one for name, ledger in roles.ledgers.items() for one in ledger.tasks}
-        for slot, old in before.items():
-            new = after.get(slot)
+        after = {(name, one.index): one for name, role_state in roles.role_states.items() for one in role_state.tasks}
+        for task_key, old in before.items():
+            new = after.get(task_key)
             if new is None or new.instance_uid != old.instance_uid:
                 assert old.deletion_pending
                 assert old.state is State.COMPLETED
-                assert known[slot[0]][slot[1]] <= roles.shown
+                assert known[task_key[0]][task_key[1]] <= roles.persisted
             else:
                 assert new.state is old.state
                 assert new.deletion_pending >= old.deletion_pending
-        for name, ledger in roles.ledgers.items():
-            assert [one.index for one in ledger.tasks] == list(range(len(ledger.tasks)))
-            assert len(ledger.tasks) >= wish.get(name, 0)
-            assert all(one.deletion_pending for one in ledger.tasks[wish.get(name, 0) :])
+        for name, role_state in roles.role_states.items():
+            assert [one.index for one in role_state.tasks] == list(range(len(role_state.tasks)))
+            assert len(role_state.tasks) >= wish.get(name, 0)
+            assert all(one.deletion_pending for one in role_state.tasks[wish.get(name, 0) :])
 
     for kind, what in order:
         match kind, what:
             case "ask", dict():
                 wish = what
                 ask()
-            case "show", _:
-                roles.show()
+            case "persist", _:
+                roles.persist()
             case "end" | "run", (str(name), int(index)):
-                ledger = roles.ledgers.get(name)
-                if ledger and index < len(ledger.tasks) and ledger.tasks[index].state is State.CREATION_PENDING:
+                role_state = roles.role_states.get(name)
+                if (
+                    role_state
+                    and index < len(role_state.tasks)
+                    and role_state.tasks[index].state is State.CREATION_PENDING
+                ):
                     getattr(roles, kind)(name, index)
     wish = last
     ask()
-    for name, ledger in roles.ledgers.items():
-        roles.end(name, *sorted(ledger.going))
+    for name, role_state in roles.role_states.items():
+        roles.end(name, *sorted(role_state.deletion_pending))
     ask()
-    assert {name: len(ledger.tasks) for name, ledger in roles.ledgers.items()} == wish
-    assert not any(ledger.going for ledger in roles.ledgers.values())
+    assert {name: len(role_state.tasks) for name, role_state in roles.role_states.items()} == wish
+    assert not any(role_state.deletion_pending for role_state in roles.role_states.values())

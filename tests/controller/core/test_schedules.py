@@ -10,30 +10,41 @@ import os
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from .chaos import MOVES, Chaos
+from tests.controller.core.chaos import MOVES, Chaos
 
 EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "500"))
 WEIGHTS = {
-    "decide": 5,
-    "perform": 6,
-    "answer": 5,
+    "reconcile": 5,
+    "arrive": 6,
+    "deliver": 5,
     "fail": 1,
     "work": 8,
     "crash": 1,
-    "reload": 1,
+    "read_again": 1,
     "hear": 10,
     "hear_again": 1,
     "relist": 4,
     "wait": 2,
+    "relapse": 1,
+    "set_clock": 1,
+    "unlabel": 1,
+    "have_no_quota": 1,
+    "limit_statuses": 1,
+    "go_to_the_ends": 1,
     "live": 9,
     "end": 2,
+    "restart_barrier": 2,
     "lose_node": 1,
     "collect": 2,
     "kill_pod": 1,
     "kill_config_map": 1,
+    "tamper": 2,
     "squat": 1,
     "scale": 3,
     "edit": 1,
+    "depend": 2,
+    "readiness": 2,
+    "give_deadline": 1,
     "stop": 1,
     "delete": 1,
 }
@@ -44,7 +55,6 @@ SCHEDULES = st.lists(st.tuples(st.sampled_from(BAG), NUMBERS, NUMBERS), min_size
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )

@@ -12,32 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from frameworkcontroller.api.framework import RetryPolicyStatus
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
-from frameworkcontroller.api.types import RetryPolicyStatus
-from frameworkcontroller.core.task import (
-    Action,
-    complete,
-    conclude,
-    move,
-    new_task,
-    record_pod,
-    step,
-    utc_seconds,
-    why_not_ready,
-)
-
-from .values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated
+from frameworkcontroller.core.attempt import complete, move, utc_seconds
+from frameworkcontroller.core.readiness import why_not_ready
+from frameworkcontroller.core.task import Action, conclude, new_task, record_pod, step
+from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.types import Pod, TaskStatus
+    from frameworkcontroller.api.framework import TaskStatus
+    from frameworkcontroller.api.pod import Pod
 
 S = State
-STRAY = pod("Running", uid="stray-uid")
+ORPHAN = pod("Running", uid="orphan-uid")
 FOREIGN = pod("Running", uid="foreign-uid", foreign=True)
 FAILED_POD = pod("Failed", containerStatuses=[terminated("main", 7, finished=5)])
 DELETING_POD = pod("Running", deleted=900)
+GONE: dict[str, Any] = {"gone": {POD_UID}}
 GOING: dict[str, Any] = {"deletion_pending": True}
 
 
@@ -68,51 +61,51 @@ ROWS = {
     ),
     "pending, scaled down: over": Row(task(**GOING), None, S.ATTEMPT_COMPLETED, code=-230),
     "pending, a Pod of ours is there: delete it, create later": Row(
-        task(), STRAY, S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+        task(), ORPHAN, S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
     ),
-    "pending, a Pod of ours was made just now: whoever made it may be about to record it": Row(
-        task(), pod("Running", uid="stray-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
+    "pending, a Pod of ours was made just now: its creator may be about to write the status": Row(
+        task(), pod("Running", uid="orphan-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
     ),
     "pending, a Pod of ours was made long ago": Row(
-        task(), pod(uid="stray-uid", created=995), S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+        task(), pod(uid="orphan-uid", created=995), S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
     ),
     "pending, a Pod of ours was made by a clock far ahead: as if long ago": Row(
-        task(), pod(uid="stray-uid", created=1005), S.CREATION_PENDING, Action.DELETE_STRAY, uid="stray-uid"
+        task(), pod(uid="orphan-uid", created=1005), S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
     ),
-    "pending, a Pod of ours is on its way out and its user is patient: wait": Row(
-        task(), pod("Running", uid="stray-uid", deleted=1), S.CREATION_PENDING
+    "pending, a Pod of ours is being deleted and there is no timeout: wait": Row(
+        task(), pod("Running", uid="orphan-uid", deleted=1), S.CREATION_PENDING
     ),
-    "pending, a Pod of ours is on its way out, within the user's patience: wait": Row(
+    "pending, a Pod of ours is being deleted, within the timeout: wait": Row(
         task(),
-        pod("Running", uid="stray-uid", deleted=900),
+        pod("Running", uid="orphan-uid", deleted=900),
         S.CREATION_PENDING,
         wake_at=at(900 + 101),
         context={"graceful_timeout_sec": 101},
     ),
-    "pending, a Pod of ours is on its way out and its user is impatient: by force": Row(
+    "pending, a Pod of ours is being deleted, after the timeout: by force": Row(
         task(),
-        pod("Running", uid="stray-uid", deleted=900),
+        pod("Running", uid="orphan-uid", deleted=900),
         S.CREATION_PENDING,
         Action.DELETE_FORCED,
-        uid="stray-uid",
+        uid="orphan-uid",
         context={"graceful_timeout_sec": 100},
     ),
     "pending, scaled down, a Pod of ours is there: delete it, over later": Row(
         task(S.CREATION_PENDING, ended(-230), **GOING),
-        STRAY,
+        ORPHAN,
         S.CREATION_PENDING,
-        Action.DELETE_STRAY,
+        Action.DELETE_ORPHAN,
         code=-230,
-        uid="stray-uid",
+        uid="orphan-uid",
     ),
     "pending, completed with the attempt, a Pod of ours is on its way out: over later": Row(
         task(S.CREATION_PENDING, ended(-220)), pod(deleted=1), S.CREATION_PENDING, code=-220
     ),
-    "pending, scaled down, somebody else's Pod has the name: over": Row(
+    "pending, scaled down, a foreign Pod has the name: over": Row(
         task(**GOING), FOREIGN, S.ATTEMPT_COMPLETED, code=-230
     ),
     "pending, a Pod of ours is on its way out: wait": Row(task(), pod(deleted=1), S.CREATION_PENDING),
-    "pending, somebody else's Pod has the name: wait": Row(task(), FOREIGN, S.CREATION_PENDING),
+    "pending, a foreign Pod has the name: wait": Row(task(), FOREIGN, S.CREATION_PENDING),
     # AttemptCreationRequested
     "requested, not seen yet: wait until the timeout": Row(
         requested(), None, S.CREATION_REQUESTED, wake_at=at(990 + 300)
@@ -120,7 +113,7 @@ ROWS = {
     "requested, not seen for too long: over, but confirm": Row(
         task(S.CREATION_REQUESTED, since=700), None, S.CREATION_REQUESTED, code=-111
     ),
-    "requested, not seen, timed out and shown: delete by UID": Row(
+    "requested, not seen, timed out and persisted: delete by UID": Row(
         task(S.CREATION_REQUESTED, ended(-111)), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-111
     ),
     "requested, not seen, scaled down: over at once, but confirm": Row(
@@ -130,7 +123,7 @@ ROWS = {
         requested(completion=ended(-220)), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-220
     ),
     "requested, another Pod has the name: not seen": Row(
-        requested(), STRAY, S.CREATION_REQUESTED, wake_at=at(990 + 300)
+        requested(), ORPHAN, S.CREATION_REQUESTED, wake_at=at(990 + 300)
     ),
     "requested, Pod Pending": Row(requested(), pod(), S.PREPARING),
     "requested, Pod Running": Row(requested(), pod("Running"), S.RUNNING),
@@ -146,8 +139,14 @@ ROWS = {
     "preparing, Pod Running": Row(task(S.PREPARING), pod("Running"), S.RUNNING),
     "preparing, Pod Succeeded": Row(task(S.PREPARING), pod("Succeeded"), S.DELETION_PENDING, code=0),
     "preparing, Pod Failed": Row(task(S.PREPARING), FAILED_POD, S.DELETION_PENDING, code=7),
-    "preparing, Pod gone": Row(task(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-101),
-    "preparing, another Pod has the name": Row(task(S.PREPARING), STRAY, S.ATTEMPT_COMPLETED, code=-101),
+    "preparing, Pod not seen any more: look for it": Row(task(S.PREPARING), None, S.PREPARING, Action.FIND, uid=""),
+    "preparing, Pod gone": Row(task(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-101, context=GONE),
+    "preparing, another Pod has the name: look for it": Row(
+        task(S.PREPARING), ORPHAN, S.PREPARING, Action.FIND, uid=""
+    ),
+    "preparing, another Pod has the name, ours is gone": Row(
+        task(S.PREPARING), ORPHAN, S.ATTEMPT_COMPLETED, code=-101, context=GONE
+    ),
     "preparing, Pod being deleted": Row(task(S.PREPARING), DELETING_POD, S.DELETING, code=-101),
     "preparing, completed": Row(task(S.PREPARING, ended(-230), **GOING), pod(), S.DELETION_PENDING, code=-230),
     # AttemptRunning
@@ -155,7 +154,11 @@ ROWS = {
     "running, Pod Unknown: wait": Row(task(S.RUNNING), pod("Unknown"), S.RUNNING),
     "running, Pod Succeeded": Row(task(S.RUNNING), pod("Succeeded"), S.DELETION_PENDING, code=0),
     "running, Pod Failed": Row(task(S.RUNNING), FAILED_POD, S.DELETION_PENDING, code=7),
-    "running, Pod gone": Row(task(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-101),
+    "running, Pod not seen any more: look for it": Row(task(S.RUNNING), None, S.RUNNING, Action.FIND, uid=""),
+    "running, Pod gone": Row(task(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-101, context=GONE),
+    "running, completed, Pod not seen any more: delete it until it is gone": Row(
+        task(S.RUNNING, ended(-101)), None, S.RUNNING, Action.DELETE_UNSEEN, code=-101
+    ),
     "running, Pod being deleted": Row(task(S.RUNNING), DELETING_POD, S.DELETING, code=-101),
     "running, completed with the attempt": Row(
         task(S.RUNNING, ended(-220)), pod("Running"), S.DELETION_PENDING, code=-220
@@ -167,7 +170,12 @@ ROWS = {
     "deletion pending: delete": Row(
         task(S.DELETION_PENDING, ended(0)), pod("Succeeded"), S.DELETION_PENDING, Action.DELETE, code=0
     ),
-    "deletion pending, Pod gone": Row(task(S.DELETION_PENDING, ended(0)), None, S.ATTEMPT_COMPLETED, code=0),
+    "deletion pending, Pod not seen any more: delete it until it is gone": Row(
+        task(S.DELETION_PENDING, ended(0)), None, S.DELETION_PENDING, Action.DELETE_UNSEEN, code=0
+    ),
+    "deletion pending, Pod gone": Row(
+        task(S.DELETION_PENDING, ended(0)), None, S.ATTEMPT_COMPLETED, code=0, context=GONE
+    ),
     "deletion pending, Pod being deleted": Row(task(S.DELETION_PENDING, ended(0)), DELETING_POD, S.DELETING, code=0),
     # AttemptDeletionRequested
     "deletion requested, not visible yet: wait": Row(
@@ -206,7 +214,7 @@ ROWS = {
         context={"graceful_timeout_sec": 0},
     ),
     "deleting, Pod gone": Row(task(S.DELETING, ended(0)), None, S.ATTEMPT_COMPLETED, code=0),
-    "deleting, another Pod has the name": Row(task(S.DELETING, ended(0)), STRAY, S.ATTEMPT_COMPLETED, code=0),
+    "deleting, another Pod has the name": Row(task(S.DELETING, ended(0)), ORPHAN, S.ATTEMPT_COMPLETED, code=0),
     # AttemptCompleted
     "over, retried": Row(
         task(S.ATTEMPT_COMPLETED, ended(1)), None, S.CREATION_PENDING, context={"retry_policy": retry_policy(1)}
@@ -229,9 +237,9 @@ ROWS = {
     # Completed
     "completed": Row(task(S.COMPLETED, ended(0)), None, S.COMPLETED, code=0),
     "completed, what a lost answer left is deleted": Row(
-        task(S.COMPLETED, ended(0)), STRAY, S.COMPLETED, Action.DELETE_STRAY, code=0, uid="stray-uid"
+        task(S.COMPLETED, ended(0)), ORPHAN, S.COMPLETED, Action.DELETE_ORPHAN, code=0, uid="orphan-uid"
     ),
-    "completed, somebody else's Pod is left alone": Row(task(S.COMPLETED, ended(0)), FOREIGN, S.COMPLETED, code=0),
+    "completed, a foreign Pod is left alone": Row(task(S.COMPLETED, ended(0)), FOREIGN, S.COMPLETED, code=0),
     "completed, a Pod on its way out is left alone": Row(
         task(S.COMPLETED, ended(0)), DELETING_POD, S.COMPLETED, code=0
     ),
@@ -241,32 +249,32 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_task_follows_its_pod(row: Row) -> None:
     done = step(row.was, row.seen, task_context(**row.context), persisted=True)
-    code = None if done.task.completion is None else done.task.completion.code
-    assert (done.task.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
+    code = None if done.status.completion is None else done.status.completion.code
+    assert (done.status.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
     if row.action is not None:
-        assert (done.pod_uid or "") == row.uid
+        assert (done.uid or "") == row.uid
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_nothing_is_done_before_the_api_server_shows_why(row: Row) -> None:
+def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
     assert step(row.was, row.seen, task_context(**row.context), persisted=False).action is None
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_whatever_changed_is_shown_before_anything_is_done(row: Row) -> None:
+def test_a_change_is_persisted_before_anything_is_done(row: Row) -> None:
     done = step(row.was, row.seen, task_context(**row.context), persisted=True)
-    assert done.action is None or done.task == row.was
+    assert done.action is None or done.status == row.was
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_step_is_repeated_without_effect(row: Row) -> None:
     context = task_context(**row.context)
-    done = step(row.was, row.seen, context, persisted=False).task
+    done = step(row.was, row.seen, context, persisted=False).status
     if done.state is not S.ATTEMPT_COMPLETED:
-        assert step(done, row.seen, context, persisted=False).task == done
+        assert step(done, row.seen, context, persisted=False).status == done
 
 
-SEEN = [None, pod(), pod("Running"), pod("Unknown"), pod("Succeeded"), FAILED_POD, DELETING_POD, STRAY, FOREIGN]
+SEEN = [None, pod(), pod("Running"), pod("Unknown"), pod("Succeeded"), FAILED_POD, DELETING_POD, ORPHAN, FOREIGN]
 
 
 @given(
@@ -295,7 +303,7 @@ def test_no_situation_breaks_the_state_machine(
         attempt_ending=ending, graceful_timeout_sec=timeout, retry_policy=retry_policy(retries, fancy=going)
     )
     done = step(was, seen, context, persisted=persisted)
-    now = done.task
+    now = done.status
     if now.attempt_status.id == was.attempt_status.id:
         assert was.completion in {None, now.completion}
         assert now.attempt_status.pod_uid == was.attempt_status.pod_uid
@@ -312,7 +320,7 @@ def test_no_situation_breaks_the_state_machine(
     of_a_stray = was.state is S.CREATION_PENDING
     if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN} and not of_a_stray:
         assert now.completion is not None
-        assert done.pod_uid == POD_UID
+        assert done.uid == POD_UID
 
 
 # --- who has arrived --------------------------------------------------------------------------------------------------
@@ -337,19 +345,20 @@ WAITS = {"name": "frameworkbarrier", "state": {"waiting": {"reason": "PodInitial
 def test_a_task_has_arrived_when_its_barrier_runs(seen: Pod, *, arrived: bool) -> None:
     for was in (requested(), task(S.PREPARING)):
         assert (
-            step(was, seen, task_context(waits_for_arrival=True), persisted=True).task.attempt_status.arrived is arrived
+            step(was, seen, task_context(waits_for_arrival=True), persisted=True).status.attempt_status.arrived
+            is arrived
         )
-        assert step(was, seen, task_context(), persisted=True).task.attempt_status.arrived is msgspec.UNSET
+        assert step(was, seen, task_context(), persisted=True).status.attempt_status.arrived is msgspec.UNSET
 
 
-def test_who_has_arrived_stays_so_though_its_barrier_ends_with_the_pod() -> None:
+def test_a_task_stays_arrived_although_its_barrier_ends_with_the_pod() -> None:
     context = task_context(waits_for_arrival=True)
-    there = step(requested(), pod(barrier=True, initContainerStatuses=[RUNS]), context, persisted=True).task
+    there = step(requested(), pod(barrier=True, initContainerStatuses=[RUNS]), context, persisted=True).status
     ends = pod("Running", barrier=True, initContainerStatuses=[terminated("frameworkbarrier", 143)])
-    assert step(there, ends, context, persisted=True).task.attempt_status.arrived is True
+    assert step(there, ends, context, persisted=True).status.attempt_status.arrived is True
 
 
-def test_who_has_an_address_and_has_not_arrived_is_told_of_as_such() -> None:
+def test_a_task_with_an_address_that_has_not_arrived_is_reported_as_such() -> None:
     seen = pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[WAITS])
     assert why_not_ready(task(S.PREPARING, ip="10.0.0.1"), seen) == "Pending: its barrier does not run yet"
 
@@ -383,7 +392,7 @@ def test_the_end_of_an_attempt_and_the_end_of_a_task_have_times_of_their_own() -
 
 def test_a_retry_is_a_new_attempt_of_the_same_task() -> None:
     was = task(S.ATTEMPT_COMPLETED, ended(1), retries=RetryPolicyStatus(3, 2), attempt=3, ip="10.0.0.1")
-    new = step(was, None, task_context(retry_policy=retry_policy(5)), persisted=True).task
+    new = step(was, None, task_context(retry_policy=retry_policy(5)), persisted=True).status
     assert (new.instance_uid, new.start_time) == (was.instance_uid, was.start_time)
     assert new.retry_policy_status == RetryPolicyStatus(4, 3)
     attempt = new.attempt_status
@@ -396,12 +405,12 @@ def test_a_retry_is_a_new_attempt_of_the_same_task() -> None:
     )
 
 
-def test_an_attempt_is_not_retried_before_its_end_is_shown() -> None:
+def test_an_attempt_is_not_retried_before_its_end_is_persisted() -> None:
     was = task(S.ATTEMPT_COMPLETED, ended(1))
-    assert step(was, None, task_context(retry_policy=retry_policy(5)), persisted=False).task == was
+    assert step(was, None, task_context(retry_policy=retry_policy(5)), persisted=False).status == was
 
 
-def test_a_created_pod_is_recorded_by_its_uid() -> None:
+def test_a_created_pod_is_stored_by_its_uid() -> None:
     made = record_pod(task(attempt=2), "new-uid", at(3))
     attempt = made.attempt_status
     assert (made.state, attempt.pod_uid, attempt.instance_uid) == (S.CREATION_REQUESTED, "new-uid", "2_new-uid")
@@ -411,19 +420,19 @@ def test_the_place_of_a_pod_is_followed_and_becomes_empty_once_it_was_seen_witho
     seen = pod("Running", nodeName="node", podIP="10.0.0.1", hostIP="10.1.0.1")
     was = requested()
     assert (was.attempt_status.pod_node_name, was.attempt_status.pod_ip, was.attempt_status.pod_host_ip) == (None,) * 3
-    now = step(was, seen, task_context(), persisted=True).task.attempt_status
+    now = step(was, seen, task_context(), persisted=True).status.attempt_status
     assert (now.pod_node_name, now.pod_ip, now.pod_host_ip) == ("node", "10.0.0.1", "10.1.0.1")
-    later = step(requested(), pod(), task_context(), persisted=True).task.attempt_status
+    later = step(requested(), pod(), task_context(), persisted=True).status.attempt_status
     assert (later.pod_node_name, later.pod_ip, later.pod_host_ip) == ("", "", "")
 
 
 def test_the_place_of_a_pod_under_deletion_stays() -> None:
     was = task(S.RUNNING, ip="10.0.0.1")
-    assert step(was, DELETING_POD, task_context(), persisted=True).task.attempt_status.pod_ip == "10.0.0.1"
+    assert step(was, DELETING_POD, task_context(), persisted=True).status.attempt_status.pod_ip == "10.0.0.1"
 
 
-def test_the_end_of_a_pod_is_told_with_all_its_containers() -> None:
-    end = step(task(S.RUNNING), FAILED_POD, task_context(), persisted=True).task.completion
+def test_the_end_of_a_pod_is_stored_with_all_its_containers() -> None:
+    end = step(task(S.RUNNING), FAILED_POD, task_context(), persisted=True).status.completion
     assert end is not None
     assert end.pod is not None
     assert [(one.name, one.code) for one in end.pod.containers] == [("main", 7)]
@@ -439,7 +448,7 @@ def test_the_end_of_a_pod_is_told_with_all_its_containers() -> None:
     ids=["gone", "being deleted", "succeeded"],
 )
 def test_the_end_says_what_happened(seen: Pod | None, state: State, text: str) -> None:
-    end = step(task(state), seen, task_context(), persisted=True).task.completion
+    end = step(task(state), seen, task_context(**GONE), persisted=True).status.completion
     assert end is not None
     assert end.diagnostics == text
 
@@ -518,7 +527,7 @@ def test_a_new_task_is_as_clients_expect() -> None:
         "scheduled",
     ],
 )
-def test_people_are_told_why_a_task_is_not_ready(was: TaskStatus, seen: Pod | None, why: str) -> None:
+def test_the_reason_why_a_task_is_not_ready_is_for_people(was: TaskStatus, seen: Pod | None, why: str) -> None:
     assert why_not_ready(was, seen) == why
 
 

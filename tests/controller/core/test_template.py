@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from frameworkcontroller.api.types import FrameworkSpec, TaskSpec
-from frameworkcontroller.core.template import AttemptNames, PodTemplate, TemplateError, TemplateFacts, facts_of
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FrameworkSpec, TaskSpec
+from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError, TemplateFacts, facts_of
+from tests.controller.core.values import role, spec
 
-from .values import role, spec
-
-ATTEMPT = AttemptNames(
+ATTEMPT = RoleAttempt(
     namespace="a-namespace",
     framework="fw",
     framework_uid="framework-uid",
@@ -83,7 +83,7 @@ def test_a_placeholder_is_replaced_wherever_a_string_is(text: str, expected: str
 
 
 def test_a_placeholder_may_not_smuggle_in_a_uid() -> None:
-    """The marks of what differs between Tasks are not in a user's alphabet: nobody knows the UID when writing."""
+    """The marks of what differs between Tasks are not in a user's alphabet: no user knows the UID when writing."""
     text = "{{framework-uid2:FC_TASK_UID}}"
     assert rendered({"metadata": {"labels": {"x": text}}})["metadata"]["labels"]["x"] == text
 
@@ -362,13 +362,15 @@ templates = optional(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(templates, st.integers(0, 9999), st.uuids().map(str), st.integers(0, 99))
 def test_every_template_becomes_what_a_straightforward_reading_of_the_rules_makes(
     template: dict[str, Any], index: int, task_uid: str, task_attempt: int
 ) -> None:
     assert rendered(template, index, task_uid, task_attempt) == straightforward(template, index, task_uid, task_attempt)
 
+
+ASKING: dict[str, Any] = {"metadata": {"labels": {names.BARRIER_LABEL: "enabled"}}}
 
 # --- who may read the roster ------------------------------------------------------------------------------------------
 
@@ -377,18 +379,24 @@ def test_every_template_becomes_what_a_straightforward_reading_of_the_rules_make
     ("pods", "accounts"),
     [
         ([], ()),
-        ([{}], ("default",)),
-        ([{"spec": None}], ("default",)),
-        ([{"spec": {"serviceAccountName": ""}}], ("default",)),
-        ([{"spec": {"serviceAccountName": None}}], ("default",)),
-        ([{"spec": {"serviceAccountName": "b"}}, {"spec": {"serviceAccountName": "a"}}], ("a", "b")),
-        ([{"spec": {"serviceAccountName": "a"}}, {"spec": {"serviceAccountName": "a"}}], ("a",)),
-        ([{"spec": {"serviceAccountName": 7}}, {"spec": {}}], ("default",)),
+        ([{}], ()),
+        ([{"spec": {"serviceAccountName": "a"}}], ()),
+        ([ASKING], ("default",)),
+        ([ASKING | {"spec": None}], ("default",)),
+        ([ASKING | {"spec": {"serviceAccountName": ""}}], ("default",)),
+        ([ASKING | {"spec": {"serviceAccountName": None}}], ("default",)),
+        ([ASKING | {"spec": {"serviceAccountName": "b"}}, ASKING | {"spec": {"serviceAccountName": "a"}}], ("a", "b")),
+        ([ASKING | {"spec": {"serviceAccountName": "b"}}, {"spec": {"serviceAccountName": "a"}}], ("b",)),
+        ([ASKING | {"spec": {"serviceAccountName": 7}}, ASKING], ("default",)),
+        ([{"metadata": {"labels": {names.BARRIER_LABEL: "disabled"}}}, {"metadata": {"labels": None}}], ()),
+        ([{"spec": {"initContainers": [{"name": "frameworkbarrier"}]}}], ("default",)),
+        ([{"spec": {"containers": [{"name": "wait", "image": "here/frameworkbarrier:1"}]}}], ("default",)),
+        ([{"spec": {"initContainers": [{"name": "wait", "command": ["frameworkbarrier"]}]}}], ("default",)),
         (["x", {"spec": []}], ()),
     ],
     ids=str,
 )
-def test_the_accounts_of_a_frameworks_pods_are_those_of_its_templates(
+def test_the_accounts_that_read_a_roster_are_those_of_the_templates_with_a_barrier(
     pods: list[Any], accounts: tuple[str, ...]
 ) -> None:
     roles = [role(f"r{number}", 1, task=TaskSpec(pod=Raw(json.dumps(pod)))) for number, pod in enumerate(pods)]
@@ -397,6 +405,25 @@ def test_the_accounts_of_a_frameworks_pods_are_those_of_its_templates(
 
 def test_no_roles_have_no_accounts() -> None:
     assert facts_of(FrameworkSpec(task_roles=None)) == TemplateFacts((), waits_for_arrival=False)
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus"),
+    [
+        ([{"limits": {"nvidia.com/gpu": "8", "cpu": "4"}}], {"worker": 8}),
+        ([{"limits": {"amd.com/gpu": 2}}, {"limits": {"nvidia.com/gpu": "1"}}], {"worker": 3}),
+        ([{"limits": {"cpu": "4", "nvidia.com/gpu.shared": "1"}}, {"requests": {"nvidia.com/gpu": "1"}}, None], {}),
+        ([{"limits": {"nvidia.com/gpu": "1k"}}, {"limits": {"nvidia.com/gpu": -1}}, {"limits": 5}, "8"], {}),
+    ],
+    ids=["one container", "two", "none", "not counts"],
+)
+def test_the_gpus_of_a_role_are_those_that_the_containers_of_its_pods_ask_for(
+    resources: list[Any], gpus: dict[str, int]
+) -> None:
+    containers = [{"name": f"c{number}", "resources": one} for number, one in enumerate(resources)]
+    pod = {"spec": {"containers": containers, "initContainers": [{"resources": {"limits": {"nvidia.com/gpu": 9}}}]}}
+    worker = role("worker", 1, task=TaskSpec(pod=Raw(json.dumps(pod).encode())))
+    assert facts_of(spec(worker, role("other", 1))).gpus == gpus
 
 
 BARRIER = {"name": "frameworkbarrier"}

@@ -10,18 +10,12 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import FAILED, PERMANENT, SUCCEEDED, TRANSIENT, TRANSIENT_CONFLICT
-from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import (
-    POD_DECODER,
+from frameworkcontroller.api.framework import (
     CompletionType,
     FrameworkAttemptStatus,
     FrameworkCompletion,
     FrameworkSpec,
     FrameworkStatus,
-    Meta,
-    OwnerReference,
-    Partial,
-    Pod,
     RetryPolicy,
     RetryPolicyStatus,
     TaskAttemptStatus,
@@ -29,7 +23,12 @@ from frameworkcontroller.api.types import (
     TaskRoleSpec,
     TaskStatus,
 )
+from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
+from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.config import CoreConfig
 from frameworkcontroller.core.framework import AttemptContext
 from frameworkcontroller.core.task import TaskContext
 
@@ -47,9 +46,27 @@ TYPES = {
 }
 
 
+def core_config(**changes: Any) -> CoreConfig:
+    """The settings that the documentation gives as defaults, but for these changes."""
+    values: dict[str, Any] = {
+        "object_local_cache_creation_timeout_sec": 300,
+        "framework_completed_retain_sec": 30 * 24 * 3600,
+        "framework_min_retry_delay_sec": 60,
+        "framework_max_retry_delay_sec": 900,
+        "grant_roster_access": True,
+        "codes": CONTAINER_CONTRACT,
+    }
+    return CoreConfig(**(values | changes))
+
+
 def at(seconds: float) -> datetime:
     """So many seconds after the start."""
     return START + timedelta(seconds=seconds)
+
+
+def moment(seconds: float) -> Now:
+    """So many seconds after the start, on both clocks."""
+    return Now(at(seconds), at(seconds))
 
 
 def ended(code: int = 0, kind: str | CompletionType | None = None) -> TaskCompletion:
@@ -141,7 +158,7 @@ def pod(
     barrier: bool = False,
     **status: Any,
 ) -> Pod:
-    """A Pod as the API server shows it. ``deleted`` is when its deletion began, ``status`` is in JSON's names."""
+    """A Pod as the API server shows it. `deleted` is when its deletion began, `status` is in JSON's names."""
     barriers = [{"name": names.BARRIER_CONTAINER}] if barrier else []
     meta: dict[str, Any] = {
         "name": name,
@@ -165,7 +182,7 @@ def pod(
 
 
 def terminated(name: str, code: int, **more: Any) -> dict[str, Any]:
-    """A containerStatus of a container that has ended; ``finished`` in seconds after the start."""
+    """A containerStatus of a container that has ended; `finished` in seconds after the start."""
     if "finished" in more:
         more["finishedAt"] = at(more.pop("finished"))
     return {"name": name, "state": {"terminated": {"exitCode": code} | more}}
@@ -213,7 +230,7 @@ def framework_end(code: int = 0, kind: str | None = None) -> FrameworkCompletion
 
 
 def attempt_context(**changes: Any) -> AttemptContext:
-    """The surroundings of a Framework attempt; ``execution`` is short for a spec with only that execution type."""
+    """The surroundings of a Framework attempt; `execution` is short for a spec with only that execution type."""
     execution = changes.pop("execution", "Start")
     values: dict[str, Any] = {
         "now": at(1000),
@@ -221,11 +238,13 @@ def attempt_context(**changes: Any) -> AttemptContext:
         "uid": FRAMEWORK_UID,
         "spec": spec(role("worker", 1), execution_type=execution),
         "being_deleted": False,
+        "too_many_tasks": False,
         "creation_timeout": timedelta(seconds=300),
         "completed_retain": timedelta(days=30),
         "conflict_delay_sec": 0,
         "requests_in_flight": False,
         "creates_pods": False,
+        "config_map_gone": False,
         "has_pods": False,
     }
     return AttemptContext(**(values | changes))

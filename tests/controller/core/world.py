@@ -8,7 +8,6 @@ the moment when it does it.
 from __future__ import annotations
 
 import itertools
-import random
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,22 +18,21 @@ import yaml
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.types import (
-    FRAMEWORK_DECODER,
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, STATUS_DECODER, Framework, FrameworkStatus
+from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
+from frameworkcontroller.api.pod import (
     POD_DECODER,
-    STATUS_DECODER,
     ContainerState,
     ContainerStatus,
-    Framework,
-    FrameworkStatus,
-    Meta,
-    OwnerReference,
-    Partial,
+    InitContainerStatus,
+    LastState,
     Pod,
+    PodCondition,
     PodStatus,
+    Running,
     Terminated,
+    Waiting,
 )
-from frameworkcontroller.core.config import CoreConfig
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -44,24 +42,30 @@ from frameworkcontroller.core.effects import (
     Done,
     Effect,
     Failed,
+    FindConfigMap,
+    FindPod,
+    Found,
     GrantRosterAccess,
+    LabelConfigMap,
     Missing,
+    NameTaken,
     Outcome,
-    Outpaced,
     Refused,
+    StaleStatus,
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.reconciler import FrameworkReconciler
-
-from . import checks
+from tests.controller.core import checks
+from tests.controller.core.values import core_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frameworkcontroller.core.config import CoreConfig
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG_MAP = "attempt"
-"""How a plan calls the ConfigMap; a Pod is called by ``role-index``."""
+"""The name of the ConfigMap in a plan; a Pod's is `role-index`."""
 TERMINAL = {"Succeeded", "Failed"}
 
 
@@ -88,15 +92,28 @@ class Plan:
     lose: dict[str, int] = field(default_factory=dict)
     """So many first creations that succeed are answered by nothing."""
     hide: dict[str, int] = field(default_factory=dict)
-    """So many first instances never show up in a watch; a list has them."""
+    """So many first instances never appear in a watch; a list has them."""
     slow: set[str] = field(default_factory=set)
     """Pods that take some seconds to start."""
+    unready: set[str] = field(default_factory=set)
+    """Pods that run and are not Ready."""
     stuck: set[str] = field(default_factory=set)
     """Pods that do not end when they are deleted while they run."""
+    gives_up: dict[str, list[int]] = field(default_factory=dict)
+    """The first attempts' barriers exit with these codes, however often the kubelet restarts them; 0 is open."""
 
-    def end(self, slot: str, attempt: int) -> int | str:
-        ends = self.ends.get(slot, [0])
+    def end(self, task_key: str, attempt: int) -> int | str:
+        ends = self.ends.get(task_key, [0])
         return ends[min(attempt, len(ends) - 1)]
+
+    def barrier_exit(self, task_key: str, attempt: int) -> int:
+        exits = self.gives_up.get(task_key, [])
+        return exits[attempt] if attempt < len(exits) else 0
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the kubelet says so."""
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
 
 
 class World:
@@ -105,29 +122,41 @@ class World:
     def __init__(self, manifest: dict[str, Any], plan: Plan | None = None, config: CoreConfig | None = None) -> None:
         self.manifest = manifest
         self.plan = plan or Plan()
-        self.config = config or CoreConfig()
+        self.config = config or core_config()
         self.now = START
         self.exists = True
+        self.held = False
+        """Whether somebody's finalizer holds the Framework."""
+        self.max_status_bytes = 1_500_000
+        self.frozen: set[str] = set()
+        """Pods that nothing happens to."""
         self.stored: bytes | None = None
         self.config_map: Partial | None = None
         self.pods: dict[str, Pod] = {}
         self.running: dict[str, Pod] = {}
         """What really runs on nodes, by Pod UID: it may outlive its Pod object only by force."""
+        self.held_back: set[str] = set()
+        """The UIDs of Pods whose barriers gave up and have not let them through since."""
         self.roster: dict[str, Any] | None = None
+        self.tampered = False
+        """Whether somebody else has changed the ConfigMap since the controller wrote it."""
         self.accounts: tuple[str, ...] = ()
         self.history: Counter[str] = Counter()
         self.made: dict[str, list[str]] = {}
         """The UIDs of all instances so far, by the name that a plan uses."""
-        self.recorded: set[str] = set()
-        """The UIDs of all Pods that a status has shown."""
+        self.persisted_pods: set[str] = set()
+        """The UIDs of all Pods that a status has named."""
         self.interfered = False
-        """Whether somebody else has deleted the ConfigMap or the Framework: a creation under way may come after it."""
+        """Whether a user has deleted the ConfigMap or the Framework: a creation in flight may come after that."""
         self.notes: dict[str, Any] = {}
-        """What a script keeps for itself."""
+        """What a script remembers."""
+        self.ever_ready: set[str] = set()
+        """The UIDs of all Pods that have been Ready."""
         self._failed: Counter[str] = Counter()
         self._uids = itertools.count(1)
         self._version = 1
-        self._members_shown: set[tuple[object, ...]] = set()
+        self._config_map_versions = itertools.count(1)
+        self._persisted_members: set[tuple[object, ...]] = set()
 
     # --- what is seen ------------------------------------------------------------------------------------------------
 
@@ -148,19 +177,16 @@ class World:
         return STATUS_DECODER.decode(self.stored)
 
     def is_hidden(self, name: str, uid: str) -> bool:
-        """Whether no watch ever tells of this instance."""
+        """Whether no watch ever reports this instance."""
         key = name.removeprefix("fw-")
         return uid in self.made.get(key, [])[: self.plan.hide.get(key, 0)]
-
-    def reconciler(self) -> FrameworkReconciler:
-        return FrameworkReconciler(self.framework, self.config, new_uid=self.uid, draw=random.Random(7).random)
 
     def uid(self) -> str:
         return f"{next(self._uids):04d}-uid"
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    def perform(self, effect: Effect) -> Outcome:  # noqa: PLR0911 - one for each effect
+    def perform(self, effect: Effect) -> Outcome:  # noqa: C901, PLR0911 -- one for each effect
         self.history[type(effect).__name__] += 1
         if not self.exists:
             return Missing()
@@ -172,10 +198,17 @@ class World:
             case DeleteConfigMap():
                 return self._delete_config_map(effect)
             case CreatePod():
-                attempts = effect.attempt_id + effect.template._attempt.framework_attempt_id
+                attempts = effect.attempt_id + effect.template.attempt.framework_attempt_id
                 return self._create(f"{effect.role}-{effect.index}", attempts, lambda: self._create_pod(effect))
             case DeletePod():
                 return self._delete_pod(effect)
+            case FindPod():
+                pod = self.pods.get(names.pod_name("fw", effect.role, effect.index))
+                return Missing() if pod is None else Found(pod.metadata)
+            case FindConfigMap():
+                return Missing() if self.config_map is None else Found(self.config_map.metadata)
+            case LabelConfigMap():
+                return self._label_config_map(effect)
             case WriteRoster():
                 return self._write_roster(effect)
             case GrantRosterAccess():
@@ -187,17 +220,21 @@ class World:
 
     def _write_status(self, effect: WriteStatus) -> Outcome:
         if effect.resource_version != str(self._version):
-            return Outpaced()
+            return StaleStatus()
         before = None if self.stored is None else self.status
-        self.stored = msgspec.json.encode(effect.status)
+        document = msgspec.json.encode(effect.status)
+        if len(document) > self.max_status_bytes:
+            return Refused(413, "etcdserver: request is too large")
+        self.stored = document
         self._version += 1
         checks.history(before, self.status)
+        checks.beginnings(self, before, self.status)
         for role in self.status.attempt_status.task_role_statuses or ():
             for task in role.task_statuses:
                 attempt = task.attempt_status
-                self.recorded.add(attempt.pod_uid or "")
+                self.persisted_pods.add(attempt.pod_uid or "")
                 member = (role.name, task.index, attempt.id, (attempt.pod_uid or "")[:8], attempt.pod_ip)
-                self._members_shown.add(member)
+                self._persisted_members.add(member)
         return Done(resource_version=str(self._version))
 
     def _create(self, key: str, attempt: int, create: Callable[[], str]) -> Outcome:
@@ -208,23 +245,32 @@ class World:
         if attempt < len(refusals):
             code = refusals[attempt]
             if key == CONFIG_MAP:
-                # No attempt ends for that: it is refused so many times.
+                # No attempt ends for that; the ConfigMap is refused so many times.
                 self.plan.refuse[key] = refusals[1:]
             return Refused(code, "refused")
         if (self.config_map is not None) if key == CONFIG_MAP else (f"fw-{key}" in self.pods):
-            return Failed("the name is in use")
+            return NameTaken("the name is in use")
         uid = create()
         instances = self.made.setdefault(key, [])
         instances.append(uid)
         if len(instances) <= self.plan.lose.get(key, 0):
             return Failed("no answer")
-        return Done(uid=uid)
+        made = self.config_map if key == CONFIG_MAP else None
+        return Done(uid, made.metadata.resource_version if made is not None else "1")
 
     def _create_config_map(self) -> str:
         uid = self.uid()
+        self.roster, self.tampered = None, False
         owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
         self.config_map = Partial(
-            Meta("fw-attempt", uid, "1", creation_timestamp=self.stamp, owner_references=(owner,))
+            Meta(
+                "fw-attempt",
+                uid,
+                self._next_version(),
+                creation_timestamp=self.stamp,
+                owner_references=(owner,),
+                labels={names.FRAMEWORK_NAME: "fw"},
+            )
         )
         return uid
 
@@ -240,9 +286,9 @@ class World:
         pod = self.pods.get(name)
         if pod is None or pod.metadata.uid != effect.uid:
             return Missing()
-        assert pod.metadata.controller is not None, "this is somebody else's Pod"
+        assert pod.metadata.controller is not None, "this is a foreign Pod"
         if effect.grace_seconds == 0:
-            # At the cost of the guarantee, as its user wants; whatever still runs there is no matter of ours.
+            # The user gives up the guarantee: what still runs on the node does not count.
             del self.pods[name]
             self.running.pop(effect.uid, None)
         else:
@@ -250,7 +296,7 @@ class World:
         return Done()
 
     def terminate(self, name: str) -> None:
-        """What the API server does on a deletion: at once if nothing runs any more, else the kubelet has the word."""
+        """Delete a Pod as the API server does: at once if nothing runs any more, else the kubelet confirms it."""
         pod = self.pods[name]
         if pod.status.phase in TERMINAL:
             del self.pods[name]
@@ -266,17 +312,30 @@ class World:
         self.delete_config_map()
         return Done()
 
+    def _label_config_map(self, effect: LabelConfigMap) -> Outcome:
+        if self.config_map is None or self.config_map.metadata.uid != effect.uid:
+            return Missing()
+        version = self._next_version()
+        labels = {names.FRAMEWORK_NAME: "fw"}
+        self.config_map = Partial(replace(self.config_map.metadata, labels=labels, resource_version=version))
+        return Done(resource_version=version)
+
     def _write_roster(self, effect: WriteRoster) -> Outcome:
         if self.config_map is None or self.config_map.metadata.uid != effect.config_map_uid:
             return Missing()
-        meta = replace(self.config_map.metadata, annotations={names.ROSTER_ANNOTATION: effect.annotation})
-        self.config_map, self.roster = Partial(meta), msgspec.json.decode(effect.document)
+        before = self.config_map.metadata
+        roster, annotations = msgspec.json.decode(effect.document), {names.ROSTER_ANNOTATION: effect.annotation}
+        if (roster, annotations) != (self.roster, before.annotations):
+            # What is as it is told to be keeps its version.
+            meta = replace(before, annotations=annotations, resource_version=self._next_version())
+            self.config_map, self.roster = Partial(meta), roster
+        self.tampered = False
         assert self.roster is not None
         for role in self.roster.get("taskRoles", ()):
             for index, ip, uid8, attempt, *_ in role["tasks"]:
-                # The roster speaks only of what the status has shown.
-                assert (role["name"], index, attempt, uid8, ip) in self._members_shown
-        return Done()
+                # The roster speaks only of what the status has contained.
+                assert (role["name"], index, attempt, uid8, ip) in self._persisted_members
+        return Done(resource_version=self.config_map.metadata.resource_version)
 
     # --- users -------------------------------------------------------------------------------------------------------
 
@@ -287,15 +346,50 @@ class World:
         assert isinstance(spec, dict)
         return spec
 
+    @property
+    def kept_seconds(self) -> int:
+        """How long this Framework is kept once it is completed."""
+        ttl: int | None = self.spec.get("ttlSecondsAfterFinished")
+        return self.config.framework_completed_retain_sec if ttl is None else ttl
+
     def edited(self) -> None:
         """The user has changed the spec."""
         self.manifest["metadata"]["generation"] += 1
 
     def stop(self) -> None:
-        """The user wants it to end."""
+        """The user stops the Framework."""
         if self.spec.get("executionType") != "Stop":
             self.spec["executionType"] = "Stop"
             self.edited()
+
+    def unlabel_pod(self, name: str) -> None:
+        """Remove the label by which the controller finds the Pod."""
+        pod = self.pods[name]
+        labels = {key: value for key, value in pod.metadata.labels.items() if key != names.FRAMEWORK_NAME}
+        self.pods[name] = replace(pod, metadata=replace(pod.metadata, labels=labels))
+
+    def tamper(self, annotation: str | None = None) -> None:
+        """Change the roster, and the annotation that sums it up if there is a new one."""
+        if self.config_map is None:
+            return
+        meta = replace(self.config_map.metadata, resource_version=self._next_version())
+        if annotation is not None:
+            meta = replace(meta, annotations={names.ROSTER_ANNOTATION: annotation})
+        self.config_map, self.roster, self.tampered = Partial(meta), {"complete": True, "taskRoles": []}, True
+
+    def annotate_config_map(self) -> None:
+        """Somebody changes what is none of the controller's concern."""
+        if self.config_map is not None:
+            self.config_map = Partial(replace(self.config_map.metadata, resource_version=self._next_version()))
+
+    def _next_version(self) -> str:
+        return str(next(self._config_map_versions))
+
+    def unlabel_config_map(self) -> None:
+        """Remove the label by which the controller finds the ConfigMap."""
+        if self.config_map is not None:
+            version = self._next_version()
+            self.config_map = Partial(replace(self.config_map.metadata, labels={}, resource_version=version))
 
     def delete_framework(self) -> None:
         """Foreground."""
@@ -306,7 +400,7 @@ class World:
         if self.config_map is not None and self.config_map.metadata.deletion_timestamp is None:
             self.config_map = Partial(replace(self.config_map.metadata, deletion_timestamp=self.stamp))
 
-    # --- everybody else ----------------------------------------------------------------------------------------------
+    # --- kubelets and the garbage collector --------------------------------------------------------------------------
 
     def tick(self) -> bool:
         """A second passes: Pods move on, deletions end, garbage is collected. Returns whether anything changed."""
@@ -319,7 +413,7 @@ class World:
         changed = False
         if "deletionTimestamp" in self.manifest["metadata"] and self.exists:
             if self.config_map is None:
-                self.exists, changed = False, True
+                self.exists, changed = self.held, not self.held
             elif self.config_map.metadata.deletion_timestamp is None:
                 self.delete_config_map()
                 changed = True
@@ -340,10 +434,12 @@ class World:
 
     def live(self, name: str) -> bool:
         """The kubelet of this Pod does its next thing."""
+        if name in self.frozen:
+            return False
         pod = self.pods[name]
-        slot = name.removeprefix("fw-")
+        task_key = name.removeprefix("fw-")
         if pod.metadata.deletion_timestamp is not None:
-            if slot in self.plan.stuck and pod.metadata.uid in self.running:
+            if task_key in self.plan.stuck and pod.metadata.uid in self.running:
                 return False
             self.running.pop(pod.metadata.uid, None)
             del self.pods[name]
@@ -352,18 +448,62 @@ class World:
         if pod.metadata.controller is None:
             return False
         attempts = int(annotations[names.FRAMEWORK_ATTEMPT_ID]) + int(annotations[names.TASK_ATTEMPT_ID])
-        end = self.plan.end(slot, attempts)
+        end = self.plan.end(task_key, attempts)
         if pod.status.phase == "Pending":
-            if slot in self.plan.slow and self.now < (pod.metadata.creation_timestamp or START) + timedelta(seconds=4):
+            code = self.plan.barrier_exit(task_key, attempts)
+            if code:
+                waits = pod.status.init_container_statuses[:1] and pod.status.init_container_statuses[0].state.waiting
+                self.restart_barrier(name, code, runs=bool(waits))
+                return True
+            if task_key in self.plan.slow and self.now < (pod.metadata.creation_timestamp or START) + timedelta(
+                seconds=4
+            ):
                 return False
-            status = PodStatus(phase="Running", pod_ip=f"10.0.0.{len(slot)}", host_ip="10.1.0.1")
+            status = PodStatus(
+                phase="Running",
+                pod_ip=f"10.0.0.{len(task_key)}",
+                host_ip="10.1.0.1",
+                init_container_statuses=self._opened(pod),
+                container_statuses=(ContainerStatus("main", ContainerState(running=Running())),),
+            )
+            self.held_back.discard(pod.metadata.uid)
             self.running[pod.metadata.uid] = pod
+        elif pod.status.phase == "Running" and is_ready(pod) is (task_key in self.plan.unready):
+            ready = not is_ready(pod)
+            self.ever_ready |= {pod.metadata.uid} if ready else set()
+            status = replace(pod.status, conditions=(PodCondition("Ready", str(ready)),))
         elif pod.status.phase == "Running" and isinstance(end, int):
             finished = Terminated(exit_code=end, finished_at=self.stamp)
             containers = (ContainerStatus("main", ContainerState(terminated=finished)),)
-            status = replace(pod.status, phase="Failed" if end else "Succeeded", container_statuses=containers)
+            status = replace(
+                pod.status,
+                phase="Failed" if end else "Succeeded",
+                container_statuses=containers,
+                conditions=(PodCondition("Ready", "False"),),
+            )
             self.running.pop(pod.metadata.uid, None)
         else:
             return False
         self.pods[name] = replace(pod, status=status)
         return True
+
+    def restart_barrier(self, name: str, code: int, *, runs: bool) -> None:
+        """The barrier of a Pod that has not started ends with this code, and the kubelet restarts it."""
+        pod = self.pods[name]
+        state = ContainerState(running=Running()) if runs else ContainerState(waiting=Waiting("CrashLoopBackOff"))
+        last = LastState(Terminated(exit_code=code, finished_at=self.stamp))
+        barrier = InitContainerStatus(names.BARRIER_CONTAINER, state, last)
+        self.pods[name] = replace(pod, status=replace(pod.status, init_container_statuses=(barrier,)))
+        if code in {201, 210}:
+            self.held_back.add(pod.metadata.uid)
+        else:
+            self.held_back.discard(pod.metadata.uid)
+
+    def _opened(self, pod: Pod) -> tuple[InitContainerStatus, ...]:
+        """The barrier, if there is one, has let the Pod through, as an init container or as a sidecar."""
+        sidecars = [one.restart_policy == "Always" for one in pod.spec.init_containers]
+        if not sidecars:
+            return ()
+        opened = ContainerState(running=Running()) if sidecars[0] else ContainerState(terminated=Terminated())
+        last = next((one.last_state for one in pod.status.init_container_statuses), LastState())
+        return (InitContainerStatus(names.BARRIER_CONTAINER, opened, last, started=sidecars[0]),)

@@ -1,6 +1,6 @@
-"""The Tasks of a role with what is counted about them, kept up to date instead of recounted.
+"""The Tasks of a role and their counts, which are kept up to date instead of recounted.
 
-A change of one Task costs O(1). ``revision`` says which write of the status will show it.
+A change of one Task costs O(1). Its `revision` says which write of the status contains it.
 """
 
 from __future__ import annotations
@@ -9,29 +9,20 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.framework import TaskRoleStatus, TaskStatus
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import TaskRoleStatus, TaskStatus
+from frameworkcontroller.core.readiness import is_ready, membership
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def is_ready(task: TaskStatus) -> bool:
-    """Whether peers can find this Task: its Pod is recorded, stays, has an address and, if asked, has arrived."""
-    attempt = task.attempt_status
-    found = attempt.pod_uid is not None and bool(attempt.pod_ip) and attempt.arrived is not False
-    return found and not task.deletion_pending
-
-
-def _membership(task: TaskStatus) -> tuple[object, ...]:
-    attempt = task.attempt_status
-    return task.deletion_pending, task.instance_uid, attempt.id, attempt.pod_uid, attempt.pod_ip, attempt.arrived
-
-
 @dataclass(slots=True)
 class Counts:
-    """Tasks that are not deletionPending, by what they are."""
+    """How many Tasks that are not deletionPending are ready, running and so on."""
 
     active: int = 0
     ready: int = 0
@@ -42,7 +33,7 @@ class Counts:
     succeeded: int = 0
 
     def add(self, task: TaskStatus, sign: int) -> None:
-        """Count the Task in (1) or out (-1)."""
+        """Add the Task (sign 1) or remove it (sign -1)."""
         if task.deletion_pending:
             return
         self.active += sign
@@ -58,7 +49,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class RoleLedger:
+class RoleState:
     """One TaskRole: its Tasks by index, the revision of each, and the counts."""
 
     name: str
@@ -68,25 +59,39 @@ class RoleLedger:
     revisions: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     by_state: Counter[State] = field(default_factory=Counter)
-    going: set[int] = field(default_factory=set)
+    deletion_pending: set[int] = field(default_factory=set)
     """Indexes that are deletionPending."""
     ran: bool = False
     """Whether a Task has entered AttemptRunning in this Framework attempt."""
-    own_revision: int = 0
+    settings_revision: int = 0
     """The revision of the role's own settings."""
     member_revision: int = 0
-    """The newest revision that changed what peers need to know of a Task."""
+    """The newest revision that changed what peers must know of a Task."""
+    dependencies_met: bool | UnsetType = UNSET
+    """Whether the role has begun; unset if it has never waited."""
+    ready_pods: set[int] = field(default_factory=set)
+    """Indexes of the Tasks whose Pods are Ready, kept for roles that others wait for (`dependencies`)."""
 
     @classmethod
-    def load(cls, status: TaskRoleStatus) -> RoleLedger:
-        """From a stored status, all of it persisted (revision 0)."""
-        ledger = cls(status.name, status.instance_uid, status.pod_graceful_deletion_timeout_sec)
+    def load(cls, status: TaskRoleStatus) -> RoleState:
+        """Make a role from its stored status, all of which is persisted (revision 0)."""
+        role_state = cls(
+            status.name,
+            status.instance_uid,
+            status.pod_graceful_deletion_timeout_sec,
+            dependencies_met=status.dependencies_met,
+        )
         for task in status.task_statuses:
-            ledger.append(task, 0)
-        return ledger
+            role_state.append(task, 0)
+        return role_state
+
+    @property
+    def waits(self) -> bool:
+        """Whether the role has not begun: it waits for others, and its Tasks get no Pods."""
+        return self.dependencies_met is False
 
     def append(self, task: TaskStatus, revision: int) -> None:
-        """Add a Task at the end."""
+        """Append a Task."""
         self.tasks.append(task)
         self.revisions.append(revision)
         self.member_revision = revision
@@ -95,7 +100,7 @@ class RoleLedger:
     def put(self, index: int, task: TaskStatus, revision: int) -> None:
         """Replace the Task at its index."""
         old = self.tasks[index]
-        if _membership(old) != _membership(task):
+        if membership(old) != membership(task):
             self.member_revision = revision
         self._count(old, -1)
         self.tasks[index] = task
@@ -111,18 +116,21 @@ class RoleLedger:
         self.counts.add(task, sign)
         self.by_state[task.state] += sign
         self.ran = self.ran or task.run_time is not None
+        if sign < 0:
+            self.ready_pods.discard(task.index)
         if task.deletion_pending:
-            (self.going.add if sign > 0 else self.going.discard)(task.index)
+            (self.deletion_pending.add if sign > 0 else self.deletion_pending.discard)(task.index)
 
     def active(self) -> Iterator[TaskStatus]:
-        """The Tasks that the spec still asks for."""
+        """Iterate over the Tasks that the spec still asks for."""
         return (task for task in self.tasks if not task.deletion_pending)
 
     def snapshot(self) -> TaskRoleStatus:
-        """The role as it is to be written."""
+        """Return the role as it is to be written."""
         return TaskRoleStatus(
             name=self.name,
             instance_uid=self.instance_uid,
             pod_graceful_deletion_timeout_sec=self.graceful_timeout_sec,
             task_statuses=tuple(self.tasks),
+            dependencies_met=self.dependencies_met,
         )

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.ledger import Counts, RoleLedger, is_ready
-
-from .values import ended, task
+from frameworkcontroller.core.readiness import is_ready
+from frameworkcontroller.core.rolestate import Counts, RoleState
+from tests.controller.core.values import ended, task
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.types import TaskStatus
+    from frameworkcontroller.api.framework import TaskStatus
 
 MUST_HAVE_ENDED = {
     State.DELETION_PENDING,
@@ -51,9 +51,9 @@ moves = st.one_of(
 )
 
 
-def recount(ledger: RoleLedger) -> Counts:
+def recount(role_state: RoleState) -> Counts:
     """One after the other, by the words of the specification."""
-    active = [one for one in ledger.tasks if not one.deletion_pending]
+    active = [one for one in role_state.tasks if not one.deletion_pending]
     done = [one for one in active if one.state is State.COMPLETED]
     failed = [one for one in done if one.completion and one.completion.type.name == TypeName.FAILED]
     return Counts(
@@ -69,52 +69,56 @@ def recount(ledger: RoleLedger) -> Counts:
 
 @given(st.lists(moves, max_size=40))
 def test_the_counts_are_always_those_of_a_recount(order: list[tuple[str, int, TaskStatus | None]]) -> None:
-    ledger = RoleLedger("worker", "uid", None)
+    role_state = RoleState("worker", "uid", None)
     ran = False
     for revision, (kind, place, one) in enumerate(order, 1):
         if kind == "append" and one is not None:
-            ledger.append(replace(one, index=len(ledger.tasks)), revision)
-        elif kind == "put" and one is not None and ledger.tasks:
-            ledger.put(place % len(ledger.tasks), replace(one, index=place % len(ledger.tasks)), revision)
-        elif kind == "pop" and ledger.tasks:
-            ledger.pop()
-        ran = ran or any(now.run_time for now in ledger.tasks)
-        assert ledger.counts == recount(ledger)
-        assert +ledger.by_state == Counter(now.state for now in ledger.tasks)
-        assert ledger.going == {now.index for now in ledger.tasks if now.deletion_pending}
-        assert len(ledger.revisions) == len(ledger.tasks)
-        assert ledger.ran == ran
-        assert list(ledger.active()) == [now for now in ledger.tasks if not now.deletion_pending]
+            role_state.append(replace(one, index=len(role_state.tasks)), revision)
+        elif kind == "put" and one is not None and role_state.tasks:
+            role_state.put(place % len(role_state.tasks), replace(one, index=place % len(role_state.tasks)), revision)
+        elif kind == "pop" and role_state.tasks:
+            role_state.pop()
+        ran = ran or any(now.run_time for now in role_state.tasks)
+        assert role_state.counts == recount(role_state)
+        assert +role_state.by_state == Counter(now.state for now in role_state.tasks)
+        assert role_state.deletion_pending == {now.index for now in role_state.tasks if now.deletion_pending}
+        assert len(role_state.revisions) == len(role_state.tasks)
+        assert role_state.ran == ran
+        assert list(role_state.active()) == [now for now in role_state.tasks if not now.deletion_pending]
 
 
 @given(st.lists(tasks, max_size=10))
 def test_a_stored_role_is_loaded_and_written_as_it_was(several: list[TaskStatus]) -> None:
-    ledger = RoleLedger("worker", "uid", 30)
+    role_state = RoleState("worker", "uid", 30)
     for index, one in enumerate(several):
-        ledger.append(replace(one, index=index), 5)
-    stored = ledger.snapshot()
-    loaded = RoleLedger.load(stored)
+        role_state.append(replace(one, index=index), 5)
+    stored = role_state.snapshot()
+    loaded = RoleState.load(stored)
     assert loaded.snapshot() == stored
-    assert (loaded.counts, loaded.going, loaded.ran) == (ledger.counts, ledger.going, ledger.ran)
+    assert (loaded.counts, loaded.deletion_pending, loaded.ran) == (
+        role_state.counts,
+        role_state.deletion_pending,
+        role_state.ran,
+    )
     assert set(loaded.revisions) <= {0}
 
 
-def test_a_snapshot_does_not_change_with_its_ledger() -> None:
-    ledger = RoleLedger("worker", "uid", None)
-    ledger.append(task(), 1)
-    before = ledger.snapshot()
-    ledger.put(0, task(State.RUNNING), 2)
-    ledger.append(task(index=1), 2)
+def test_a_snapshot_does_not_change_with_its_role() -> None:
+    role_state = RoleState("worker", "uid", None)
+    role_state.append(task(), 1)
+    before = role_state.snapshot()
+    role_state.put(0, task(State.RUNNING), 2)
+    role_state.append(task(index=1), 2)
     assert [one.state for one in before.task_statuses] == [State.CREATION_PENDING]
 
 
 def test_only_what_peers_need_to_know_is_a_change_of_membership() -> None:
-    ledger = RoleLedger("worker", "uid", None)
+    role_state = RoleState("worker", "uid", None)
     was = task(State.PREPARING, ip="10.0.0.1")
-    ledger.append(was, 1)
+    role_state.append(was, 1)
     unimportant = replace(was, state=State.RUNNING, retry_policy_status=replace(was.retry_policy_status))
-    ledger.put(0, unimportant, 2)
-    assert ledger.member_revision == 1
+    role_state.put(0, unimportant, 2)
+    assert role_state.member_revision == 1
     for revision, changed in enumerate(
         (
             replace(was, attempt_status=replace(was.attempt_status, pod_ip="10.0.0.2")),
@@ -125,12 +129,12 @@ def test_only_what_peers_need_to_know_is_a_change_of_membership() -> None:
         ),
         10,
     ):
-        ledger.put(0, was, 3)
-        ledger.put(0, changed, revision)
-        assert ledger.member_revision == revision
+        role_state.put(0, was, 3)
+        role_state.put(0, changed, revision)
+        assert role_state.member_revision == revision
 
 
-def test_a_task_is_ready_when_its_pod_is_recorded_stays_and_has_an_address() -> None:
+def test_a_task_is_ready_when_it_stays_and_its_pod_has_an_address() -> None:
     assert is_ready(task(State.PREPARING, ip="10.0.0.1"))
     assert is_ready(task(State.COMPLETED, ended(0), ip="10.0.0.1"))
     assert not is_ready(task(State.PREPARING, ip=""))

@@ -1,4 +1,4 @@
-"""What clients and people are told beside the compatible status: conditions, Events, snapshots."""
+"""What is reported beside the compatible status: conditions, Events, snapshots."""
 
 from __future__ import annotations
 
@@ -9,27 +9,21 @@ import pytest
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Condition, FrameworkStatus, RetryPolicyStatus, TaskSpec
+from frameworkcontroller.api.pod import Container, Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import (
-    FRAMEWORK_DECODER,
-    Condition,
-    Container,
-    FrameworkStatus,
-    Pod,
-    RetryPolicyStatus,
-    TaskSpec,
-)
-from frameworkcontroller.core import announce, snapshots
+from frameworkcontroller.core import events, snapshots
 from frameworkcontroller.core.conditions import conditions
-from frameworkcontroller.core.roster import Absentee
-from frameworkcontroller.core.template import AttemptNames
-
-from .values import at, ended, framework, framework_end, pod, spec, task
+from frameworkcontroller.core.roster import MissingTask
+from frameworkcontroller.core.template import RoleAttempt
+from tests.controller.core.values import at, ended, framework, framework_end, pod, spec, task
 
 S = State
 
 
-def told(status: FrameworkStatus, before: tuple[Condition, ...] = (), execution: str = "Start", now: float = 0) -> Any:
+def conditions_of(
+    status: FrameworkStatus, before: tuple[Condition, ...] = (), execution: str = "Start", now: float = 0
+) -> Any:
     return conditions(before, status, spec(execution_type=execution), 7, at(now))
 
 
@@ -50,23 +44,23 @@ def told(status: FrameworkStatus, before: tuple[Condition, ...] = (), execution:
     ids=str,
 )
 def test_a_condition_is_true_in_its_state_only(status: FrameworkStatus, execution: str, true: set[str]) -> None:
-    found = told(status, execution=execution)
+    found = conditions_of(status, execution=execution)
     assert [one.type for one in found] == ["Complete", "Failed", "Running", "Suspended"]
     assert {one.type for one in found if one.status == "True"} == true
     assert all(one.reason and one.observed_generation == 7 for one in found)
 
 
 def test_a_condition_keeps_its_time_while_its_value_stays() -> None:
-    first = told(framework(S.PREPARING), now=1)
-    second = told(framework(S.RUNNING), first, now=2)
-    third = told(framework(S.RUNNING), second, now=3)
+    first = conditions_of(framework(S.PREPARING), now=1)
+    second = conditions_of(framework(S.RUNNING), first, now=2)
+    third = conditions_of(framework(S.RUNNING), second, now=3)
     times = [{one.type: one.last_transition_time for one in some}["Running"] for some in (first, second, third)]
     assert times == [at(1), at(2), at(2)]
     assert {one.type: one.last_transition_time for one in third}["Complete"] == at(1)
 
 
-def test_the_end_is_told_with_its_phrase_and_diagnostics() -> None:
-    complete, failed, *_ = told(framework(S.COMPLETED, framework_end(5)))
+def test_the_end_is_a_condition_with_its_phrase_and_diagnostics() -> None:
+    complete, failed, *_ = conditions_of(framework(S.COMPLETED, framework_end(5)))
     assert (failed.reason, failed.message) == ("Phrase5", "ended with 5")
     assert complete.status == "False"
 
@@ -75,10 +69,10 @@ def test_the_end_is_told_with_its_phrase_and_diagnostics() -> None:
 
 
 def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> list[tuple[str, str, bool]]:
-    return [(one.reason, one.message, one.warning) for one in announce.of_framework(before, after)]
+    return [(one.reason, one.message, one.warning) for one in events.of_framework(before, after)]
 
 
-def test_the_life_of_a_framework_is_told() -> None:
+def test_the_life_of_a_framework_has_events() -> None:
     running, over = framework(S.RUNNING), framework(S.ATTEMPT_COMPLETED, framework_end(5))
     retried = framework(S.ATTEMPT_COMPLETED, framework_end(5), retries=RetryPolicyStatus(0, 0, 60))
     assert of_framework(framework(), framework(S.CREATION_REQUESTED)) == [
@@ -100,9 +94,9 @@ def test_the_life_of_a_framework_is_told() -> None:
 
 
 @pytest.mark.parametrize("code", [1, 210, -101, -111, -200, -300, -310, -1000])
-def test_a_task_that_failed_for_good_is_told(code: int) -> None:
+def test_a_task_that_failed_for_good_has_an_event(code: int) -> None:
     over = task(S.ATTEMPT_COMPLETED, ended(code), index=3)
-    (one,) = announce.of_task("w", over, task(S.COMPLETED, ended(code), index=3))
+    (one,) = events.of_task("w", over, task(S.COMPLETED, ended(code), index=3))
     assert (one.reason, one.message, one.warning) == (
         "TaskFailed",
         f"w-3: Phrase{code} ({code}): ended with {code}",
@@ -111,29 +105,29 @@ def test_a_task_that_failed_for_good_is_told(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [0, -210, -220, -230])
-def test_a_task_that_ended_as_somebody_wished_is_not_told(code: int) -> None:
+def test_a_task_that_ended_as_its_user_asked_has_no_event(code: int) -> None:
     over = task(S.ATTEMPT_COMPLETED, ended(code))
-    assert list(announce.of_task("w", over, task(S.COMPLETED, ended(code)))) == []
+    assert list(events.of_task("w", over, task(S.COMPLETED, ended(code)))) == []
 
 
-def test_a_task_that_is_retried_is_told() -> None:
-    (one,) = announce.of_task("w", task(S.ATTEMPT_COMPLETED, ended(1)), task(attempt=1))
+def test_a_task_that_is_retried_has_an_event() -> None:
+    (one,) = events.of_task("w", task(S.ATTEMPT_COMPLETED, ended(1)), task(attempt=1))
     assert (one.reason, one.message) == ("TaskRetried", "w-0: Phrase1 (1): ended with 1; retried as attempt 1")
 
 
 def test_a_long_reason_is_cut() -> None:
     long = replace(ended(1), diagnostics="x" * 5000)
-    (one,) = announce.of_task("w", task(S.ATTEMPT_COMPLETED, long), task(S.COMPLETED, long))
+    (one,) = events.of_task("w", task(S.ATTEMPT_COMPLETED, long), task(S.COMPLETED, long))
     assert len(one.message) < 500
     assert one.message.endswith("x...")
 
 
-def test_who_is_missing_is_named_up_to_three_and_counted_beyond() -> None:
-    missing = [Absentee(f"w-{index}", "Pending") for index in range(3)]
-    assert announce.of_absentees(2, 10, missing, 31.4).message == (
+def test_missing_tasks_are_named_up_to_three_and_counted_beyond() -> None:
+    missing = [MissingTask(f"w-{index}", "Pending") for index in range(3)]
+    assert events.of_gang_waiting(2, 10, missing, 31.4).message == (
         "2/10 Tasks are ready after 31 s, not w-0: Pending; w-1: Pending; w-2: Pending and 5 more"
     )
-    assert announce.of_absentees(9, 10, missing[:1], 30).message == "9/10 Tasks are ready after 30 s, not w-0: Pending"
+    assert events.of_gang_waiting(9, 10, missing[:1], 30).message == "9/10 Tasks are ready after 30 s, not w-0: Pending"
 
 
 def asks_for_the_barrier(*, has_it: bool, value: str = "enabled") -> Pod:
@@ -147,7 +141,7 @@ def asks_for_the_barrier(*, has_it: bool, value: str = "enabled") -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("seen", "is_told"),
+    ("seen", "expected"),
     [
         (asks_for_the_barrier(has_it=False), True),
         (asks_for_the_barrier(has_it=True), False),
@@ -156,9 +150,9 @@ def asks_for_the_barrier(*, has_it: bool, value: str = "enabled") -> Pod:
     ],
     ids=["without it", "with it", "not wanted", "never asked"],
 )
-def test_a_pod_that_came_without_the_barrier_it_asked_for_is_told(seen: Pod, is_told: bool) -> None:
-    found = announce.of_unguarded(seen)
-    assert (found is not None) == is_told
+def test_a_pod_without_the_barrier_that_it_asked_for_has_an_event(seen: Pod, expected: bool) -> None:
+    found = events.of_missing_barrier(seen)
+    assert (found is not None) == expected
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------
@@ -181,10 +175,10 @@ SEEN = FRAMEWORK_DECODER.decode(
         }
     ).encode()
 )
-NAMES = AttemptNames("ns", "fw", "framework-uid", 2, "config-map-uid", "worker", "role-uid")
+NAMES = RoleAttempt("ns", "fw", "framework-uid", 2, "config-map-uid", "worker", "role-uid")
 
 
-def test_a_snapshot_of_a_framework_is_all_of_it_with_the_status_that_is_shown() -> None:
+def test_a_snapshot_of_a_framework_is_all_of_it_with_the_persisted_status() -> None:
     taken = snapshots.of_framework(
         snapshots.Trigger.FRAMEWORK_RETRY, SEEN, framework(S.ATTEMPT_COMPLETED, framework_end(1))
     )

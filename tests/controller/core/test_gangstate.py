@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import TaskRoleStatus
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import Meta, TaskRoleStatus
-from frameworkcontroller.core.effects import Shown
-from frameworkcontroller.core.roster import Absentee, Identity, RosterKeeper, document
-
-from .values import START, at, ended, task
+from frameworkcontroller.core import gangstate, roster
+from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.gangstate import NEXT, Cause, Phase
+from frameworkcontroller.core.roster import Identity, MissingTask, document
+from tests.controller.core.values import START, at, ended, task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 IDENTITY = Identity("ns", "fw", "framework-uid", 2, "2_config-map-uid")
 
 
-def gang(*addresses: str | None, revision: int = 1, total: int | None = None) -> Shown:
+def gang(*addresses: str | None, revision: int = 1, total: int | None = None) -> RolesSummary:
     """A status that shows role `worker` with Tasks of these addresses; None: no Pod yet."""
     tasks = tuple(
         task() if ip is None else task(State.RUNNING, index=index, ip=ip, pod_uid=f"{index}2345678-pod")
@@ -37,7 +40,7 @@ def gang(*addresses: str | None, revision: int = 1, total: int | None = None) ->
     )
     roles = (TaskRoleStatus("worker", "role-uid", task_statuses=tasks),)
     ready = sum(bool(ip) for ip in addresses)
-    return Shown(
+    return RolesSummary(
         roles,
         ("worker",),
         ready,
@@ -48,27 +51,36 @@ def gang(*addresses: str | None, revision: int = 1, total: int | None = None) ->
 
 
 class Keeper:
-    """A keeper with its ConfigMap, made at the start."""
+    """The state of a gang with its ConfigMap, created at the start."""
 
     def __init__(self, annotation: str | None = None) -> None:
         annotations = {} if annotation is None else {names.ROSTER_ANNOTATION: annotation}
-        self.keeper = RosterKeeper(
-            Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
-        )
+        meta = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
+        self.attempt = gangstate.Attempt(IDENTITY, meta.uid, meta.creation_timestamp)
+        self.state = gangstate.load(meta)
         self.last: WriteRoster | None = None
 
+    @property
+    def is_complete(self) -> bool:
+        return self.state.phase is Phase.COMPLETE
+
+    def fail(self) -> None:
+        """The last write has failed."""
+        self.state = gangstate.apply_outcome(self.state, done=False, complete=False)
+
     def decide(
-        self, shown: Shown, seconds: float, absentees: Sequence[Absentee] = ()
+        self, summary: RolesSummary, seconds: float, missing: Sequence[MissingTask] = ()
     ) -> tuple[dict[str, Any] | None, datetime | None]:
-        """The roster that is written, and when to ask again."""
-        effect, wake_at = self.keeper.decide(IDENTITY, "config-map-uid", shown, absentees, at(seconds))
-        if effect is None:
-            return None, wake_at
-        self.last = effect
-        assert effect.config_map_uid == "config-map-uid"
-        written: dict[str, Any] = json.loads(effect.document)
-        assert written["complete"] == effect.complete
-        return written, wake_at
+        """The roster that is written, and when to decide again."""
+        step = gangstate.decide(self.state, self.attempt, summary, lambda: missing, at(seconds))
+        self.state = step.state
+        if step.write is None:
+            return None, step.wake_at
+        self.last = step.write
+        assert step.write.config_map_uid == "config-map-uid"
+        written: dict[str, Any] = json.loads(step.write.document)
+        assert written["complete"] == step.write.complete == self.is_complete
+        return written, step.wake_at
 
 
 def test_progress_is_written_at_most_every_5_seconds() -> None:
@@ -86,16 +98,16 @@ def test_progress_is_written_at_most_every_5_seconds() -> None:
 
 def test_progress_that_is_none_is_not_written() -> None:
     keeper = Keeper()
-    why = [Absentee("worker-1", "Pending")]
+    why = [MissingTask("worker-1", "Pending")]
     keeper.decide(gang("a", None), 5, why)
     assert keeper.decide(gang("a", None), 10, why) == (None, at(15))
-    written, _ = keeper.decide(gang("a", None), 15, [Absentee("worker-1", "Pending: no image")])
+    written, _ = keeper.decide(gang("a", None), 15, [MissingTask("worker-1", "Pending: no image")])
     assert written is not None
     assert written["waitingFor"] == [{"task": "worker-1", "why": "Pending: no image"}]
 
 
 def test_at_most_ten_are_named() -> None:
-    missing = [Absentee(f"worker-{index}", "Pending") for index in range(50)]
+    missing = [MissingTask(f"worker-{index}", "Pending") for index in range(50)]
     written, _ = Keeper().decide(gang("a", None), 5, missing)
     assert written is not None
     assert [one["task"] for one in written["waitingFor"]] == [f"worker-{index}" for index in range(10)]
@@ -135,7 +147,13 @@ def test_a_complete_roster_lists_every_member() -> None:
     }
 
 
-def test_an_incomplete_roster_lists_nobody() -> None:
+def test_a_roster_says_how_many_gpus_each_pod_of_a_role_asks_for() -> None:
+    assert roster.members(gang("10.0.0.1"))[0].keys() == {"name", "tasks"}
+    (role,) = roster.members(replace_fields(gang("10.0.0.1"), gpus={"worker": 8, "other": 1}))
+    assert role["gpus"] == 8
+
+
+def test_an_incomplete_roster_has_no_members() -> None:
     written, _ = Keeper().decide(gang("a", None), 5)
     assert written is not None
     assert "taskRoles" not in written
@@ -145,23 +163,23 @@ def test_roles_stand_in_the_order_of_the_spec_and_those_that_go_are_left_out() -
     roles = tuple(
         TaskRoleStatus(name, f"{name}-uid", task_statuses=(task(State.RUNNING, role=name, ip="a"),)) for name in "abc"
     )
-    written, _ = Keeper().decide(Shown(roles, ("c", "a"), 2, 2, by_arrival=False, member_revision=1), 0)
+    written, _ = Keeper().decide(RolesSummary(roles, ("c", "a"), 2, 2, by_arrival=False, member_revision=1), 0)
     assert written is not None
     assert [one["name"] for one in written["taskRoles"]] == ["c", "a"]
 
 
 def test_tasks_that_go_are_left_out() -> None:
-    shown = gang("a", "b", total=1)
-    stays, goes = shown.roles[0].task_statuses
-    role = replace(shown.roles[0], task_statuses=(stays, replace(goes, deletion_pending=True)))
-    written, _ = Keeper().decide(Shown((role,), ("worker",), 1, 1, by_arrival=False, member_revision=1), 0)
+    summary = gang("a", "b", total=1)
+    stays, goes = summary.roles[0].task_statuses
+    role = replace(summary.roles[0], task_statuses=(stays, replace(goes, deletion_pending=True)))
+    written, _ = Keeper().decide(RolesSummary((role,), ("worker",), 1, 1, by_arrival=False, member_revision=1), 0)
     assert written is not None
     assert [row[0] for row in written["taskRoles"][0]["tasks"]] == [0]
 
 
 def test_a_member_that_has_ended_is_still_a_member() -> None:
     done = task(State.COMPLETED, ended(0), ip="a")
-    shown = Shown(
+    summary = RolesSummary(
         (TaskRoleStatus("worker", "uid", task_statuses=(done,)),),
         ("worker",),
         1,
@@ -169,7 +187,7 @@ def test_a_member_that_has_ended_is_still_a_member() -> None:
         by_arrival=False,
         member_revision=1,
     )
-    written, _ = Keeper().decide(shown, 0)
+    written, _ = Keeper().decide(summary, 0)
     assert written is not None
     assert [row[1] for row in written["taskRoles"][0]["tasks"]] == ["a"]
 
@@ -211,6 +229,18 @@ def test_a_gang_that_lost_a_member_says_so_and_grows_by_one_generation_when_it_i
     assert (written["complete"], written["generation"]) == (True, 2)
 
 
+def test_a_gang_that_loses_the_same_member_twice_says_so_twice() -> None:
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    lost = gang("a", None, revision=2)
+    missing = [MissingTask("worker-1", "has no Pod yet")]
+    assert keeper.decide(lost, 5, missing)[0] is not None
+    keeper.decide(gang("a", "c", revision=3), 6)
+    written, _ = keeper.decide(lost, 11, missing)
+    assert written is not None
+    assert (written["complete"], written["generation"]) == (False, 2)
+
+
 def test_a_gang_that_is_back_with_the_same_members_is_the_same_generation() -> None:
     keeper = Keeper()
     keeper.decide(gang("a", "b"), 0)
@@ -223,14 +253,14 @@ def test_a_gang_that_is_back_with_the_same_members_is_the_same_generation() -> N
 def test_a_write_that_failed_is_repeated_with_the_same_generation() -> None:
     keeper = Keeper()
     first, _ = keeper.decide(gang("a", "b"), 0)
-    keeper.keeper.forget()
+    keeper.fail()
     assert keeper.decide(gang("a", "b"), 0.1) == (first, None)
 
 
 def test_progress_that_failed_is_repeated() -> None:
     keeper = Keeper()
     first, _ = keeper.decide(gang("a", None), 5)
-    keeper.keeper.forget()
+    keeper.fail()
     assert keeper.decide(gang("a", None), 5.1)[0] == first
 
 
@@ -240,17 +270,31 @@ def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
     first.decide(gang("a", "c", revision=2), 5)
     assert first.last is not None
     second = Keeper(first.last.annotation)
-    assert second.keeper.was_complete
+    assert second.is_complete
     assert second.decide(gang("a", "c", revision=77), 10) == (None, None)
     written, _ = second.decide(gang("a", "d", revision=78), 20)
     assert written is not None
     assert written["generation"] == 3
 
 
-@pytest.mark.parametrize("annotation", [None, "", "nonsense", "{}", '{"generation": "x"}', "[]"])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        None,
+        "",
+        "nonsense",
+        "{}",
+        '{"generation": "x"}',
+        "[]",
+        '{"generation": -1}',
+        '{"generation": 100000000000000000000, "complete": true}',
+        json.dumps({"complete": True, "digest": "x" * 1000}),
+    ],
+    ids=["none", "empty", "no JSON", "no fields", "text", "a list", "negative", "beyond 64 bits", "a long digest"],
+)
 def test_an_annotation_that_cannot_be_read_is_none(annotation: str | None) -> None:
     keeper = Keeper(annotation)
-    assert not keeper.keeper.was_complete
+    assert not keeper.is_complete
     written, _ = keeper.decide(gang("a"), 0)
     assert written is not None
     assert written["generation"] == 1
@@ -274,7 +318,7 @@ addresses = st.lists(st.sampled_from(["a", "b", None]), min_size=1, max_size=3)
 def test_generations_tell_memberships_apart_and_readers_never_wait_long(
     moments: list[tuple[float, list[str | None], bool, bool]],
 ) -> None:
-    """Over any life, with lost writes and new controllers: the ConfigMap tells the truth soon, and each truth once."""
+    """Over any life, with lost writes and new controllers, the ConfigMap is right soon and generations are true."""
     keeper, now, revision = Keeper(), 0.0, 0
     stored: list[Written] = []
     annotation: str | None = None
@@ -282,18 +326,18 @@ def test_generations_tell_memberships_apart_and_readers_never_wait_long(
         now, revision = now + pause, revision + 1
         if restart:
             keeper = Keeper(annotation)
-        shown = gang(*members, revision=revision)
-        written, wake_at = keeper.decide(shown, now)
+        summary = gang(*members, revision=revision)
+        written, wake_at = keeper.decide(summary, now)
         if written is not None:
             assert keeper.last is not None
             if lost:
-                keeper.keeper.forget()
+                keeper.fail()
             else:
                 annotation = keeper.last.annotation
                 stored.append(Written(now, written))
         elif wake_at is not None:
             assert wake_at > at(now)
-        if shown.complete and not lost and wake_at is None:
+        if summary.complete and not lost and wake_at is None:
             assert stored[-1].roster["complete"]
             assert [row[1] for row in stored[-1].roster["taskRoles"][0]["tasks"]] == members
     complete = [one.roster for one in stored if one.roster["complete"]]
@@ -304,3 +348,21 @@ def test_generations_tell_memberships_apart_and_readers_never_wait_long(
         elif not any(lost for _, _, lost, _ in moments):
             assert step == 0
     assert [one.roster["generation"] for one in stored] == sorted(one.roster["generation"] for one in stored)
+
+
+def test_every_phase_has_an_answer_to_what_can_happen_in_it() -> None:
+    assert set(NEXT) == set(Phase)
+    for phase, following in NEXT.items():
+        assert set(Cause) - set(following) <= {Cause.TIME}
+        assert following[Cause.ALL_READY] is Phase.COMPLETE
+        assert (Cause.TIME in following) == (phase is Phase.GATHERING)
+
+
+def test_a_gang_that_was_once_complete_is_never_late() -> None:
+    reached, todo = {Phase.COMPLETE}, [Phase.COMPLETE]
+    while todo:
+        for following in NEXT[todo.pop()].values():
+            if following not in reached:
+                reached.add(following)
+                todo.append(following)
+    assert reached == {Phase.COMPLETE, Phase.DEGRADED}

@@ -1,0 +1,70 @@
+"""A barrier that gave up, although its Pod has not failed (docs/reference/framework-api.md, section 6).
+
+A barrier exits with 201 or 210 to end its Task attempt. With `restartPolicy: Never` the Pod fails by that. With any
+other one, and as a native sidecar always, the kubelet restarts the barrier instead: it waits again and again, while the
+Pod stays Pending and no code decides anything. So the controller judges the barrier itself.
+
+What counts is what is seen now: once a restarted barrier has let its Pod through, its earlier exits are history.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.pod import ContainerState
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.pod import InitContainerStatus, Pod, Terminated
+
+GIVES_UP: Final = frozenset({Code.CONTAINER_TRANSIENT_CONFLICT_FAILED, Code.CONTAINER_PERMANENT_FAILED})
+"""The exit codes of a barrier that ends the attempt (docs/reference/barrier.md, section 5)."""
+
+
+def failed_by_barrier(pod: Pod) -> Pod | None:
+    """Return the Pod as if its barrier had failed it; None unless the barrier gave up and still holds it back.
+
+    Args:
+        pod: neither Succeeded nor Failed nor under deletion.
+    """
+    status = next((one for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER), None)
+    end = None if status is None else _end(status)
+    if status is None or end is None or _is_open(pod, status):
+        return None
+    ended = replace(status, state=ContainerState(terminated=end))
+    statuses = tuple(ended if one is status else one for one in pod.status.init_container_statuses)
+    # A sidecar that gave up is judged like a barrier that runs once.
+    containers = tuple(
+        replace(one, restart_policy="") if one.name == names.BARRIER_CONTAINER else one
+        for one in pod.spec.init_containers
+    )
+    return replace(
+        pod,
+        spec=replace(pod.spec, init_containers=containers),
+        status=replace(pod.status, init_container_statuses=statuses),
+    )
+
+
+def _end(status: InitContainerStatus) -> Terminated | None:
+    """Return how the barrier gave up, in this run or in the one before it."""
+    for state in (status.state, status.last_state):
+        if state.terminated is not None and state.terminated.exit_code in GIVES_UP:
+            return state.terminated
+    return None
+
+
+def _is_open(pod: Pod, status: InitContainerStatus) -> bool:
+    """Report whether the barrier has let the application start, in this run or in an earlier one."""
+    end = status.state.terminated
+    if end is not None and end.exit_code == 0:
+        return True
+    sidecar = any(
+        one.name == names.BARRIER_CONTAINER and one.restart_policy == "Always" for one in pod.spec.init_containers
+    )
+    if sidecar and status.state.running is not None and status.started:
+        return True
+    states = (one.state for one in pod.status.container_statuses)
+    return any(state.running is not None or state.terminated is not None for state in states)

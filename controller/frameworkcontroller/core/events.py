@@ -1,0 +1,136 @@
+"""The Events of a Framework as values, made from what has changed (docs/reference/framework-api.md, section 13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frameworkcontroller.api.framework import FrameworkCompletion, FrameworkStatus, TaskCompletion, TaskStatus
+    from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.core.roster import MissingTask
+
+NAMED_TASKS: Final = 3
+"""An Event names so many Tasks; it counts the others."""
+
+
+@dataclass(frozen=True)
+class KubeEvent:
+    """One Event: `reason` in CamelCase for machines, `message` for people."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> Iterator[KubeEvent]:
+    """Yield the Events of a change of the Framework's own part."""
+    attempt = after.attempt_status.id
+    if before.state is not after.state:
+        if after.state is State.CREATION_REQUESTED:
+            yield KubeEvent("AttemptStarted", f"Attempt {attempt} has started")
+        elif after.state is State.RUNNING:
+            yield KubeEvent("AttemptRunning", f"Attempt {attempt}: the first Task runs")
+        elif after.state is State.COMPLETED and after.completion is not None:
+            failed = after.completion.type.name == TypeName.FAILED
+            reason = "FrameworkFailed" if failed else "FrameworkSucceeded"
+            yield KubeEvent(reason, f"Attempt {attempt}: {_why(after.completion)}", failed)
+    delay = after.retry_policy_status.retry_delay_sec
+    if delay is not None and before.retry_policy_status.retry_delay_sec is None and after.completion is not None:
+        yield KubeEvent(
+            "AttemptRetried", f"Attempt {attempt}: {_why(after.completion)}; retried in {delay} s", warning=True
+        )
+
+
+def of_task(role: str, before: TaskStatus, after: TaskStatus) -> Iterator[KubeEvent]:
+    """Yield the Events of a Task's change. Ends that a user asked for have an Event of the Framework only."""
+    name = f"{role}-{after.index}"
+    ended = before.completion
+    if after.attempt_status.id > before.attempt_status.id and ended is not None:
+        text = f"{name}: {_why(ended)}; retried as attempt {after.attempt_status.id}"
+        yield KubeEvent("TaskRetried", text, warning=True)
+    elif (
+        before.state is not after.state
+        and after.state is State.COMPLETED
+        and ended is not None
+        and ended.type.name == TypeName.FAILED
+        and not -299 < ended.code <= -210
+    ):
+        yield KubeEvent("TaskFailed", f"{name}: {_why(ended)}", warning=True)
+
+
+def of_rescale(role: str, before: int, after: int) -> KubeEvent:
+    """Return the Event of a change of the number of Tasks."""
+    return KubeEvent("Rescaled", f"TaskRole {role}: from {before} to {after} Tasks")
+
+
+def of_too_many_tasks(why: str) -> KubeEvent:
+    """Return the Event of a Framework that gets no more Tasks."""
+    return KubeEvent("TooManyTasks", why, warning=True)
+
+
+def of_waiting_roles(description: str) -> KubeEvent:
+    """Return the Event of TaskRoles that wait for others."""
+    return KubeEvent("WaitingForDependency", description)
+
+
+def of_met_dependencies(role: str, conditions: str) -> KubeEvent:
+    """Return the Event of a TaskRole that has waited for others and begins."""
+    return KubeEvent("DependenciesMet", f"TaskRole {role} begins: {conditions}")
+
+
+def of_gang_ready(total: int, waiting: int, seconds: float) -> KubeEvent:
+    """Return the Event of a gang whose Tasks are all ready."""
+    rest = f"; {waiting} more wait for their dependencies" if waiting else ""
+    return KubeEvent("GangReady", f"All {total} Tasks are ready after {seconds:.0f} s{rest}")
+
+
+def of_restored_roster(config_map: str) -> KubeEvent:
+    """Return the Event of a roster that somebody else had changed."""
+    text = (
+        f"Somebody else has changed ConfigMap {config_map}, and it was written again: "
+        "whoever may change it can give the Pods of the gang wrong addresses"
+    )
+    return KubeEvent("RosterRestored", text, warning=True)
+
+
+def of_gang_waiting(ready: int, total: int, missing_tasks: Sequence[MissingTask], seconds: float) -> KubeEvent:
+    """Return the Event of a gang that still waits for Tasks."""
+    named = "; ".join(f"{missing.task}: {missing.why}" for missing in missing_tasks[:NAMED_TASKS])
+    more = total - ready - min(len(missing_tasks), NAMED_TASKS)
+    rest = f" and {more} more" if more > 0 else ""
+    text = f"{ready}/{total} Tasks are ready after {seconds:.0f} s, not {named}{rest}"
+    return KubeEvent("GangWaiting", text, warning=True)
+
+
+def of_missing_barrier(pod: Pod) -> KubeEvent | None:
+    """Return the Event of a Pod that asks for the barrier but has none, None for any other Pod."""
+    asked = pod.metadata.labels.get(names.BARRIER_LABEL) == "enabled"
+    if not asked or any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
+        return None
+    text = (
+        f"Pod {pod.metadata.name} carries the label {names.BARRIER_LABEL} and has no barrier: "
+        "was the injector's webhook registered when it was created?"
+    )
+    return KubeEvent("BarrierMissing", text, warning=True)
+
+
+def of_failure(about: str, message: str) -> KubeEvent:
+    """Return the Event of a creation that failed and is tried again."""
+    return KubeEvent("FailedCreate", f"{about}: {message}", warning=True)
+
+
+def of_unwritten_status(message: str) -> KubeEvent:
+    """Return the Event of a status that the API server did not take; it is tried again."""
+    return KubeEvent("FailedStatusWrite", f"The status cannot be written: {message}", warning=True)
+
+
+def _why(completion: TaskCompletion | FrameworkCompletion) -> str:
+    text = completion.diagnostics if len(completion.diagnostics) <= 400 else f"{completion.diagnostics[:400]}..."
+    return f"{completion.phrase} ({completion.code}): {text}"

@@ -1,0 +1,204 @@
+"""The Framework's part of a reconcile pass: its own state machine, and what its ConfigMap needs.
+
+`FrameworkReconciler.reconcile` calls `begin` once, then `advance`, and after the Tasks `follow_tasks`; if that says so,
+`advance` again. `framework` decides; this module supplies what the decision needs and emits what follows from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.states import ENDED, State
+from frameworkcontroller.core import attempt, classify, dependencies, events, framework, roster, snapshots, task
+from frameworkcontroller.core.completion import decide_completion
+from frameworkcontroller.core.effects import (
+    CONFIG_MAP,
+    CreateConfigMap,
+    DeleteConfigMap,
+    DeleteFramework,
+    FindConfigMap,
+    LabelConfigMap,
+)
+from frameworkcontroller.core.gang import identity_of
+from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.taskphase import TASKS_WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.config import CoreConfig
+    from frameworkcontroller.core.context import ReconcileContext
+    from frameworkcontroller.core.frameworkstate import FrameworkState
+    from frameworkcontroller.core.statuswriter import StatusWriter
+    from frameworkcontroller.core.taskphase import TaskPhase
+
+
+class FrameworkPhase:
+    """The state machine of one Framework, with what it decides upon.
+
+    Args:
+        meta: of the Framework.
+        config: the settings.
+        state: what is decided.
+        tasks: the Tasks' part of a pass; it starts from nothing with every attempt.
+        writer: knows the persisted status, of which history keeps a copy.
+        new_uid: gives a fresh UUID.
+        draw: gives a random number in [0, 1).
+    """
+
+    def __init__(
+        self,
+        meta: Meta,
+        config: CoreConfig,
+        state: FrameworkState,
+        tasks: TaskPhase,
+        writer: StatusWriter,
+        *,
+        new_uid: Callable[[], str],
+        draw: Callable[[], float],
+    ) -> None:
+        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
+        self._config, self._state, self._tasks, self._writer = config, state, tasks, writer
+        self._new_uid, self._draw = new_uid, draw
+        self._conflict_draw = draw()
+
+    @property
+    def identity(self) -> roster.Identity:
+        """The current attempt as the roster names it."""
+        return identity_of(self._state, self._namespace, self._name, self._uid)
+
+    def begin(self, ctx: ReconcileContext) -> None:
+        """Bring the state in line with the spec.
+
+        After it there is a status, and unless the attempt is ending there are the roles and Tasks of the spec.
+        """
+        if not self._state.has_status:
+            self._state.set(framework.new_status(self._name, ctx.stamp))
+        if not framework.is_ending(self._state.status):
+            self._rescale(ctx)
+
+    def _rescale(self, ctx: ReconcileContext) -> None:
+        waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
+        self._state.rescale(ctx.spec, ctx.stamp, self._new_uid)
+        if self._state.status.state in TASKS_WAIT:
+            self._state.hold_roles(ctx.spec)
+        waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
+        if waiting:
+            self._state.add_event(events.of_waiting_roles(dependencies.describe(waiting)))
+
+    def advance(self, ctx: ReconcileContext) -> None:
+        """Step the Framework's own state machine as far as it goes now, and emit the action that follows.
+
+        After it the Tasks know whether the attempt is ending or over, and a new attempt has new Tasks.
+        """
+        while True:
+            step = framework.step(
+                self._state.status,
+                ctx.view.config_map(),
+                self._attempt_context(ctx),
+                persisted=self._state.framework_persisted,
+            )
+            if step.status != self._state.status:
+                self._state.set(step.status)
+            ctx.wake_by_wall(step.wake_at)
+            if step.action is not framework.Action.NEXT_ATTEMPT:
+                break
+            self._start_next_attempt(ctx)
+        if framework.is_ending(self._state.status):
+            self._end_tasks(ctx, over=self._state.status.state in ENDED)
+        self._act(step, ctx)
+
+    def follow_tasks(self, ctx: ReconcileContext) -> bool:
+        """Take over what the Tasks have come to: one runs, their ends complete the attempt, or all Pods are gone.
+
+        Returns:
+            Whether the Framework's own state machine may advance with that.
+        """
+        state = self._state
+        if state.status.state in TASKS_WAIT:
+            return False
+        if state.status.state is State.PREPARING and any(role_state.ran for role_state in state.roles.values()):
+            state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
+        if framework.is_ending(state.status):
+            return state.status.state not in ENDED and not state.has_pods
+        completion = decide_completion(ctx.spec, state.roles)
+        if completion is None:
+            return False
+        state.set(attempt.complete(state.status, completion))
+        return True
+
+    def begin_roles(self, ctx: ReconcileContext) -> None:
+        """Let the roles begin that have waited for others for long enough, unless the attempt ends."""
+        state = self._state
+        if state.status.state in TASKS_WAIT or framework.is_ending(state.status):
+            return
+        for role in list(dependencies.waiting_roles(ctx.spec, state.roles)):
+            if not dependencies.problem_of(role.name, ctx.spec) and dependencies.may_begin(role, ctx.spec, state.roles):
+                state.begin_role(role)
+
+    def _attempt_context(self, ctx: ReconcileContext) -> framework.AttemptContext:
+        low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
+        conflict = framework.may_conflict(self._state.status)
+        return framework.AttemptContext(
+            now=ctx.stamp,
+            name=self._name,
+            uid=self._uid,
+            spec=ctx.spec,
+            being_deleted=ctx.framework.metadata.deletion_timestamp is not None,
+            too_many_tasks=bool(self._state.too_many_tasks),
+            creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
+            completed_retain=attempt.duration(self._config.framework_completed_retain_sec),
+            conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
+            requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
+            creates_pods=ctx.in_flight.creates_pods,
+            config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.gone,
+            has_pods=self._state.has_pods,
+        )
+
+    def _start_next_attempt(self, ctx: ReconcileContext) -> None:
+        """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""
+        assert self._writer.persisted is not None
+        taken = snapshots.of_framework(snapshots.Trigger.FRAMEWORK_RETRY, ctx.framework, self._writer.persisted)
+        ctx.decision.snapshots.append(taken)
+        self._state.discard_tasks()
+        self._rescale(ctx)
+        ctx.in_flight.reset_delays()
+        self._tasks.forget_templates()
+        self._conflict_draw = self._draw()
+
+    def _end_tasks(self, ctx: ReconcileContext, *, over: bool) -> None:
+        """Decide every Task's end with the attempt's; complete every Task once the attempt is over."""
+        if not self._state.enter_end(over=over):
+            return
+        ending = classify.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
+        for task_key in self._state.task_keys():
+            current = self._state.task(task_key)
+            assert current is not None
+            ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, ending)
+            if ended is not current:
+                self._state.put(task_key, ended)
+                self._state.touch(task_key)
+
+    def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
+        match step.action:
+            case framework.Action.CREATE if ctx.in_flight.is_taken(CONFIG_MAP):
+                found = ctx.in_flight.found(CONFIG_MAP)
+                orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._uid)
+                ctx.emit(DeleteConfigMap(found.uid) if found is not None and orphan else FindConfigMap())
+            case framework.Action.FIND:
+                found, attempt_id = ctx.in_flight.found(CONFIG_MAP), step.status.attempt_status.id
+                lost = found is not None and found.uid == step.status.attempt_status.config_map_uid
+                ctx.emit(LabelConfigMap(found.uid, attempt_id) if found is not None and lost else FindConfigMap())
+            case framework.Action.CREATE:
+                _, total = self._state.readiness(ctx.spec)
+                empty = roster.document(self.identity, 0, 0, total, by_arrival=self._state.waits_for_arrival)
+                ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
+            case framework.Action.DELETE_FRAMEWORK:
+                ctx.emit(DeleteFramework())
+            case framework.Action.DELETE | framework.Action.DELETE_ORPHAN | framework.Action.DELETE_UNSEEN:
+                assert step.uid is not None
+                ctx.emit(DeleteConfigMap(step.uid, confirm=step.action is framework.Action.DELETE_UNSEEN))
+            case None | framework.Action.NEXT_ATTEMPT:
+                pass

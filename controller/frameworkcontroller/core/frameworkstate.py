@@ -1,0 +1,344 @@
+"""What is decided about one Framework, and how much of it is persisted, that is, how much the API server has.
+
+Every change gets the next revision. A write of the status carries all revisions up to one; once that revision is
+persisted, the Tasks that waited for it are dirty again. Only dirty Tasks are decided again, so that a pass costs as
+much as has changed. What is to be reported of the changes goes to the `Journal`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus, roles_of
+from frameworkcontroller.api.states import ASSOCIATED, State
+from frameworkcontroller.core import dependencies, events
+from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.journal import Journal, TaskRecord
+from frameworkcontroller.core.rescale import rescale
+from frameworkcontroller.core.rolestate import RoleState
+from frameworkcontroller.core.snapshots import Trigger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from frameworkcontroller.api.framework import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.core.events import KubeEvent
+
+TaskKey: TypeAlias = tuple[str, int]
+"""A Task: the name of its role and its index."""
+
+# A Task in one of these states does nothing more until the state is persisted.
+WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+
+
+class FrameworkState:
+    """The status, the roles and their revisions.
+
+    Args:
+        name: of the Framework.
+
+    Attributes:
+        journal: what is still to be reported.
+        roles: by name; `status` holds none, because their Tasks are counted here.
+        revision: of the last change.
+        persisted_revision: the newest revision that the API server has.
+        urgent: a change since the last write holds something up until it is persisted.
+        waits_for_arrival: a Task is ready only once its Pod's barrier runs.
+        too_many_tasks: why the Framework gets no more Tasks, "" if it does.
+        watched_roles: the roles for whose Pods to become Ready another role waits.
+        gpus: GPUs that each Pod of a role asks for, of the roles that do.
+        gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._status: FrameworkStatus | None = None
+        self.journal = Journal(name)
+        self.roles: dict[str, RoleState] = {}
+        self.revision = 0
+        self.persisted_revision = 0
+        self.urgent = False
+        self.waits_for_arrival = False
+        self.too_many_tasks = ""
+        self.watched_roles: frozenset[str] = frozenset()
+        self._depends_on: tuple[object, ...] = ()
+        self.gpus: Mapping[str, int] = {}
+        self.gone: set[str] = set()
+        self._framework_revision = 0
+        self._rescale_revision = 0  # a role that is gone has no revision of its own
+        self._dirty: dict[TaskKey, None] = {}
+        self._awaiting: dict[TaskKey, int] = {}
+        self._alarms: list[tuple[datetime, TaskKey]] = []
+        self._ended: tuple[int, bool] | None = None
+
+    def load(self, status: FrameworkStatus) -> None:
+        """Go on from a stored status: all of it is persisted, and every Task is dirty."""
+        self.roles = {role.name: RoleState.load(role) for role in roles_of(status)}
+        self._status = replace(
+            status,
+            attempt_status=replace(
+                status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=msgspec.UNSET
+            ),
+        )
+        self.touch_all()
+
+    # --- the Framework -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the Framework was decided on before."""
+        return self._status is not None
+
+    @property
+    def status(self) -> FrameworkStatus:
+        """The Framework's own part of the status. Raises AssertionError while there is none."""
+        assert self._status is not None
+        return self._status
+
+    @property
+    def framework_persisted(self) -> bool:
+        """Whether the Framework's own part is persisted; `is_persisted` says so of each Task."""
+        return self._framework_revision <= self.persisted_revision
+
+    def set(self, status: FrameworkStatus) -> None:
+        """Change the Framework's own part."""
+        before, self._status = self._status, status
+        self.touch_framework()
+        self.urgent = True
+        if before is not None:
+            self.journal.add_framework_change(before, status, self.revision)
+
+    def touch_framework(self) -> None:
+        """Give the Framework's own part the next revision."""
+        self.revision += 1
+        self._framework_revision = self.revision
+
+    def set_waits_for_arrival(self, *, waits: bool) -> None:
+        """Set what makes a Task ready; every Task is dirty if that has changed."""
+        if waits != self.waits_for_arrival:
+            self.waits_for_arrival = waits
+            self.touch_all()
+
+    def set_too_many_tasks(self, why: str) -> None:
+        """Set why the Framework gets no more Tasks; it is written as a condition."""
+        if why != self.too_many_tasks:
+            self.too_many_tasks = why
+            self.touch_framework()
+            if why:
+                self.add_event(events.of_too_many_tasks(why))
+
+    def set_dependencies(self, spec: FrameworkSpec) -> None:
+        """Take over which roles wait for which; every Task is dirty if that has changed."""
+        roles = spec.task_roles or ()
+        wanted = tuple((role.name, role.depends_on) for role in roles) if any(role.depends_on for role in roles) else ()
+        if wanted != self._depends_on:
+            self._depends_on = wanted
+            self.watched_roles = dependencies.watched_roles(spec)
+            self.touch_all()
+
+    def hold_roles(self, spec: FrameworkSpec) -> None:
+        """Let every role that depends on others wait for them: the attempt has no Pods yet."""
+        for role in spec.task_roles or ():
+            role_state = self.roles[role.name]
+            if role.depends_on and role_state.dependencies_met is UNSET:
+                role_state.dependencies_met = False
+                self.touch_framework()
+
+    def begin_role(self, role: TaskRoleSpec) -> None:
+        """Let a role begin; its Tasks may get Pods once that is persisted."""
+        self.touch_framework()
+        self.urgent = True
+        role_state = self.roles[role.name]
+        role_state.dependencies_met = True
+        role_state.settings_revision = role_state.member_revision = self.revision
+        for index in range(len(role_state.tasks)):
+            self._awaiting[role.name, index] = self.revision
+        self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
+
+    def note_pod(self, task_key: TaskKey, *, ready: bool) -> None:
+        """Note whether the Task's Pod is Ready."""
+        ready_pods = self.roles[task_key[0]].ready_pods
+        (ready_pods.add if ready else ready_pods.discard)(task_key[1])
+
+    def set_graceful_timeout(self, role: str, seconds: int | None) -> None:
+        """Set a role's `podGracefulDeletionTimeoutSec`; it is used only once it is persisted."""
+        role_state = self.roles.get(role)
+        if role_state is None or role_state.graceful_timeout_sec == seconds:
+            return
+        self.touch_framework()
+        role_state.graceful_timeout_sec, role_state.settings_revision = seconds, self.revision
+        for index in range(len(role_state.tasks)):
+            self._awaiting[role, index] = self.revision
+
+    def discard_tasks(self) -> None:
+        """Drop all roles and Tasks: a new attempt begins."""
+        self.roles.clear()
+        self._dirty.clear()
+        self._awaiting.clear()
+        self._alarms.clear()
+        self.gone.clear()
+        self._ended = None
+
+    def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
+        """Bring the roles in line with the spec."""
+        revision = self.revision + 1
+        deleted = [
+            TaskRecord(Trigger.TASK_DELETION, role_state.name, role_state.instance_uid, role_state.tasks[index])
+            for role_state in self.roles.values()
+            for index in sorted(role_state.deletion_pending)
+        ]
+        counts = {name: role_state.counts.active for name, role_state in self.roles.items()}
+        changed = list(
+            rescale(
+                self._name,
+                spec,
+                self.roles,
+                now=now,
+                new_uid=new_uid,
+                revision=revision,
+                persisted=self.persisted_revision,
+            )
+        )
+        if not changed:
+            return
+        self.touch_framework()
+        self._rescale_revision = revision
+        self.urgent = True
+        for record in deleted:
+            if self.task((record.role, record.task.index)) is not record.task:
+                self.journal.add_record(record)
+        for name, index in changed:
+            if index >= 0:
+                self._dirty[name, index] = None
+                self._awaiting[name, index] = revision
+        if counts:  # the first scale of an attempt is no rescale
+            wanted = {role.name: role.task_number for role in spec.task_roles or ()}
+            for name in (*wanted, *(name for name in counts if name not in wanted)):
+                before, after = counts.get(name, 0), wanted.get(name, 0)
+                if before != after:
+                    self.add_event(events.of_rescale(name, before, after))
+
+    def enter_end(self, *, over: bool) -> bool:
+        """Report whether the attempt enters this phase of its end now, so that its Tasks have to follow.
+
+        Args:
+            over: the attempt is over; otherwise its end is only decided.
+        """
+        phase = (self.status.attempt_status.id, over)
+        if self._ended == phase:
+            return False
+        self._ended = phase
+        return True
+
+    # --- Tasks -------------------------------------------------------------------------------------------------------
+
+    def task(self, task_key: TaskKey) -> TaskStatus | None:
+        """Return the Task, None if it was removed."""
+        name, index = task_key
+        role_state = self.roles.get(name)
+        return role_state.tasks[index] if role_state is not None and 0 <= index < len(role_state.tasks) else None
+
+    def put(self, task_key: TaskKey, new: TaskStatus) -> None:
+        """Change a Task; it is dirty again once the change is persisted."""
+        self.revision += 1
+        role_state = self.roles[task_key[0]]
+        before = role_state.tasks[task_key[1]]
+        self.urgent = self.urgent or new.state in WAITING_FOR_WRITE
+        if new.attempt_status.id > before.attempt_status.id:
+            self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
+        role_state.put(task_key[1], new, self.revision)
+        self._awaiting[task_key] = self.revision
+        if before.state is not new.state:
+            self.journal.add_task_change(task_key[0], before, new, self.revision)
+
+    def is_persisted(self, task_key: TaskKey) -> bool:
+        """Report whether the API server has the Task as it is here, with the settings of its role."""
+        role_state = self.roles[task_key[0]]
+        return max(role_state.revisions[task_key[1]], role_state.settings_revision) <= self.persisted_revision
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether a Task's Pod is in the status and not seen to be gone."""
+        return any(role_state.by_state[state] for role_state in self.roles.values() for state in ASSOCIATED)
+
+    @property
+    def size(self) -> int:
+        """The number of Tasks, those that are deletionPending included."""
+        return sum(len(role_state.tasks) for role_state in self.roles.values())
+
+    def task_keys(self) -> Iterator[TaskKey]:
+        """Iterate over all Tasks."""
+        return ((name, index) for name, role_state in self.roles.items() for index in range(len(role_state.tasks)))
+
+    def touch(self, task_key: TaskKey) -> None:
+        """Make the Task dirty."""
+        self._dirty[task_key] = None
+
+    def touch_all(self) -> None:
+        """Make every Task dirty."""
+        self._dirty |= dict.fromkeys(self.task_keys())
+
+    def touch_at(self, task_key: TaskKey, moment: datetime) -> None:
+        """Make the Task dirty at this time of the steady clock."""
+        heapq.heappush(self._alarms, (moment, task_key))
+
+    def touch_when_persisted(self, task_key: TaskKey) -> None:
+        """Make the Task dirty once everything up to now is persisted."""
+        self._awaiting[task_key] = self.revision
+
+    def take_dirty(self, now: datetime) -> list[TaskKey]:
+        """Return the dirty Tasks; they are clean then."""
+        while self._alarms and self._alarms[0][0] <= now:
+            self.touch(heapq.heappop(self._alarms)[1])
+        dirty, self._dirty = list(self._dirty), {}
+        return dirty
+
+    @property
+    def next_alarm(self) -> datetime | None:
+        """The next time of the steady clock at which a Task becomes dirty by itself."""
+        return self._alarms[0][0] if self._alarms else None
+
+    # --- what is written ---------------------------------------------------------------------------------------------
+
+    def mark_persisted(self, revision: int) -> None:
+        """Note that the API server has everything up to this revision."""
+        self.persisted_revision = revision
+        due = [task_key for task_key, needed in self._awaiting.items() if needed <= revision]
+        for task_key in due:
+            del self._awaiting[task_key]
+            self._dirty[task_key] = None
+
+    def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
+        """Return how many Tasks of the gang are ready, and how many it has: a role that waits is no part of it yet."""
+        wanted = [role for role in spec.task_roles or () if not self._waits(role.name)]
+        ready = sum(self.roles[role.name].counts.ready for role in wanted if role.name in self.roles)
+        return ready, sum(role.task_number for role in wanted)
+
+    def _waits(self, role: str) -> bool:
+        return role in self.roles and self.roles[role].waits
+
+    def summarize(self, spec: FrameworkSpec) -> RolesSummary:
+        """Return the roles as they are to be written, with what is counted about them."""
+        wanted = spec.task_roles or ()
+        role_states = [self.roles[role.name] for role in wanted if role.name in self.roles]
+        ready, total = self.readiness(spec)
+        return RolesSummary(
+            roles=tuple(role_state.snapshot() for role_state in self.roles.values()),
+            order=tuple(role.name for role in wanted),
+            ready=ready,
+            total=total,
+            waiting=sum(role.task_number for role in dependencies.waiting_roles(spec, self.roles)),
+            by_arrival=self.waits_for_arrival,
+            gpus=self.gpus,
+            member_revision=max([self._rescale_revision, *(one.member_revision for one in role_states)]),
+        )
+
+    def add_event(self, event: KubeEvent) -> None:
+        """Send the Event once everything up to now is persisted."""
+        self.journal.add_event(event, self.revision)

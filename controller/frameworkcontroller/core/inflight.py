@@ -1,0 +1,130 @@
+"""The effects in flight for one Framework, and the delays before failed ones are emitted again.
+
+The back-off is a decision of the core, so it is pure here: the random draw and the time come in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.core.backoff import pause_seconds
+from frameworkcontroller.core.effects import CreatePod
+from frameworkcontroller.core.slowstart import SlowStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.effects import Effect, EffectKey, Failed
+
+# An effect that took place but is not seen yet may be emitted again after this time.
+RECHECK_AFTER: Final = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How long an effect is not emitted again, and the failure of its last try."""
+
+    until: datetime
+    failures: int = 0
+    message: str = ""
+
+
+class InFlight:
+    """At most one effect at a time per key; a failed one waits, longer with every failure.
+
+    Args:
+        draw: gives a random number in [0, 1), to keep many Frameworks from coming back at once.
+
+    Attributes:
+        slow_start: bounds the creations of Pods, which share one back-off.
+    """
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        self._draw = draw
+        self.slow_start = SlowStart(draw)
+        self._in_flight: dict[EffectKey, Effect] = {}
+        self._creations = 0
+        self._delays: dict[EffectKey, Delay] = {}
+        self._taken: dict[EffectKey, Meta | None] = {}
+
+    def is_busy(self, key: EffectKey) -> bool:
+        """Report whether an effect of this key is in flight."""
+        return key in self._in_flight
+
+    @property
+    def creates_pods(self) -> bool:
+        """Whether the creation of a Pod is in flight."""
+        return self._creations > 0
+
+    def free_creations(self, now: datetime) -> int:
+        """Return how many more Pods may be created now."""
+        return self.slow_start.free(self._creations, now)
+
+    def any_of(self, *kinds: str) -> bool:
+        """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
+        return any(key[0] in kinds for key in self._in_flight)
+
+    def is_taken(self, key: EffectKey) -> bool:
+        """Report whether a creation met an object of the same name."""
+        return key in self._taken
+
+    def found(self, key: EffectKey) -> Meta | None:
+        """Return that object, None if it was not looked for yet."""
+        return self._taken.get(key)
+
+    def take(self, key: EffectKey, found: Meta | None = None) -> None:
+        """Note that the name is taken, by this object if it is known."""
+        self._taken[key] = found
+
+    def free_name(self, key: EffectKey) -> None:
+        """Note that the name is free."""
+        self._taken.pop(key, None)
+
+    def failures(self, key: EffectKey) -> int:
+        """Return how often in a row the effect of this key has failed."""
+        delay = self._delays.get(key)
+        return 0 if delay is None else delay.failures
+
+    def last_failure(self, key: EffectKey) -> str:
+        """Return the failure of the last try, "" if there is none."""
+        delay = self._delays.get(key)
+        return "" if delay is None else delay.message
+
+    def delayed_until(self, key: EffectKey, now: datetime) -> datetime | None:
+        """Return when an effect of this key may be emitted again, None if that is now."""
+        delay = self._delays.get(key)
+        return delay.until if delay is not None and now < delay.until else None
+
+    def start(self, effect: Effect) -> bool:
+        """Put the effect in flight, and report whether it is: not if one of its key is already."""
+        if effect.key in self._in_flight:
+            return False
+        self._in_flight[effect.key] = effect
+        self._creations += isinstance(effect, CreatePod)
+        return True
+
+    def finish(self, key: EffectKey) -> None:
+        """Note that the effect of this key has an outcome."""
+        self._creations -= isinstance(self._in_flight.pop(key, None), CreatePod)
+
+    def reset_delay(self, key: EffectKey) -> None:
+        """Allow the next try at once."""
+        self._delays.pop(key, None)
+
+    def reset_delays(self) -> None:
+        """Allow every next try at once."""
+        self._delays.clear()
+        self._taken.clear()
+
+    def back_off(self, key: EffectKey, failure: Failed, now: datetime) -> None:
+        """Delay the next try after a failure: longer every time, and at least as long as the API server asks for."""
+        failures = self._delays[key].failures + 1 if key in self._delays else 1
+        delay = timedelta(seconds=pause_seconds(failures, self._draw, failure.retry_after_seconds))
+        self._delays[key] = Delay(now + delay, failures, failure.message)
+
+    def recheck_later(self, key: EffectKey, now: datetime) -> None:
+        """Delay the next try of an effect that took place but is not seen yet."""
+        self._delays[key] = Delay(now + RECHECK_AFTER)

@@ -1,0 +1,35 @@
+"""Orphans: Pods and ConfigMaps of this controller that no status names.
+
+Either their creator died between the creation and the write of the status, or it is about to write. A live controller
+writes within a moment, so an orphan is left alone for a grace period and then deleted to free its name. Without that,
+two controllers that both believe to lead (no election can exclude that for ever) would delete each other's newest Pods
+again and again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.api import names
+from frameworkcontroller.core.attempt import after
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.meta import Meta
+
+# Far more than a creation and a status write take; less than a new leader needs to replace one that has died.
+GRACE: Final = timedelta(seconds=5)
+
+
+def is_unlabelled(meta: Meta) -> bool:
+    """Report whether somebody has removed the label by which the caches find the objects of a Framework."""
+    return names.FRAMEWORK_NAME not in meta.labels
+
+
+def grace_deadline(meta: Meta, now: datetime) -> datetime | None:
+    """Return the end of the orphan's grace period, None if it is over.
+
+    The two times are of two clocks: if they are further apart than the grace period, the orphan counts as old.
+    """
+    created = meta.creation_timestamp
+    return after(created, GRACE) if created is not None and abs(now - created) < GRACE else None

@@ -1,0 +1,96 @@
+"""When a Task is ready: the one place that decides what peers wait for (docs/reference/barrier.md, section 1).
+
+A Task is ready when its Pod has an address; where the gang waits for arrival, when its Pod's barrier runs as well.
+Whether a gang waits for arrival is read from its Pod templates.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from frameworkcontroller.api.framework import TaskAttemptStatus, TaskStatus
+    from frameworkcontroller.api.pod import Pod, PodStatus
+
+
+def is_ready(task: TaskStatus) -> bool:
+    """Report whether peers can reach this Task: it stays, and its Pod has an address and, if asked, has arrived."""
+    attempt = task.attempt_status
+    found = attempt.pod_uid is not None and bool(attempt.pod_ip) and attempt.arrived is not False
+    return found and not task.deletion_pending
+
+
+def membership(task: TaskStatus) -> tuple[object, ...]:
+    """Return what peers must learn of when it changes."""
+    attempt = task.attempt_status
+    return task.deletion_pending, task.instance_uid, attempt.id, attempt.pod_uid, attempt.pod_ip, attempt.arrived
+
+
+def arrival_of(attempt: TaskAttemptStatus, pod: Pod, *, waits_for_arrival: bool) -> bool | msgspec.UnsetType:
+    """Return the attempt's `arrived`: once true it stays so, although the barrier's sidecar ends with its Pod."""
+    if not waits_for_arrival:
+        return msgspec.UNSET
+    return attempt.arrived is True or has_arrived(pod)
+
+
+def has_arrived(pod: Pod) -> bool:
+    """Report whether the Pod's barrier runs or has let it through; a Pod without a barrier has always arrived."""
+    if not any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
+        return True
+    states = (one.state for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
+    return any(
+        state.running is not None or (state.terminated is not None and state.terminated.exit_code == 0)
+        for state in states
+    )
+
+
+def annotations_ask_for_arrival(annotations: Mapping[str, str]) -> bool:
+    """Report whether a Pod template's annotations ask the injected barrier to wait until its peers have arrived."""
+    return annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
+
+
+def container_asks_for_arrival(name: str, words: Sequence[str], environment: Iterable[tuple[str, str | None]]) -> bool:
+    """Report whether an init container is a barrier that waits, by flag or variable, until its peers have arrived.
+
+    Args:
+        name: of the container.
+        words: its command and arguments.
+        environment: name and value of its variables; None stands for a value that is not in the template.
+    """
+    flag = names.BARRIER_WAIT_FOR_FLAG
+    return name == names.BARRIER_CONTAINER and (
+        f"{flag}={names.ARRIVED}" in words
+        or (flag, names.ARRIVED) in pairwise(words)
+        or (names.BARRIER_WAIT_FOR, names.ARRIVED) in environment
+    )
+
+
+def why_not_ready(task: TaskStatus, pod: Pod | None) -> str:
+    """Return one phrase for people: why the gang still waits for this Task."""
+    if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
+        return "its Pod is not created yet" if task.state is State.CREATION_PENDING else str(task.state)
+    if pod.metadata.deletion_timestamp is not None:
+        return "its Pod is being deleted"
+    absent = "its barrier does not run yet" if pod.status.pod_ip else "no IP yet"
+    return _why_pending(pod.status) or f"{pod.status.phase}: {absent}"
+
+
+def _why_pending(status: PodStatus) -> str | None:
+    for condition in status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"{status.phase}: {condition.reason}: {condition.message}".rstrip(": ")
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason not in {"", "PodInitializing", "ContainerCreating"}:
+            return f"{status.phase}: {container.name}: {waiting.reason}: {waiting.message}".rstrip(": ")
+    if status.reason:
+        return f"{status.phase}: {status.reason}"
+    return None

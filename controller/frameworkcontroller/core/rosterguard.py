@@ -1,0 +1,73 @@
+"""Notices that somebody else has changed the ConfigMap of an attempt, and says when its roster is written again.
+
+The caches hold only the metadata of ConfigMaps, and every change of an object raises its resourceVersion. So a version
+above that of the controller's own last write is a change by somebody else, whatever was changed; a version below it is
+a late cache. The roster is sent once more then. The API server leaves an object alone that is as it is told to be, and
+answers with the version that it had: only another one means that something was to be put right.
+
+Somebody who goes on changing it is answered later and later, so that he costs one request a minute. A second leader is
+somebody else, too; see decision 0033.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+PAUSE_FIRST: Final = timedelta(seconds=1)
+PAUSE_MAX: Final = timedelta(seconds=60)
+FORGET_AFTER: Final = timedelta(minutes=10)
+"""After so much time without a change by somebody else, the next one is answered at once again."""
+
+
+class Guard(Struct, frozen=True):
+    """What is known of the ConfigMap, and how often it was put right.
+
+    Attributes:
+        version: the resourceVersion of the controller's last write, "" if that is not known.
+        answered: changes by others that were answered, in a row.
+        answered_at: the steady time of the last answer.
+        answering: the version that the answer in flight is about, None if there is none.
+    """
+
+    version: str = ""
+    answered: int = 0
+    answered_at: datetime | None = None
+    answering: str | None = None
+
+
+def is_changed(guard: Guard, seen: str) -> bool:
+    """Report whether the version that is seen may be somebody else's; also if the own one is not known."""
+    if seen == guard.version:
+        return False
+    # resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
+    if seen.isdecimal() and guard.version.isdecimal():
+        return int(seen) > int(guard.version)
+    return not guard.version
+
+
+def due(guard: Guard, now: datetime) -> datetime:
+    """Return when a change may be answered."""
+    if guard.answered_at is None or now - guard.answered_at >= FORGET_AFTER:
+        return now
+    return guard.answered_at + min(PAUSE_FIRST * 2.0 ** min(guard.answered - 1, 10), PAUSE_MAX)
+
+
+def answer(guard: Guard, seen: str, now: datetime) -> Guard:
+    """Return the guard after the roster was sent because of the version that is seen."""
+    quiet = guard.answered_at is None or now - guard.answered_at >= FORGET_AFTER
+    return replace(guard, answered=1 if quiet else guard.answered + 1, answered_at=now, answering=seen)
+
+
+def written(guard: Guard, version: str) -> tuple[Guard, bool]:
+    """Take in the version after a write of the controller, and return whether the write has put something right."""
+    restored = guard.answering is not None and version != guard.answering
+    return replace(guard, version=version, answering=None), restored
+
+
+def failed(guard: Guard) -> Guard:
+    """Take in a write whose outcome is not known."""
+    return replace(guard, answering=None)

@@ -1,0 +1,137 @@
+"""When the status is written and what it contains, and what of it is persisted.
+
+The reconciler asks `due` and `compose` at the end of each pass, and hands every successful write to `apply_outcome`.
+One write is in flight at a time. `statusverdict` says what the answers of the API server mean.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from frameworkcontroller.api.framework import uncompressed
+from frameworkcontroller.core.conditions import conditions
+from frameworkcontroller.core.dependencies import waiting_roles
+from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import Framework, FrameworkSpec, FrameworkStatus
+    from frameworkcontroller.core.frameworkstate import FrameworkState
+
+# The least time between two writes of a status, and an addition for each Task: URGENT if something waits for the write,
+# PROGRESS if the write only reports. So many small Frameworks cost the API server no more than one large one.
+URGENT_FLOOR: Final = timedelta(milliseconds=20)
+URGENT_EACH: Final = timedelta(microseconds=100)
+PROGRESS_FLOOR: Final = timedelta(milliseconds=500)
+PROGRESS_EACH: Final = timedelta(microseconds=500)
+
+
+class StatusWriter:
+    """The persisted status, and the next one.
+
+    Attributes:
+        persisted: the status that the API server has, None if there is none.
+        persisted_summary: the roles of that status, with what was counted in them.
+    """
+
+    def __init__(self, seen: Framework) -> None:
+        self.persisted: FrameworkStatus | None = seen.stored_status()
+        self.persisted_summary: RolesSummary | None = None
+        self._resource_version = seen.metadata.resource_version
+        self._sent_at: datetime | None = None
+        self._unanswered: FrameworkStatus | None = None
+        self._too_large: tuple[int, str] | None = None
+
+    @property
+    def generation(self) -> int:
+        """The generation of the spec that the persisted status speaks of, 0 if it is unknown."""
+        known = self.persisted.observed_generation if self.persisted is not None else None
+        return known if isinstance(known, int) else 0
+
+    @property
+    def gang_is_persisted(self) -> bool:
+        """Whether every Task is ready in the persisted status."""
+        return self.persisted_summary is not None and self.persisted_summary.complete
+
+    def is_stale(self, seen: Framework) -> bool:
+        """Report whether another writer has changed the status since; valid only while no write is in flight."""
+        version = seen.metadata.resource_version
+        # resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
+        if not (version.isdecimal() and self._resource_version.isdecimal()):
+            return False
+        if int(version) <= int(self._resource_version):
+            return False
+        status = seen.stored_status()
+        plain = status and uncompressed(status)
+        if plain is not None and self._unanswered is not None and plain == uncompressed(self._unanswered):
+            self.persisted, self._unanswered = self._unanswered, None
+        elif plain != (self.persisted and uncompressed(self.persisted)):
+            return True
+        self._resource_version = version
+        return False
+
+    def due(self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: bool) -> datetime | None:
+        """Return when the next write is allowed, None if at once: with time between them, each write contains more.
+
+        A gang that has become complete is written at once: its Pods wait until that is persisted. Writes that only
+        report are put off while writes queue for the API server (backpressure).
+        """
+        ready, total = state.readiness(spec)
+        if self._sent_at is None or (ready == total and not self.gang_is_persisted):
+            return None
+        if state.urgent:
+            return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
+        due = self._sent_at + PROGRESS_FLOOR + PROGRESS_EACH * state.size
+        return max(due, now + PROGRESS_FLOOR) if backpressure else due
+
+    def compose(
+        self, state: FrameworkState, spec: FrameworkSpec, generation: int, now: datetime, stamp: datetime
+    ) -> WriteStatus:
+        """Return a write of everything that is decided up to now.
+
+        Args:
+            state: what is decided.
+            spec: what is wanted.
+            generation: of that spec.
+            now: the steady time.
+            stamp: the time of day in whole seconds.
+        """
+        summary = state.summarize(spec)
+        state.urgent, self._sent_at = False, now
+        attempt = state.status.attempt_status
+        too_large = self._too_large[1] if self.is_shrunk(attempt.id) and self._too_large else ""
+        body = replace(
+            state.status,
+            attempt_status=replace(attempt, task_role_statuses=() if too_large else summary.roles),
+            ready=f"{summary.ready}/{summary.total + summary.waiting}",
+            attempts=attempt.id + 1,
+            observed_generation=generation,
+        )
+        before = (self.persisted.conditions if self.persisted is not None else ()) or ()
+        notes = {"too_large": too_large, "too_many_tasks": state.too_many_tasks}
+        waiting = list(waiting_roles(spec, state.roles))
+        body = replace(body, conditions=conditions(before, body, spec, generation, stamp, waiting=waiting, **notes))
+        return WriteStatus(
+            body, summary, state.revision, self._resource_version, self.persisted, unanswered=self._unanswered
+        )
+
+    def apply_outcome(self, effect: WriteStatus, outcome: Done, state: FrameworkState) -> None:
+        """Take in a successful write: its revisions are persisted."""
+        self._unanswered = None
+        self._resource_version = outcome.resource_version
+        self.persisted_summary, self.persisted = effect.summary, effect.status
+        state.mark_persisted(effect.revision)
+
+    def apply_failure(self, effect: WriteStatus) -> None:
+        """Take in a write whose answer was lost: it may have taken effect."""
+        self._unanswered = effect.status
+
+    def shrink(self, attempt_id: int, why: str) -> None:
+        """Write no Tasks of this attempt any more: with them the status is larger than the API server accepts."""
+        self._too_large = (attempt_id, why)
+
+    def is_shrunk(self, attempt_id: int) -> bool:
+        """Report whether the Tasks of this attempt are not written any more."""
+        return self._too_large is not None and self._too_large[0] == attempt_id

@@ -1,0 +1,186 @@
+"""The Tasks' part of a reconcile pass: the state machine of each dirty Task, and what its Pod needs.
+
+`FrameworkReconciler.reconcile` calls `advance` after the Framework's own part, and `take_snapshots` at the end. `task`
+decides; this module supplies what the decision needs and emits what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.framework import RetryPolicy, TaskSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import attempt, classify, dependencies, events, framework, snapshots, task
+from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod
+from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import FrameworkSpec
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.config import CoreConfig
+    from frameworkcontroller.core.context import ReconcileContext
+    from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey
+    from frameworkcontroller.core.rolestate import RoleState
+
+# The Tasks wait while the Framework is in one of these states.
+TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
+# The Pod of a Task in one of these states has been seen.
+SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
+
+
+class TaskPhase:
+    """The state machines of all Tasks of one Framework, with the Pod templates of the attempt.
+
+    Args:
+        meta: of the Framework.
+        config: the settings.
+        state: what is decided.
+    """
+
+    def __init__(self, meta: Meta, config: CoreConfig, state: FrameworkState) -> None:
+        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
+        self._config, self._state = config, state
+        self._templates: dict[str, PodTemplate] = {}
+        self._held: OrderedDict[TaskKey, None] = OrderedDict()
+
+    def forget_templates(self) -> None:
+        """Drop the prepared Pod templates: the spec or the attempt is another one."""
+        self._templates.clear()
+
+    def advance(self, ctx: ReconcileContext) -> None:
+        """Step every dirty Task and emit the actions that follow; the others cost nothing.
+
+        It needs a Framework whose ConfigMap is there or has been: before that, Tasks stay dirty.
+        """
+        if self._state.status.state in TASKS_WAIT:
+            return
+        self._release(ctx)
+        contexts: dict[str, task.TaskContext] = {}
+        for task_key in self._state.take_dirty(ctx.now):
+            current = self._state.task(task_key)
+            if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
+                continue  # its outcome will make it dirty again
+            role = task_key[0]
+            if role not in contexts:
+                contexts[role] = self._task_context(role, ctx)
+            pod = ctx.view.pod(current.attempt_status.pod_name)
+            step = task.step(current, pod, contexts[role], persisted=self._state.is_persisted(task_key))
+            if step.status != current:
+                self._state.put(task_key, step.status)
+            if role in self._state.watched_roles:
+                self._state.note_pod(task_key, ready=dependencies.is_pod_ready(step.status, pod))
+            if step.status != current:
+                first_seen = current.state is State.CREATION_REQUESTED and step.status.state in SEEN
+                event = events.of_missing_barrier(pod) if pod is not None and first_seen else None
+                if event is not None:
+                    self._state.add_event(event)
+            if step.wake_at is not None:
+                self._state.touch_at(task_key, ctx.clock.steadily(step.wake_at))
+            if step.action is not None:
+                self._act(task_key, step, ctx)
+
+    def _release(self, ctx: ReconcileContext) -> None:
+        """Decide again on as many Tasks without a Pod as may get one now."""
+        if self._held:
+            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+        free = ctx.in_flight.free_creations(ctx.now)
+        while self._held and free > 0:
+            self._state.touch(self._held.popitem(last=False)[0])
+            free -= 1
+
+    def _hold(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
+        self._held[task_key] = None
+        ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+
+    def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
+        policies = (spec.task.retry_policy for spec in ctx.spec.task_roles or () if spec.name == role)
+        return task.TaskContext(
+            now=ctx.stamp,
+            retry_policy=next(policies, RetryPolicy()),
+            graceful_timeout_sec=self._state.roles[role].graceful_timeout_sec,
+            creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
+            codes=self._config.codes,
+            attempt_ending=framework.is_ending(self._state.status),
+            config_map_name=names.config_map_name(self._name),
+            framework_uid=self._uid,
+            gone=self._state.gone,
+            waits_for_arrival=self._state.waits_for_arrival,
+            # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
+            waits=self._state.roles[role].waits and not dependencies.problem_of(role, ctx.spec),
+        )
+
+    def _act(self, task_key: TaskKey, step: task.TaskStep, ctx: ReconcileContext) -> None:
+        effect: Effect
+        if step.action is task.Action.FIND:
+            effect = FindPod(*task_key)
+        elif step.action is task.Action.CREATE and ctx.in_flight.is_taken(("pod", *task_key)):
+            effect = self._find_or_delete(task_key, ctx)
+        elif step.action is not task.Action.CREATE:
+            assert step.uid is not None
+            effect = DeletePod(
+                *task_key,
+                step.uid,
+                grace_seconds=0 if step.action is task.Action.DELETE_FORCED else None,
+                confirm=step.action is task.Action.DELETE_UNSEEN,
+                orphan=step.uid != step.status.attempt_status.pod_uid,
+            )
+        elif not self._state.framework_persisted:
+            # The ConfigMap that will own the Pod is not persisted yet.
+            self._state.touch_when_persisted(task_key)
+            return
+        elif not ctx.in_flight.free_creations(ctx.now):
+            self._hold(task_key, ctx)
+            return
+        else:
+            try:
+                template = self._template(self._state.roles[task_key[0]], ctx.spec)
+            except TemplateError as error:
+                refusal = classify.predefined(Code.POD_CREATION_PERMANENT_ERROR, f"Failed to create Pod: {error}")
+                ended = attempt.complete(step.status, refusal)
+                self._state.put(task_key, attempt.move(ended, State.ATTEMPT_COMPLETED, ctx.stamp))
+                return
+            effect = CreatePod(*task_key, step.status.instance_uid, step.status.attempt_status.id, template)
+        until = ctx.emit(effect)
+        if until is not None:
+            self._state.touch_at(task_key, until)
+
+    def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
+        """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
+        found = ctx.in_flight.found(("pod", *task_key))
+        if found is not None and is_unlabelled(found) and task.is_ours(found, self._task_context(task_key[0], ctx)):
+            return DeletePod(*task_key, found.uid, orphan=True)
+        return FindPod(*task_key)
+
+    def take_snapshots(self, ctx: ReconcileContext) -> None:
+        """Make snapshots of the Tasks and Task attempts that this pass has replaced; their last state is persisted."""
+        for one in self._state.journal.take_records():
+            spec = next((role.task for role in ctx.spec.task_roles or () if role.name == one.role), TaskSpec())
+            shared = self._role_attempt(one.role, one.role_uid)
+            ctx.decision.snapshots.append(snapshots.of_task(one.trigger, ctx.framework, shared, spec, one.task))
+
+    def _role_attempt(self, role: str, role_uid: str) -> RoleAttempt:
+        attempt = self._state.status.attempt_status
+        return RoleAttempt(
+            namespace=self._namespace,
+            framework=self._name,
+            framework_uid=self._uid,
+            framework_attempt_id=attempt.id,
+            config_map_uid=attempt.config_map_uid or "",
+            role=role,
+            role_uid=role_uid,
+        )
+
+    def _template(self, role_state: RoleState, spec: FrameworkSpec) -> PodTemplate:
+        if role_state.waits:
+            raise TemplateError(dependencies.problem_of(role_state.name, spec))
+        template = self._templates.get(role_state.name)
+        if template is None:
+            assert self._state.status.attempt_status.config_map_uid is not None
+            shared = self._role_attempt(role_state.name, role_state.instance_uid)
+            raw = next(role.task.pod for role in spec.task_roles or () if role.name == role_state.name)
+            template = self._templates[role_state.name] = PodTemplate(bytes(raw), shared)
+        return template

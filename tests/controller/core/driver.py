@@ -1,0 +1,97 @@
+"""Drives a reconciler as the engine does: the one place of these tests that calls it."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import Dropped, Failed, Refused
+from frameworkcontroller.core.reconciler import FrameworkReconciler
+from tests.controller.core.caches import Caches
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from frameworkcontroller.api.states import State
+    from frameworkcontroller.core.context import Decision
+    from frameworkcontroller.core.effects import Effect, EffectKey, Outcome
+    from frameworkcontroller.core.events import KubeEvent
+    from tests.controller.core.world import World
+
+
+class Driver:
+    """A controller of one world. Nothing happens by itself: each method is one thing that the engine does."""
+
+    def __init__(self, world: World, lags: tuple[int, int, int] = (0, 0, 0)) -> None:
+        self.world = world
+        self.lags = lags
+        self.transitions: list[str] = []
+        self.events: list[KubeEvent] = []
+        self.failures: dict[EffectKey, str] = {}
+        """What the last try of an effect met with."""
+        self.wake_at: datetime | None = None
+        self.set_back = timedelta()
+        self.start()
+
+    def start(self) -> None:
+        """A process starts: it lists everything, and reads the Framework."""
+        self.caches = Caches(self.world, self.lags)
+        self.reload()
+
+    def reload(self) -> None:
+        """The process reads the Framework again; its caches go on as they are."""
+        self.reconciler = FrameworkReconciler(
+            self.world.framework, self.world.config, new_uid=self.world.uid, draw=random.Random(7).random
+        )
+
+    @property
+    def now(self) -> Now:
+        """The time of this machine, whose wall clock may have been set back."""
+        return Now(self.world.now, self.world.now - self.set_back)
+
+    @property
+    def state(self) -> State | None:
+        return self.reconciler.state
+
+    @property
+    def stale(self) -> bool:
+        return self.reconciler.stale
+
+    def decide(self) -> Decision:
+        """A pass."""
+        decision = self.reconciler.reconcile(self.now, self.caches)
+        self.wake_at = decision.wake_at
+        self.events += decision.events
+        self.transitions += [f"{one.subject}: {one.after}" for one in decision.transitions]
+        return decision
+
+    def at_turn(self, effect: Effect) -> Effect | None:
+        """What is performed of an effect now."""
+        return self.reconciler.at_turn(effect, self.now)
+
+    def perform(self, effect: Effect) -> tuple[Effect, Outcome]:
+        """An effect has its turn; what was performed, and the answer, which is not delivered yet."""
+        wanted = self.at_turn(effect)
+        return (effect, Dropped()) if wanted is None else (wanted, self.send(wanted))
+
+    def send(self, effect: Effect) -> Outcome:
+        """A request arrives at the API server."""
+        return self.world.perform(effect)
+
+    def answer(self, effect: Effect, outcome: Outcome) -> None:
+        """The answer is delivered."""
+        self.failures.pop(effect.key, None)
+        if isinstance(outcome, Failed | Refused):
+            self.failures[effect.key] = outcome.message
+        self.reconciler.apply_outcome(effect, outcome, self.now)
+
+    def touch_pods(self, *names: str) -> None:
+        """The informer has Events about these Pods."""
+        for name in names:
+            self.reconciler.touch_pod(name)
+
+    def touch_config_map(self) -> None:
+        """The informer has an Event about the ConfigMap."""
+        self.reconciler.touch_config_map()

@@ -1,0 +1,136 @@
+"""When a barrier ends its Task although the kubelet restarts it: by the exit codes 201 and 210."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkcontroller.api.framework import ContainerEnd
+from frameworkcontroller.api.names import BARRIER_CONTAINER
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.barrierexit import failed_by_barrier
+from frameworkcontroller.core.task import Action, step
+from tests.controller.core.values import at, pod, task, task_context
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.pod import Pod
+
+WAITS: dict[str, Any] = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+RUNS: dict[str, Any] = {"running": {}}
+HELD: dict[str, Any] = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}]}
+
+
+def ended(code: int, message: str = "") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": "Error", "message": message, "finishedAt": at(5)}}
+
+
+def barrier(state: dict[str, Any], last: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"name": BARRIER_CONTAINER, "state": state, "lastState": last or {}, **more}
+
+
+def held(status: dict[str, Any], *, sidecar: bool = False, phase: str = "Pending", **more: Any) -> Pod:
+    """A Pod whose barrier is like that, while its application has not started unless something else is said."""
+    kind: dict[str, Any] = {"sidecars": (BARRIER_CONTAINER,)} if sidecar else {"barrier": True}
+    return pod(phase, **kind, **(HELD | {"initContainerStatuses": [status]} | more))
+
+
+def judged(seen: Pod) -> int | None:
+    """The code that ends the Task for which this Pod is seen."""
+    became = step(task(State.PREPARING), seen, task_context(), persisted=True).status
+    return None if became.completion is None else became.completion.code
+
+
+@pytest.mark.parametrize("sidecar", [False, True], ids=["init container", "sidecar"])
+@pytest.mark.parametrize("code", [201, 210])
+@pytest.mark.parametrize(
+    ("state", "last"),
+    [(ended, None), (WAITS, ended), (RUNS, ended), (ended(1), ended), (ended(137), ended), ({}, ended)],
+    ids=["ended", "waits", "runs again", "failed again", "killed", "nothing known"],
+)
+def test_a_barrier_that_gave_up_ends_its_task(code: int, state: Any, last: Any, *, sidecar: bool) -> None:
+    now, before = (one(code) if callable(one) else one for one in (state, last))
+    seen = held(barrier(now, before, started=False), sidecar=sidecar)
+    assert judged(seen) == code
+
+
+@pytest.mark.parametrize(
+    "seen",
+    {
+        "it was let through by a restart": held(barrier(ended(0), ended(201))),
+        "it runs for the first time": held(barrier(RUNS)),
+        "it was killed": held(barrier(WAITS, ended(137))),
+        "it failed by a defect": held(barrier(WAITS, ended(1))),
+        "200 is no code of the barrier": held(barrier(WAITS, ended(200))),
+        "the sidecar opened after a restart": held(barrier(RUNS, ended(201), started=True), sidecar=True),
+        "the application restarts beside an open sidecar": held(
+            barrier(RUNS, ended(201), started=True),
+            sidecar=True,
+            phase="Running",
+            containerStatuses=[{"name": "main", "state": WAITS, "lastState": ended(1)}],
+        ),
+        "the application runs": held(
+            barrier(WAITS, ended(201)),
+            sidecar=True,
+            phase="Running",
+            containerStatuses=[{"name": "main", "state": RUNS}],
+        ),
+        "another container has the code": held({"name": "other", "state": WAITS, "lastState": ended(201)}),
+        "an application container has the code": held(
+            barrier(ended(0)), containerStatuses=[{"name": BARRIER_CONTAINER, "state": WAITS, "lastState": ended(201)}]
+        ),
+        "nobody knows": held(barrier(WAITS, ended(201)), phase="Unknown"),
+        "there is no status": pod("Pending", barrier=True),
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_anything_else_ends_nothing(seen: tuple[str, Pod]) -> None:
+    assert judged(seen[1]) is None
+
+
+def test_an_application_that_was_restarted_with_its_node_is_held_back_again() -> None:
+    application = {"name": "main", "state": HELD["containerStatuses"][0]["state"], "lastState": ended(137)}
+    assert judged(held(barrier(WAITS, ended(201)), containerStatuses=[application])) == 201
+
+
+@pytest.mark.parametrize("sidecar", [False, True], ids=["init container", "sidecar"])
+def test_the_completion_is_that_of_a_pod_that_failed_with_it(*, sidecar: bool) -> None:
+    text = "waited 600 s: 3/4"
+    restarted = held(barrier(WAITS, ended(201, text)), sidecar=sidecar)
+    failed = pod("Failed", barrier=True, initContainerStatuses=[barrier(ended(201, text))])
+    found, expected = (
+        step(task(State.PREPARING), seen, task_context(), persisted=True) for seen in (restarted, failed)
+    )
+    assert found == expected
+    completion = found.status.completion
+    assert completion is not None
+    assert completion.phrase == "ContainerTransientConflictFailed"
+    assert completion.diagnostics == (
+        'Pod failed: PodPattern matched: {"containers":[{"name":"frameworkbarrier","message":"waited 600 s: 3/4",'
+        '"code":201}]}'
+    )
+    assert completion.pod is not None
+    assert completion.pod.containers == (ContainerEnd(name=BARRIER_CONTAINER, reason="Error", message=text, code=201),)
+
+
+def test_the_pod_is_deleted_once_that_is_persisted() -> None:
+    seen = held(barrier(WAITS, ended(210)))
+    found = step(task(State.PREPARING), seen, task_context(), persisted=True)
+    assert (found.status.state, found.action) == (State.DELETION_PENDING, None)
+    assert step(found.status, seen, task_context(), persisted=False).action is None
+    again = step(found.status, held(barrier(RUNS, ended(210))), task_context(), persisted=True)
+    assert (again.action, again.uid) == (Action.DELETE, seen.metadata.uid)
+    assert again.status.completion == found.status.completion
+
+
+def test_a_pod_that_is_seen_first_after_its_barrier_gave_up_is_judged_at_once() -> None:
+    found = step(task(State.CREATION_REQUESTED), held(barrier(WAITS, ended(201))), task_context(), persisted=True)
+    assert found.status.state is State.DELETION_PENDING
+
+
+def test_the_rest_of_the_pod_is_left_as_it_is() -> None:
+    seen = held(barrier(WAITS, ended(201)), sidecar=True, reason="R")
+    failed = failed_by_barrier(seen)
+    assert failed is not None
+    assert (failed.metadata, failed.status.reason) == (seen.metadata, "R")
+    assert failed.status.container_statuses == seen.status.container_statuses

@@ -1,0 +1,261 @@
+"""Which TaskRoles wait for which, and what people are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkcontroller.api.framework import Dependency, FrameworkSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.dependencies import (
+    conditions_of,
+    describe,
+    is_met,
+    is_pod_ready,
+    problem_of,
+    watched_roles,
+)
+from frameworkcontroller.core.rolestate import RoleState
+from tests.controller.core.addedscenarios import DEPENDENT, PIPELINE
+from tests.controller.core.driver import Driver
+from tests.controller.core.values import ended, pod, role, spec, task
+from tests.controller.core.world import Plan, World, framework_of
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import TaskStatus
+    from frameworkcontroller.api.pod import Pod
+
+S = State
+READY: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def needs(*others: str, status: str = "Complete") -> tuple[Dependency, ...]:
+    return tuple(Dependency(other, status) for other in others)
+
+
+def chain(**depends_on: tuple[str, ...]) -> FrameworkSpec:
+    """Roles that depend on these others."""
+    return spec(*(role(name, 1, depends_on=needs(*others)) for name, others in depends_on.items()))
+
+
+DONE, BAD = task(S.COMPLETED, ended(0)), task(S.COMPLETED, ended(7))
+RUNS, WAITS = task(S.RUNNING), task()
+
+
+@pytest.mark.parametrize(
+    ("status", "number", "tasks", "ready", "met"),
+    [
+        pytest.param("Complete", 2, [DONE, DONE], set(), True, id="complete"),
+        pytest.param("Complete", 2, [DONE, RUNS], {1}, False, id="ready is not complete"),
+        pytest.param("Complete", 2, [DONE, BAD], set(), True, id="a tolerated failure"),
+        pytest.param("Complete", 2, [DONE], set(), False, id="a Task is not there yet"),
+        pytest.param("Complete", 1, [DONE, RUNS], set(), True, id="a Task goes"),
+        pytest.param("Complete", 0, [], set(), True, id="no Tasks"),
+        pytest.param("Ready", 2, [RUNS, RUNS], {0, 1}, True, id="ready"),
+        pytest.param("Ready", 2, [RUNS, RUNS], {0}, False, id="one is not ready"),
+        pytest.param("Ready", 2, [DONE, RUNS], {1}, True, id="what is over need not be ready"),
+        pytest.param("Ready", 1, [WAITS], set(), False, id="not begun"),
+    ],
+)
+def test_a_task_holds_others_up_until_it_is_that_far(
+    status: str, number: int, tasks: list[TaskStatus], ready: set[int], met: bool
+) -> None:
+    found = RoleState("a", "a-uid", None)
+    for one in tasks:
+        found.append(one, 0)
+    found.ready_pods = ready
+    assert is_met(Dependency("a", status), spec(role("a", number)), {"a": found}) is met
+
+
+def test_a_role_that_is_not_in_the_status_yet_holds_others_up() -> None:
+    assert not is_met(Dependency("a", "Ready"), spec(role("a", 1)), {})
+    assert is_met(Dependency("a", "Ready"), spec(role("a", 0)), {})
+
+
+@pytest.mark.parametrize(
+    ("one", "of", "ready"),
+    [
+        (RUNS, pod("Running", **READY), True),
+        (RUNS, None, False),
+        (RUNS, pod("Running"), False),
+        (RUNS, pod("Running", conditions=[{"type": "Ready", "status": "False"}]), False),
+        (RUNS, pod("Running", conditions=[{"type": "ContainersReady", "status": "True"}]), False),
+        (RUNS, pod("Running", deleted=5, **READY), False),
+        (RUNS, pod("Running", uid="another", **READY), False),
+        (task(S.DELETION_PENDING, ended(0)), pod("Running", **READY), False),
+    ],
+    ids=["ready", "no Pod", "unknown", "not ready", "only its containers", "being deleted", "another Pod", "over"],
+)
+def test_a_pod_is_ready_by_its_condition(one: TaskStatus, of: Pod | None, ready: bool) -> None:
+    assert is_pod_ready(one, of) is ready
+
+
+def test_a_count_of_ready_pods_forgets_a_task_that_changes_or_goes() -> None:
+    found = RoleState("a", "a-uid", None)
+    for one in (RUNS, task(S.RUNNING, index=1)):
+        found.append(one, 0)
+    found.ready_pods = {0, 1}
+    found.put(0, DONE, 1)
+    assert found.ready_pods == {1}
+    found.pop()
+    assert found.ready_pods == set()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name", "problem"),
+    [
+        (chain(a=(), b=("a",)), "b", ""),
+        (chain(a=(), b=("a",), c=("a", "b"), d=("b", "c")), "d", ""),
+        (
+            chain(a=(), b=("c",)),
+            "b",
+            "spec.taskRoles[b].dependsOn[c]: there is no such TaskRole, only a, b",
+        ),
+        (chain(a=("a",)), "a", "spec.taskRoles[a].dependsOn: waits for itself: a -> a; remove one of them"),
+        (
+            chain(a=("c",), b=("a",), c=("x", "b"), x=()),
+            "a",
+            "spec.taskRoles[a].dependsOn: waits for itself: a -> c -> b -> a; remove one of them",
+        ),
+        (chain(a=("b",), b=("c",), c=("b",)), "a", ""),
+        (
+            chain(a=("b",), b=("c",), c=("b",)),
+            "b",
+            "spec.taskRoles[b].dependsOn: waits for itself: b -> c -> b; remove one of them",
+        ),
+    ],
+    ids=["no", "a diamond", "unknown", "itself", "a circle of three", "behind a circle", "in a circle"],
+)
+def test_a_role_that_can_never_begin_is_named_with_its_field(wanted: FrameworkSpec, name: str, problem: str) -> None:
+    assert problem_of(name, wanted) == problem
+
+
+def test_a_circle_of_thousands_is_found_and_cut() -> None:
+    roles = [role(f"r{number}", 1, depends_on=needs(f"r{(number + 1) % 5000}")) for number in range(5000)]
+    text = problem_of("r0", spec(*roles))
+    assert text.startswith("spec.taskRoles[r0].dependsOn: waits for itself: r0 -> r1 -> r2 -> ")
+    assert " -> 4990 more -> r0" in text
+
+
+def test_only_roles_that_must_become_ready_are_watched() -> None:
+    wanted = spec(role("a", 1), role("b", 1, depends_on=(*needs("a"), *needs("c", status="Ready"))), role("c", 1))
+    assert watched_roles(wanted) == {"c"}
+
+
+def test_a_text_for_people_has_an_end() -> None:
+    waiting = [role(f"r{number}", 1, depends_on=needs("a")) for number in range(12)]
+    assert describe(waiting[:2]) == "r0 waits until a is Complete; r1 waits until a is Complete"
+    assert describe(waiting).endswith("r9 waits until a is Complete; 2 more TaskRoles wait")
+
+
+def test_a_role_whose_dependencies_were_taken_away_depends_on_nothing() -> None:
+    assert conditions_of(role("a", 1)) == "it depends on nothing any more"
+    both = role("a", 1, depends_on=(*needs("b"), *needs("c", status="Ready")))
+    assert conditions_of(both) == "b is Complete and c is Ready"
+
+
+# --- what is seen of it ----------------------------------------------------------------------------------------------
+
+
+def settle(driver: Driver, seconds: int) -> list[str]:
+    """Let the controller and the world go on for so long; the reasons and texts of the Events."""
+    said = []
+    for _ in range(seconds):
+        for _ in range(4):
+            decision = driver.decide()
+            said += [f"{event.reason}: {event.message}" for event in decision.events]
+            for effect in decision.effects:
+                driver.answer(*driver.perform(effect))
+        driver.world.tick()
+        driver.touch_pods(*driver.caches.refresh())
+        driver.touch_config_map()
+    return said
+
+
+def conditions(world: World) -> dict[str, tuple[str, str, str]]:
+    return {one.type: (one.status, one.reason, one.message) for one in world.status.conditions or ()}
+
+
+def rosters(world: World) -> dict[str, int]:
+    assert world.roster is not None
+    return {one["name"]: len(one["tasks"]) for one in world.roster.get("taskRoles", ())}
+
+
+def test_people_see_who_waits_for_whom_and_the_gang_is_of_those_who_have_begun() -> None:
+    driver = Driver(World(framework_of(DEPENDENT), Plan({"ps-0": ["stay"]}, unready={"ps-0"})))
+    said = settle(driver, 10)
+    world = driver.world
+    text = "worker waits until ps is Ready"
+    assert set(world.pods) == {"fw-ps-0"}
+    assert conditions(world)["WaitingForDependency"] == ("True", "TaskRolesWait", text)
+    assert world.status.ready == "1/4"
+    assert driver.reconciler.ready == (1, 4)
+    assert driver.reconciler.waiting_tasks == 3
+    assert f"WaitingForDependency: {text}" in said
+    assert "GangReady: All 1 Tasks are ready after 2 s; 3 more wait for their dependencies" in said
+    assert world.roster is not None
+    assert (world.roster["complete"], world.roster["total"], world.roster["generation"]) == (True, 1, 1)
+    assert rosters(world) == {"worker": 0, "ps": 1}
+    world.plan.unready.clear()
+    world.plan.ends |= {f"worker-{index}": ["stay"] for index in range(3)}
+    said = settle(driver, 12)
+    assert said.count("DependenciesMet: TaskRole worker begins: ps is Ready") == 1
+    assert conditions(world)["WaitingForDependency"] == ("False", "NoTaskRoleWaits", "AttemptRunning")
+    assert world.status.ready == "4/4"
+    assert (world.roster["complete"], world.roster["total"], world.roster["generation"]) == (True, 4, 2)
+    assert rosters(world) == {"worker": 3, "ps": 1}
+
+
+def test_nobody_is_told_twice_that_a_role_waits() -> None:
+    driver = Driver(World(framework_of(DEPENDENT), Plan({"ps-0": ["stay"]}, unready={"ps-0"})))
+    settle(driver, 6)
+    driver.start()
+    assert not [line for line in settle(driver, 6) if line.startswith("WaitingForDependency")]
+
+
+def test_a_gang_that_waits_names_only_those_who_have_begun() -> None:
+    driver = Driver(World(framework_of(DEPENDENT), Plan({"ps-0": ["stay"]})))
+    driver.world.frozen.add("fw-ps-0")
+    settle(driver, 10)
+    assert driver.world.roster is not None
+    assert [one["task"] for one in driver.world.roster["waitingFor"]] == ["ps-0"]
+
+
+def test_a_framework_without_dependencies_has_nothing_of_them() -> None:
+    plain = DEPENDENT.replace("dependsOn: [{name: ps, status: Ready}]", "")
+    driver = Driver(World(framework_of(plain), Plan({"ps-0": ["stay"]})))
+    said = settle(driver, 10)
+    assert driver.world.stored is not None
+    assert b"dependenciesMet" not in driver.world.stored
+    assert "WaitingForDependency" not in conditions(driver.world)
+    assert not [line for line in said if "ependenc" in line]
+
+
+def test_the_end_of_an_attempt_ends_the_wait() -> None:
+    driver = Driver(World(framework_of(PIPELINE), Plan({"ps-0": [7]})))
+    settle(driver, 15)
+    assert driver.world.status.state is S.COMPLETED
+    assert conditions(driver.world)["WaitingForDependency"][0] == "False"
+
+
+def test_a_dependency_that_cannot_be_met_fails_with_the_path_of_its_field() -> None:
+    driver = Driver(World(framework_of(DEPENDENT.replace("name: ps, status", "name: none, status"))))
+    settle(driver, 15)
+    completion = driver.world.status.completion
+    assert completion is not None
+    assert (completion.code, completion.diagnostics) == (
+        -200,
+        "Failed to create Pod: spec.taskRoles[worker].dependsOn[none]: there is no such TaskRole, only ps, worker",
+    )
+
+
+def test_a_dependency_may_be_added_before_the_framework_is_started() -> None:
+    plain = "executionType: Create\n" + DEPENDENT.replace("dependsOn: [{name: ps, status: Ready}]", "")
+    driver = Driver(World(framework_of(plain), Plan({"ps-0": ["stay"]}, unready={"ps-0"})))
+    settle(driver, 3)
+    driver.world.spec["taskRoles"][0]["dependsOn"] = [{"name": "ps", "status": "Ready"}]
+    driver.world.spec["executionType"] = "Start"
+    driver.world.edited()
+    settle(driver, 10)
+    assert set(driver.world.pods) == {"fw-ps-0"}

@@ -1,0 +1,344 @@
+"""What is decided, what of it is persisted, and which Tasks are dirty when."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from frameworkcontroller.api.framework import TaskRoleStatus, roles_of
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.attempt import complete, move
+from frameworkcontroller.core.frameworkstate import FrameworkState
+from frameworkcontroller.core.task import conclude
+from tests.controller.core.values import at, ended, framework, role, spec, task
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import FrameworkSpec, FrameworkStatus, TaskStatus
+
+W0, W1, W2 = ("w", 0), ("w", 1), ("w", 2)
+
+
+class Scaled(FrameworkState):
+    """A state that makes its own UIDs."""
+
+    def __init__(self, *, number: int = 0, stored: FrameworkStatus | None = None) -> None:
+        super().__init__("fw")
+        self._uids = (f"uid-{number}" for number in itertools.count(1))
+        if stored is None:
+            self.set(framework(State.PREPARING))
+            self.ask(w=number)
+            self.persist_all()
+        else:
+            self.load(stored)
+
+    def ask(self, **numbers: int) -> FrameworkSpec:
+        wanted = spec(*(role(name, number) for name, number in numbers.items()))
+        self.rescale(wanted, at(0), lambda: next(self._uids))
+        return wanted
+
+    def persist_all(self) -> None:
+        self.mark_persisted(self.revision)
+        self.take_dirty(at(0))
+
+
+@pytest.fixture
+def state() -> Scaled:
+    """Three Tasks, all persisted and clean."""
+    return Scaled(number=3)
+
+
+def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
+    before = state.revision
+    state.put(W1, task(State.RUNNING, index=1))
+    assert state.revision == before + 1
+    assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, False, True]
+    state.mark_persisted(before)
+    assert not state.is_persisted(W1)
+    assert state.take_dirty(at(0)) == []
+    state.mark_persisted(before + 1)
+    assert state.is_persisted(W1)
+    assert state.take_dirty(at(0)) == [W1]
+    assert state.take_dirty(at(0)) == []
+
+
+def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
+    state.put(W0, task(State.RUNNING))
+    sent = state.revision
+    state.put(W0, complete(task(State.RUNNING), ended(1)))
+    state.mark_persisted(sent)
+    assert not state.is_persisted(W0)
+    assert state.take_dirty(at(0)) == []
+    state.mark_persisted(state.revision)
+    assert state.take_dirty(at(0)) == [W0]
+
+
+def test_the_framework_is_persisted_apart_from_its_tasks(state: Scaled) -> None:
+    state.put(W0, task(State.RUNNING))
+    assert state.framework_persisted
+    state.set(move(state.status, State.RUNNING, at(1)))
+    persisted = [state.framework_persisted]
+    state.mark_persisted(state.revision)
+    persisted.append(state.framework_persisted)
+    assert persisted == [False, True]
+
+
+def test_a_rescale_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> None:
+    state.ask(w=2)
+    assert not state.framework_persisted
+    assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, True, False]
+    assert state.take_dirty(at(0)) == [W2]
+    state.mark_persisted(state.revision)
+    assert state.take_dirty(at(0)) == [W2]
+
+
+def test_a_rescale_that_changes_nothing_is_no_change(state: Scaled) -> None:
+    before = state.revision
+    state.ask(w=3)
+    assert state.revision == before
+
+
+def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> None:
+    state.set_graceful_timeout("w", 30)
+    assert state.roles["w"].graceful_timeout_sec == 30
+    assert not any(state.is_persisted(task_key) for task_key in state.task_keys())
+    state.mark_persisted(state.revision)
+    assert sorted(state.take_dirty(at(0))) == [W0, W1, W2]
+    before = state.revision
+    state.set_graceful_timeout("w", 30)
+    state.set_graceful_timeout("not there", 30)
+    assert state.revision == before
+
+
+def test_a_task_is_looked_at_when_its_time_has_come(state: Scaled) -> None:
+    state.touch_at(W1, at(20))
+    state.touch_at(W0, at(10))
+    state.touch_at(W1, at(10))
+    assert state.next_alarm == at(10)
+    assert state.take_dirty(at(9.9)) == []
+    assert sorted(state.take_dirty(at(10))) == [W0, W1]
+    assert state.next_alarm == at(20)
+    assert state.take_dirty(at(30)) == [W1]
+    assert state.next_alarm is None
+
+
+def test_a_task_can_wait_for_what_is_not_its_own(state: Scaled) -> None:
+    state.set(move(state.status, State.RUNNING, at(1)))
+    state.touch_when_persisted(W2)
+    state.mark_persisted(state.revision)
+    assert state.take_dirty(at(0)) == [W2]
+
+
+def test_a_task_that_was_removed_is_none(state: Scaled) -> None:
+    assert state.task(W0) is not None
+    assert [state.task(task_key) for task_key in (("w", 3), ("w", -1), ("x", 0))] == [None] * 3
+
+
+def test_an_attempt_enters_each_phase_of_its_end_once(state: Scaled) -> None:
+    heard = [state.enter_end(over=over) for over in (False, False, True, True)]
+    assert heard == [True, False, True, False]
+
+
+def test_a_new_attempt_drops_every_task_and_can_end_again(state: Scaled) -> None:
+    state.put(W0, task(State.RUNNING))
+    state.touch(W1)
+    state.touch_at(W2, at(0))
+    state.enter_end(over=True)
+    state.discard_tasks()
+    state.mark_persisted(state.revision)
+    assert state.take_dirty(at(9)) == []
+    assert list(state.task_keys()) == []
+    assert state.enter_end(over=True)
+
+
+def test_transitions_are_taken_once_with_their_reason(state: Scaled) -> None:
+    state.journal.take_transitions()
+    state.put(W0, conclude(task(index=0), at(1)))
+    state.set(move(state.status, State.RUNNING, at(1)))
+    assert [(one.subject, one.before, one.after, one.reason) for one in state.journal.take_transitions()] == [
+        ("fw-worker-0", State.CREATION_PENDING, State.COMPLETED, "FrameworkAttemptCompletion"),
+        ("fw", State.PREPARING, State.RUNNING, ""),
+    ]
+    assert state.journal.take_transitions() == []
+
+
+def test_events_speak_only_of_what_is_persisted(state: Scaled) -> None:
+    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(5)))
+    state.persist_all()
+    state.journal.take_events(state.persisted_revision)
+    state.ask(w=1)
+    sent = state.revision
+    state.put(W0, task(State.COMPLETED, ended(5)))
+    assert state.journal.take_events(state.persisted_revision) == []
+    state.mark_persisted(sent)
+    assert [one.reason for one in state.journal.take_events(state.persisted_revision)] == ["Rescaled"]
+    state.mark_persisted(state.revision)
+    assert [one.reason for one in state.journal.take_events(state.persisted_revision)] == ["TaskFailed"]
+    assert state.journal.take_events(state.persisted_revision) == []
+
+
+@pytest.mark.parametrize("task_state", list(State))
+def test_a_task_is_urgent_in_the_states_that_wait_for_a_write(state: Scaled, task_state: State) -> None:
+    state.urgent = False
+    state.put(W0, task(task_state, ended(0)))
+    urgent = state.urgent
+    assert urgent == (task_state in {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+
+
+def test_a_change_stays_urgent_until_it_is_written(state: Scaled) -> None:
+    state.urgent = False
+    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(0)))
+    state.put(W1, task(State.RUNNING, index=1))
+    assert state.urgent
+
+
+def test_the_framework_and_a_rescale_are_urgent(state: Scaled) -> None:
+    urgent = []
+    for change in (lambda: state.set(move(state.status, State.RUNNING, at(1))), lambda: state.ask(w=2)):
+        state.urgent = False
+        change()
+        urgent.append(state.urgent)
+    assert urgent == [True, True]
+
+
+def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:
+    assert state.journal.take_events(state.persisted_revision) == []
+    state.ask(w=5, x=1)
+    state.ask(x=1)
+    state.set(move(state.status, State.RUNNING, at(1)))
+    state.mark_persisted(state.revision)
+    assert [one.message for one in state.journal.take_events(state.persisted_revision)] == [
+        "TaskRole w: from 3 to 5 Tasks",
+        "TaskRole x: from 0 to 1 Tasks",
+        "TaskRole w: from 5 to 0 Tasks",
+        "Attempt 0: the first Task runs",
+    ]
+
+
+def test_a_task_has_a_pod_from_its_creation_until_it_is_gone(state: Scaled) -> None:
+    found = [state.has_pods]
+    for task_state in (State.CREATION_REQUESTED, State.DELETING, State.ATTEMPT_COMPLETED, State.COMPLETED):
+        state.put(W0, task(task_state, ended(0)))
+        found.append(state.has_pods)
+    assert found == [False, True, True, False, False]
+
+
+# --- the summary -----------------------------------------------------------------------------------------------------
+
+
+def test_a_summary_counts_the_tasks_that_the_spec_asks_for(state: Scaled) -> None:
+    wanted = state.ask(w=3, x=1)
+    state.put(W0, task(State.RUNNING, ip="10.0.0.1"))
+    persisted = state.summarize(wanted)
+    assert (persisted.order, persisted.ready, persisted.total, persisted.complete) == (("w", "x"), 1, 4, False)
+
+
+def test_a_role_that_is_deleted_changes_the_membership_though_no_other_does(state: Scaled) -> None:
+    state.ask(w=3, x=1)
+    before = state.summarize(spec(role("w", 3), role("x", 1))).member_revision
+    wanted = state.ask(w=3)
+    marked = state.summarize(wanted)
+    assert marked.member_revision > before
+    state.put(("x", 0), conclude(state.roles["x"].tasks[0], at(1)))
+    state.persist_all()
+    state.ask(w=3)
+    assert "x" not in state.roles
+    assert state.summarize(wanted).member_revision > before
+
+
+def test_nothing_at_all_is_never_complete() -> None:
+    assert not Scaled(number=0).summarize(spec(role("w", 0))).complete
+
+
+# --- stored statuses -------------------------------------------------------------------------------------------------
+
+ROLES = (
+    TaskRoleStatus("w", "w-uid", 30, (task(State.RUNNING), task(State.COMPLETED, ended(0), index=1))),
+    TaskRoleStatus("x", "x-uid"),
+)
+
+
+def packed() -> str:
+    return b64encode(gzip.compress(msgspec.json.encode(ROLES))).decode()
+
+
+@pytest.mark.parametrize(
+    ("plain", "compressed", "expected"),
+    [
+        (ROLES, msgspec.UNSET, ROLES),
+        (None, packed(), ROLES),
+        (ROLES, "", ROLES),
+        ((), packed(), ()),
+        (None, "", ()),
+        (None, msgspec.UNSET, ()),
+    ],
+    ids=["plain", "compressed", "plain and empty", "the plain one outranks", "null and empty", "neither"],
+)
+def test_roles_are_read_from_whichever_field_holds_them(
+    plain: tuple[TaskRoleStatus, ...] | None,
+    compressed: str | msgspec.UnsetType,
+    expected: tuple[TaskRoleStatus, ...],
+) -> None:
+    status = framework(State.RUNNING)
+    attempt = replace(status.attempt_status, task_role_statuses=plain, task_role_statuses_compressed=compressed)
+    assert roles_of(replace(status, attempt_status=attempt)) == expected
+
+
+def test_a_stored_status_is_persisted_and_all_its_tasks_are_dirty() -> None:
+    status = framework(State.RUNNING)
+    attempt = replace(status.attempt_status, task_role_statuses_compressed=packed())
+    state = Scaled(stored=replace(status, attempt_status=attempt))
+    assert state.framework_persisted
+    assert state.status == status
+    assert state.take_dirty(at(0)) == [W0, W1]
+    assert all(state.is_persisted(task_key) for task_key in state.task_keys())
+    assert state.roles["w"].graceful_timeout_sec == 30
+
+
+# --- any order -------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), st.integers(0, 3)),
+            st.tuples(st.just("send"), st.just(0)),
+            st.tuples(st.just("answer"), st.just(0)),
+            st.tuples(st.just("ask"), st.integers(0, 4)),
+        ),
+        max_size=40,
+    )
+)
+def test_every_change_is_dirty_again_once_it_is_persisted(moves: list[tuple[str, int]]) -> None:
+    """A change is not persisted before its write, and its Task is dirty again after it."""
+    state = Scaled(number=3)
+    persisted = {one.instance_uid: one for one in state.roles["w"].tasks}
+    sent: tuple[int, dict[str, TaskStatus]] | None = None
+    for kind, number in moves:
+        if kind == "put" and state.task(("w", number)) is not None:
+            current = state.roles["w"].tasks[number]
+            state.put(("w", number), replace(current, start_time=at(state.revision + 1)))
+        elif kind == "ask":
+            state.ask(w=number)
+        elif kind == "send":
+            sent = (state.revision, {one.instance_uid: one for one in state.roles["w"].tasks})
+        elif kind == "answer" and sent is not None:
+            before = {task_key: state.is_persisted(task_key) for task_key in state.task_keys()}
+            state.take_dirty(at(0))
+            state.mark_persisted(sent[0])
+            persisted, sent = sent[1], None
+            newly = {
+                task_key for task_key in state.task_keys() if state.is_persisted(task_key) and not before[task_key]
+            }
+            assert newly <= set(state.take_dirty(at(0)))
+        for task_key in state.task_keys():
+            current = state.roles["w"].tasks[task_key[1]]
+            if state.is_persisted(task_key):
+                assert persisted.get(current.instance_uid) == current

@@ -1,0 +1,180 @@
+"""Which effects are in flight, and how long failed ones are delayed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from frameworkcontroller.core.effects import (
+    ACCESS,
+    CONFIG_MAP,
+    FRAMEWORK,
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeleteFramework,
+    DeletePod,
+    Done,
+    Dropped,
+    Effect,
+    Failed,
+    GrantRosterAccess,
+    Missing,
+    Outcome,
+    Refused,
+    WriteRoster,
+)
+from frameworkcontroller.core.inflight import InFlight
+from frameworkcontroller.core.outcomes import failure_of
+from tests.controller.core.values import at
+
+if TYPE_CHECKING:
+    from frameworkcontroller.core.template import PodTemplate
+
+KEY = ("pod", "worker", 0)
+CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", None))
+DELETE = DeletePod("worker", 0, "pod-uid")
+
+
+def new_in_flight(draw: float = 1.0) -> InFlight:
+    return InFlight(lambda: draw)
+
+
+def test_one_effect_at_a_time_per_key() -> None:
+    in_flight = new_in_flight()
+    assert in_flight.start(CREATE)
+    assert not in_flight.start(DELETE)
+    assert in_flight.start(DeletePod("worker", 1, "pod-uid"))
+    assert in_flight.is_busy(KEY)
+    in_flight.finish(KEY)
+    assert not in_flight.is_busy(KEY)
+    assert in_flight.start(DELETE)
+
+
+def test_it_is_busy_until_the_answer() -> None:
+    in_flight = new_in_flight()
+    busy = [in_flight.is_busy(KEY)]
+    in_flight.start(CREATE)
+    busy.append(in_flight.is_busy(KEY))
+    in_flight.finish(KEY)
+    busy.append(in_flight.is_busy(KEY))
+    in_flight.finish(KEY)
+    busy.append(in_flight.is_busy(KEY))
+    assert busy == [False, True, False, False]
+
+
+def test_it_knows_what_kinds_are_under_way() -> None:
+    in_flight = new_in_flight()
+    in_flight.start(DELETE)
+    assert in_flight.any_of("pod", "configmap")
+    assert not in_flight.any_of("configmap", "roster")
+
+
+def test_it_knows_whether_pods_are_being_created() -> None:
+    in_flight = new_in_flight()
+    seen = []
+    for step in (
+        lambda: in_flight.start(DELETE),
+        lambda: in_flight.finish(KEY),
+        lambda: in_flight.start(CREATE),
+        lambda: in_flight.start(CREATE),
+        lambda: in_flight.finish(KEY),
+        lambda: in_flight.finish(KEY),
+        lambda: in_flight.start(CREATE),
+    ):
+        step()
+        seen.append(in_flight.creates_pods)
+    assert seen == [False, False, True, True, False, False, True]
+
+
+def test_each_failure_in_a_row_waits_twice_as_long_up_to_30_seconds() -> None:
+    in_flight = new_in_flight()
+    waits = []
+    for _ in range(8):
+        in_flight.back_off(KEY, Failed("x"), at(0))
+        until = in_flight.delayed_until(KEY, at(0))
+        assert until is not None
+        waits.append((until - at(0)).total_seconds())
+    assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+@pytest.mark.parametrize(("draw", "seconds"), [(0.0, 0.5), (0.5, 0.75), (1.0, 1.0)])
+def test_a_wait_is_drawn_between_half_and_all_of_it(draw: float, seconds: float) -> None:
+    in_flight = new_in_flight(draw)
+    in_flight.back_off(KEY, Failed("x"), at(0))
+    assert in_flight.delayed_until(KEY, at(0)) == at(seconds)
+
+
+def test_the_server_may_ask_for_a_longer_delay_never_for_a_shorter_one() -> None:
+    in_flight = new_in_flight()
+    in_flight.back_off(KEY, Failed("x", retry_after_seconds=60), at(0))
+    assert in_flight.delayed_until(KEY, at(0)) == at(60)
+    in_flight.back_off(KEY, Failed("x", retry_after_seconds=0.1), at(0))
+    assert in_flight.delayed_until(KEY, at(0)) == at(2)
+
+
+def test_the_wait_ends() -> None:
+    in_flight = new_in_flight()
+    in_flight.back_off(KEY, Failed("x"), at(0))
+    assert in_flight.delayed_until(KEY, at(0.999)) == at(1)
+    assert in_flight.delayed_until(KEY, at(1)) is None
+
+
+def test_a_success_resets_one_delay_a_new_attempt_all() -> None:
+    in_flight = new_in_flight()
+    for key in (KEY, CONFIG_MAP):
+        in_flight.back_off(key, Failed("x"), at(0))
+        in_flight.back_off(key, Failed("x"), at(0))
+    in_flight.reset_delay(KEY)
+    assert in_flight.delayed_until(KEY, at(0)) is None
+    assert in_flight.delayed_until(CONFIG_MAP, at(0)) == at(2)
+    in_flight.back_off(KEY, Failed("x"), at(0))
+    assert in_flight.delayed_until(KEY, at(0)) == at(1)
+    in_flight.reset_delays()
+    assert [in_flight.last_failure(key) for key in (KEY, CONFIG_MAP)] == ["", ""]
+    assert in_flight.delayed_until(CONFIG_MAP, at(0)) is None
+
+
+def test_what_took_place_unseen_is_repeated_after_5_seconds_and_is_no_failure() -> None:
+    in_flight = new_in_flight()
+    in_flight.recheck_later(KEY, at(0))
+    assert in_flight.delayed_until(KEY, at(0)) == at(0) + timedelta(seconds=5)
+    assert in_flight.last_failure(KEY) == ""
+
+
+def test_the_last_failure_is_known_by_key() -> None:
+    in_flight = new_in_flight()
+    in_flight.back_off(KEY, Failed("exceeded quota"), at(0))
+    assert in_flight.last_failure(KEY) == "exceeded quota"
+    assert in_flight.last_failure(CONFIG_MAP) == ""
+
+
+FAILED = Failed("sick", retry_after_seconds=3)
+REFUSED = Refused(403, "forbidden")
+ROSTER = WriteRoster("uid", 0, b"{}", "{}", complete=True)
+VERDICTS: dict[str, tuple[Effect, Outcome, Failed | None]] = {
+    "a failure, whatever of": (ROSTER, FAILED, FAILED),
+    "a Pod's refusal is an answer": (CREATE, REFUSED, None),
+    "a refused ConfigMap is tried again": (CreateConfigMap(0, b""), REFUSED, Failed("forbidden")),
+    "a refused grant is tried again": (GrantRosterAccess((), "uid"), REFUSED, Failed("forbidden")),
+    "no namespace for a Pod": (CREATE, Missing(), Failed("the namespace does not exist")),
+    "no namespace for a ConfigMap": (CreateConfigMap(0, b""), Missing(), Failed("the namespace does not exist")),
+    "a Pod that is gone is gone": (DELETE, Missing(), None),
+    "a ConfigMap that is gone is gone": (DeleteConfigMap("uid"), Missing(), None),
+    "a Framework that is gone is gone": (DeleteFramework(), Missing(), None),
+    "what was done": (CREATE, Done(uid="x"), None),
+    "what was not wanted any more": (CREATE, Dropped(), None),
+}
+
+
+@pytest.mark.parametrize(("effect", "outcome", "failure"), VERDICTS.values(), ids=VERDICTS)
+def test_which_outcomes_are_failures_to_back_off_for(effect: Effect, outcome: Outcome, failure: Failed | None) -> None:
+    assert failure_of(effect, outcome) == failure
+
+
+def test_every_effect_has_a_key_of_its_own() -> None:
+    effects: list[Any] = [CREATE, DELETE, CreateConfigMap(0, b""), DeleteConfigMap("u"), DeleteFramework(), ROSTER]
+    assert [effect.key for effect in effects] == [KEY, KEY, CONFIG_MAP, CONFIG_MAP, FRAMEWORK, ("roster",)]
+    assert GrantRosterAccess((), "uid").key == ACCESS

@@ -1,0 +1,166 @@
+"""Every number of the CRD at its ends and beyond: a Framework that is stored with it goes on, and so does its loop."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frameworkcontroller.api.framework import (
+    MAX_SECONDS,
+    MAX_TASK_NUMBER,
+    CompletionPolicy,
+    FrameworkSpec,
+    TaskRoleSpec,
+    bounded,
+)
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import attempt
+from tests.controller.core.driver import Driver
+from tests.controller.core.values import core_config
+from tests.controller.core.world import Plan, World, framework_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENDS = (-(2**63), -(2**31) - 1, -(2**31), -3, -2, -1, 0, 1, 2, 2**31 - 1, 2**31, 2**63 - 1)
+NUMBERS = st.sampled_from(ENDS) | st.integers(-(2**63), 2**63 - 1)
+SMALL = st.sampled_from((-(2**63), -1, 0, 1, 2))
+SETTINGS = st.sampled_from((0, 1, 2**31, 2**63 - 1))
+POLICY = st.fixed_dictionaries({"fancyRetryPolicy": st.booleans(), "maxRetryCount": NUMBERS})
+ROLE = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(("a", "b")),
+        "taskNumber": SMALL,
+        "frameworkAttemptCompletionPolicy": st.fixed_dictionaries(
+            {
+                "minFailedTaskCount": NUMBERS,
+                "minSucceededTaskCount": NUMBERS,
+                "minFailedTaskPercent": st.none() | NUMBERS,
+                "minSucceededTaskPercent": st.none() | NUMBERS,
+            }
+        ),
+        "task": st.fixed_dictionaries(
+            {
+                "retryPolicy": POLICY,
+                "podGracefulDeletionTimeoutSec": st.none() | NUMBERS,
+                "pod": st.just({"spec": {"containers": [{"name": "main", "image": "x"}]}}),
+            }
+        ),
+    }
+)
+SPEC = st.fixed_dictionaries(
+    {
+        "retryPolicy": POLICY,
+        "activeDeadlineSeconds": st.none() | NUMBERS,
+        "ttlSecondsAfterFinished": st.none() | NUMBERS,
+        "taskRoles": st.lists(ROLE, max_size=2, unique_by=lambda role: str(role["name"])),
+    }
+)
+
+
+def live(driver: Driver, seconds: int) -> Iterator[None]:
+    """Let the controller and the world go on."""
+    for _ in range(seconds):
+        for effect in driver.decide().effects:
+            driver.answer(*driver.perform(effect))
+        if driver.wake_at is not None:
+            # A deletion that is due in 30 s, the longest grace period before it, and the longest timeout after that.
+            assert (driver.wake_at - driver.world.now).total_seconds() <= 2 * MAX_SECONDS + 30
+        yield
+        driver.world.tick()
+        driver.touch_pods(*driver.caches.refresh())
+        driver.touch_config_map()
+
+
+@settings(max_examples=60)
+@given(spec=SPEC, delay=SETTINGS, retain=SETTINGS, status=NUMBERS, grace=NUMBERS, end=st.sampled_from([0, 1, "stay"]))
+def test_a_framework_with_any_numbers_goes_on(
+    spec: dict[str, Any], delay: int, retain: int, status: int, grace: int, end: int | str
+) -> None:
+    manifest = framework_of("{}")
+    manifest["spec"] = spec
+    config = core_config(
+        object_local_cache_creation_timeout_sec=delay,
+        framework_completed_retain_sec=retain,
+        framework_min_retry_delay_sec=min(delay, 60),
+        framework_max_retry_delay_sec=delay,
+    )
+    world = World(manifest, Plan({"a-0": [end], "b-1": [201]}), config)
+    driver = Driver(world)
+    for _ in live(driver, 8):
+        pass
+    if world.stored is not None:
+        _store(world, status)
+        driver.start()
+    for name, pod in list(world.pods.items()):
+        gone = replace_meta(world, name, grace)
+        assert gone != pod
+    driver.touch_pods(*driver.caches.refresh())
+    for _ in live(driver, 4):
+        pass
+    world.stop()
+    for _ in live(driver, 12):
+        pass
+
+
+def _store(world: World, number: int) -> None:
+    """Put the number where a status has one."""
+    assert world.stored is not None
+    document = msgspec.json.decode(world.stored)
+    if document["state"] == State.ATTEMPT_COMPLETED:
+        document["retryPolicyStatus"]["retryDelaySec"] = number
+    for role in document["attemptStatus"]["taskRoleStatuses"]:
+        role["podGracefulDeletionTimeoutSec"] = number
+    world.stored = msgspec.json.encode(document)
+
+
+def replace_meta(world: World, name: str, grace: int) -> object:
+    """Put the Pod under deletion with this grace period."""
+    pod = world.pods[name]
+    meta = msgspec.structs.replace(
+        pod.metadata, deletion_timestamp=world.stamp + timedelta(seconds=30), deletion_grace_period_seconds=grace
+    )
+    world.pods[name] = msgspec.structs.replace(pod, metadata=meta)
+    return world.pods[name]
+
+
+@pytest.mark.parametrize("number", [-(2**63), -1, 10_001, 2**31, 2**63 - 1])
+def test_a_number_of_tasks_is_bounded_however_it_is_stored(number: int) -> None:
+    found = bounded(FrameworkSpec(task_roles=(TaskRoleSpec("a", number), TaskRoleSpec("b", 3))))
+    assert found.task_roles is not None
+    assert [role.task_number for role in found.task_roles] == [0 if number < 0 else MAX_TASK_NUMBER, 3]
+
+
+@pytest.mark.parametrize("number", [-(2**63), -1, 0, 2**31, 2**63 - 1])
+def test_a_lifetime_is_bounded_however_it_is_stored(number: int) -> None:
+    found = bounded(FrameworkSpec(active_deadline_seconds=number, ttl_seconds_after_finished=number))
+    inside = MAX_SECONDS if number > 0 else 0
+    assert (found.active_deadline_seconds, found.ttl_seconds_after_finished) == (inside or 1, inside)
+
+
+@pytest.mark.parametrize(
+    ("number", "inside"), [(-(2**63), 1), (0, 1), (1, 1), (100, 100), (101, 100), (2**63 - 1, 100)]
+)
+def test_a_percentage_is_bounded_however_it_is_stored(number: int, inside: int) -> None:
+    policy = CompletionPolicy(min_failed_task_percent=number, min_succeeded_task_percent=number)
+    found = bounded(FrameworkSpec(task_roles=(TaskRoleSpec("a", 1, policy),)))
+    assert found.task_roles is not None
+    policy = found.task_roles[0].framework_attempt_completion_policy
+    assert (policy.min_failed_task_percent, policy.min_succeeded_task_percent) == (inside, inside)
+
+
+def test_a_spec_within_its_bounds_is_taken_as_it_is() -> None:
+    roles = (TaskRoleSpec("a", MAX_TASK_NUMBER), TaskRoleSpec("b"))
+    spec = FrameworkSpec(task_roles=roles, active_deadline_seconds=1, ttl_seconds_after_finished=0)
+    assert bounded(spec) is spec
+
+
+@pytest.mark.parametrize("moment", [datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)])
+@pytest.mark.parametrize("seconds", [-(2**63), 2**63])
+def test_no_time_overflows(moment: datetime, seconds: int) -> None:
+    assert isinstance(attempt.after(moment, attempt.duration(seconds)), datetime)

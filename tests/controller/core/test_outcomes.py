@@ -1,0 +1,235 @@
+"""What an answer means for the Task or the Framework that asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import (
+    CONFIG_MAP,
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeletePod,
+    Done,
+    Dropped,
+    Failed,
+    FindPod,
+    Found,
+    Missing,
+    Outcome,
+    Refused,
+)
+from frameworkcontroller.core.frameworkstate import FrameworkState
+from frameworkcontroller.core.inflight import InFlight
+from frameworkcontroller.core.outcomes import apply_config_map_outcome, apply_pod_outcome
+from tests.controller.core.values import (
+    CONFIG_MAP_UID,
+    POD_UID,
+    at,
+    ended,
+    framework,
+    framework_end,
+    moment,
+    role,
+    spec,
+    task,
+)
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus
+    from frameworkcontroller.core.template import PodTemplate
+
+S = State
+W0 = ("worker", 0)
+CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", None))
+DELETE = DeletePod("worker", 0, POD_UID)
+FORCE = DeletePod("worker", 0, POD_UID, grace_seconds=0)
+CONFIRM = DeletePod("worker", 0, POD_UID, confirm=True)
+ORPHAN = DeletePod("worker", 0, "orphan-uid", orphan=True)
+UNSEEN = task(S.CREATION_REQUESTED, ended(-111))
+TO_DELETE = task(S.DELETION_PENDING, ended(0))
+
+
+def state_of(current: TaskStatus) -> FrameworkState:
+    state = FrameworkState("fw")
+    state.set(framework(S.PREPARING))
+    state.rescale(spec(role("worker", 1)), at(0), lambda: "uid")
+    state.put(W0, current)
+    state.mark_persisted(state.revision)
+    state.take_dirty(at(0))
+    return state
+
+
+FIND = FindPod("worker", 0)
+
+
+def found(uid: str = POD_UID, labels: dict[str, str] | None = None) -> Found:
+    return Found(Meta("fw-worker-0", uid, "1", labels={names.FRAMEWORK_NAME: "fw"} if labels is None else labels))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A Task, what was asked for, what became of that, and what becomes of the Task."""
+
+    was: TaskStatus
+    effect: CreatePod | DeletePod | FindPod
+    outcome: Outcome
+    becomes: State
+    code: int | None = None
+    later: bool = False
+    """Whether it is not asked for again for a while."""
+
+
+CASES = {
+    "created": Case(task(), CREATE, Done(uid="new-uid"), S.CREATION_REQUESTED),
+    "not created": Case(task(), CREATE, Failed("sick"), S.CREATION_PENDING),
+    "not created, no namespace": Case(task(), CREATE, Missing(), S.CREATION_PENDING),
+    "not created, not wanted any more": Case(task(), CREATE, Dropped(), S.CREATION_PENDING),
+    "refused with 400": Case(task(), CREATE, Refused(400, "bad"), S.ATTEMPT_COMPLETED, -310),
+    "refused with 403": Case(task(), CREATE, Refused(403, "bad"), S.ATTEMPT_COMPLETED, -310),
+    "refused with 413": Case(task(), CREATE, Refused(413, "bad"), S.ATTEMPT_COMPLETED, -200),
+    "refused with 422": Case(task(), CREATE, Refused(422, "bad"), S.ATTEMPT_COMPLETED, -200),
+    "refused after its end was decided": Case(
+        task(S.CREATION_PENDING, ended(-230)), CREATE, Refused(422, "bad"), S.ATTEMPT_COMPLETED, -230
+    ),
+    "deleted": Case(TO_DELETE, DELETE, Done(), S.DELETION_REQUESTED, 0),
+    "was gone already": Case(TO_DELETE, DELETE, Missing(), S.DELETION_REQUESTED, 0),
+    "not deleted": Case(TO_DELETE, DELETE, Failed("sick"), S.DELETION_PENDING, 0),
+    "deleted by force, shows later": Case(task(S.DELETING, ended(0)), FORCE, Done(), S.DELETING, 0, later=True),
+    "never seen, confirmed to be gone": Case(UNSEEN, CONFIRM, Missing(), S.ATTEMPT_COMPLETED, -111),
+    "never seen, was there: ask until it is gone": Case(
+        UNSEEN, CONFIRM, Done(), S.CREATION_REQUESTED, -111, later=True
+    ),
+    "seen after all before it was confirmed": Case(
+        task(S.PREPARING, ended(-111)), CONFIRM, Missing(), S.PREPARING, -111
+    ),
+    "another Pod was confirmed to be gone": Case(
+        task(S.CREATION_REQUESTED, ended(-111), pod_uid="another"),
+        CONFIRM,
+        Missing(),
+        S.CREATION_REQUESTED,
+        -111,
+    ),
+    "looked for, gone": Case(task(S.RUNNING), FIND, Missing(), S.RUNNING),
+    "looked for, another one is there": Case(task(S.RUNNING), FIND, found("another"), S.RUNNING),
+    "looked for, there: the cache is late": Case(task(S.RUNNING), FIND, found(), S.RUNNING, later=True),
+    "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labels={}), S.RUNNING, -101),
+    "looked for, not found out": Case(task(S.RUNNING), FIND, Failed("sick"), S.RUNNING),
+    "looked for before its creation, there: wait": Case(task(), FIND, found(), S.CREATION_PENDING, later=True),
+    "looked for before its creation, there without its label": Case(task(), FIND, found(labels={}), S.CREATION_PENDING),
+    "deleted while it is not seen, until it is gone": Case(
+        task(S.RUNNING, ended(-101)), CONFIRM, Done(), S.RUNNING, -101, later=True
+    ),
+    "an orphan is deleted, shows later": Case(task(), ORPHAN, Done(), S.CREATION_PENDING, later=True),
+    "an orphan was gone already": Case(task(), ORPHAN, Missing(), S.CREATION_PENDING, later=True),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_task_moves_on_with_the_answer(case: Case) -> None:
+    state, in_flight = state_of(case.was), InFlight(lambda: 0.5)
+    apply_pod_outcome(state, in_flight, case.effect, case.outcome, moment(7.9))
+    now = state.task(W0)
+    assert now is not None
+    assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
+    assert now.state is case.was.state or now.transition_time == at(7)
+    assert (in_flight.delayed_until(case.effect.key, at(7.9)) is not None) == case.later
+    assert W0 in state.take_dirty(at(7.9))
+
+
+def test_a_created_pod_is_in_the_status() -> None:
+    state = state_of(task())
+    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Done(uid="new-uid"), moment(1))
+    now = state.task(W0)
+    assert now is not None
+    assert now.attempt_status.pod_uid == "new-uid"
+    assert not state.is_persisted(W0)
+
+
+def test_a_refusal_is_reported_in_the_words_of_the_server() -> None:
+    state = state_of(task())
+    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Refused(422, '{"kind":"Status"}'), moment(1))
+    now = state.task(W0)
+    assert now is not None
+    assert now.completion is not None
+    assert now.completion.diagnostics == 'Failed to create Pod: {"kind":"Status"}'
+
+
+def test_an_outcome_for_a_task_that_was_removed_changes_nothing() -> None:
+    state, in_flight = state_of(task()), InFlight(lambda: 0.5)
+    before = state.revision
+    apply_pod_outcome(state, in_flight, DeletePod("worker", 5, "uid"), Done(), moment(1))
+    apply_pod_outcome(state, in_flight, DeletePod("gone", 0, "uid"), Done(), moment(1))
+    assert state.revision == before
+
+
+@dataclass(frozen=True)
+class FrameworkCase:
+    """The same of a Framework."""
+
+    was: FrameworkStatus
+    effect: CreateConfigMap | DeleteConfigMap
+    outcome: Outcome
+    becomes: State
+    later: bool = False
+
+
+MAKE, REMOVE = CreateConfigMap(0, b"{}"), DeleteConfigMap(CONFIG_MAP_UID)
+REMOVE_UNSEEN = DeleteConfigMap(CONFIG_MAP_UID, confirm=True)
+NEVER_SEEN = framework(S.CREATION_REQUESTED, framework_end(-110))
+ENDING = framework(S.DELETION_PENDING, framework_end(0))
+FRAMEWORK_CASES = {
+    "created": FrameworkCase(framework(), MAKE, Done(uid="new-uid"), S.CREATION_REQUESTED),
+    "not created": FrameworkCase(framework(), MAKE, Failed("sick"), S.CREATION_PENDING),
+    "refused: no end of anything": FrameworkCase(framework(), MAKE, Refused(403, "bad"), S.CREATION_PENDING),
+    "deleted": FrameworkCase(ENDING, REMOVE, Done(), S.DELETION_REQUESTED),
+    "was gone already": FrameworkCase(ENDING, REMOVE, Missing(), S.DELETION_REQUESTED),
+    "not deleted": FrameworkCase(ENDING, REMOVE, Failed("sick"), S.DELETION_PENDING),
+    "another one was deleted": FrameworkCase(
+        ENDING, DeleteConfigMap("orphan-uid"), Done(), S.DELETION_PENDING, later=True
+    ),
+    "never seen, confirmed to be gone": FrameworkCase(NEVER_SEEN, REMOVE_UNSEEN, Missing(), S.ATTEMPT_COMPLETED),
+    "never seen, was there: ask until it is gone": FrameworkCase(
+        NEVER_SEEN, REMOVE_UNSEEN, Done(), S.CREATION_REQUESTED, later=True
+    ),
+    "an orphan is deleted": FrameworkCase(
+        framework(), DeleteConfigMap("orphan-uid"), Done(), S.CREATION_PENDING, later=True
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FRAMEWORK_CASES.values(), ids=FRAMEWORK_CASES)
+def test_a_framework_moves_on_with_the_answer(case: FrameworkCase) -> None:
+    state, in_flight = FrameworkState("fw"), InFlight(lambda: 0.5)
+    state.set(case.was)
+    apply_config_map_outcome(state, in_flight, case.effect, case.outcome, moment(7.9))
+    assert state.status.state is case.becomes
+    assert state.status == case.was or state.status.transition_time == at(7)
+    assert (in_flight.delayed_until(CONFIG_MAP, at(7.9)) is not None) == case.later
+
+
+def test_an_event_says_why_a_pod_is_not_created() -> None:
+    state = state_of(task())
+    state.journal.take_events(state.persisted_revision)
+    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1))
+    state.mark_persisted(state.revision)
+    assert [one.message for one in state.journal.take_events(state.persisted_revision)] == [
+        "Pod of worker-0: exceeded quota"
+    ]
+
+
+@pytest.mark.parametrize("outcome", [Failed("sick"), Refused(403, "sick")], ids=["failed", "refused"])
+def test_an_event_says_why_the_config_map_is_not_created(outcome: Outcome) -> None:
+    state, in_flight = FrameworkState("fw"), InFlight(lambda: 0.5)
+    state.set(framework())
+    apply_config_map_outcome(state, in_flight, MAKE, outcome, moment(1))
+    state.mark_persisted(state.revision)
+    assert [(one.reason, one.message) for one in state.journal.take_events(state.persisted_revision)] == [
+        ("FailedCreate", "ConfigMap: sick")
+    ]

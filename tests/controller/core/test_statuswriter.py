@@ -1,0 +1,153 @@
+"""When the status is written, what a write contains, and which status of another writer is noticed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import Done
+from frameworkcontroller.core.frameworkstate import FrameworkState
+from frameworkcontroller.core.statuswriter import StatusWriter
+from tests.controller.core.values import at, framework, role, spec, task
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import Framework
+
+
+def writer() -> StatusWriter:
+    document = b'{"metadata":{"name":"fw","uid":"u","resourceVersion":"7","generation":4},"spec":{}}'
+    return StatusWriter(FRAMEWORK_DECODER.decode(document))
+
+
+def large(number: int) -> FrameworkState:
+    state = FrameworkState("fw")
+    state.set(framework(State.PREPARING))
+    state.rescale(spec(role("worker", number)), at(0), lambda: "uid")
+    return state
+
+
+def distance(number: int, *, urgent: bool) -> float:
+    """Seconds between two writes of so many Tasks."""
+    state, wanted, one = large(number), spec(role("worker", number)), writer()
+    assert one.due(state, wanted, at(0), backpressure=True) is None
+    one.compose(state, wanted, 4, at(10), at(10))
+    state.put(("worker", 0), task(State.ATTEMPT_COMPLETED if urgent else State.RUNNING))
+    due = one.due(state, wanted, at(10), backpressure=False)
+    assert due is not None
+    return (due - at(10)).total_seconds()
+
+
+def test_the_first_write_is_at_once_and_later_ones_wait_the_longer_the_larger() -> None:
+    assert distance(10, urgent=True) < distance(10_000, urgent=True) == pytest.approx(1, abs=0.1)
+    assert distance(10, urgent=False) < distance(10_000, urgent=False) == pytest.approx(5, abs=0.6)
+
+
+@pytest.mark.parametrize("number", [1, 100, 10_000])
+def test_urgent_writes_wait_less_than_progress(number: int) -> None:
+    assert distance(number, urgent=True) < distance(number, urgent=False) / 4
+
+
+def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
+    state, wanted, one = large(2), spec(role("worker", 2)), writer()
+    effect = one.compose(state, wanted, 4, at(10), at(10))
+    one.apply_outcome(effect, Done(resource_version="8"), state)
+    for index in range(2):
+        assert one.due(state, wanted, at(10), backpressure=False) is not None
+        state.put(("worker", index), task(State.RUNNING, index=index, ip="10.0.0.1"))
+    assert one.due(state, wanted, at(10), backpressure=True) is None
+    effect = one.compose(state, wanted, 4, at(10.001), at(10))
+    one.apply_outcome(effect, Done(resource_version="9"), state)
+    assert one.due(state, wanted, at(10), backpressure=False) is not None
+
+
+def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> None:
+    state, wanted, one = large(10), spec(role("worker", 10)), writer()
+    one.compose(state, wanted, 4, at(10), at(10))
+    state.put(("worker", 0), task(State.RUNNING))
+    due = one.due(state, wanted, at(60), backpressure=True)
+    assert due is not None
+    assert due > at(60)
+    state.put(("worker", 1), task(State.ATTEMPT_COMPLETED, index=1))
+    due = one.due(state, wanted, at(60), backpressure=True)
+    assert due is not None
+    assert due < at(60)
+
+
+STATUS = (
+    '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
+    '"attemptStatus":{"id":0,"startTime":"2026-01-01T00:00:00Z","configMapName":"fw-attempt"}}'
+)
+
+
+def framework_with(version: str, status: str = STATUS) -> Framework:
+    meta = f'{{"name":"fw","uid":"u","resourceVersion":"{version}"}}'
+    return FRAMEWORK_DECODER.decode(f'{{"metadata":{meta},"spec":{{}},"status":{status}}}')
+
+
+@pytest.mark.parametrize(
+    ("seen", "stale"),
+    [
+        (framework_with("7"), False),
+        (framework_with("5", "null"), False),
+        (framework_with("8"), False),
+        (framework_with("8", "null"), True),
+        (framework_with("10", STATUS.replace("AttemptRunning", "Completed")), True),
+        (framework_with("opaque", "null"), False),
+    ],
+    ids=[
+        "the same",
+        "older",
+        "newer, of others",
+        "newer, without a status",
+        "newer, of a second leader",
+        "not a number",
+    ],
+)
+def test_a_status_of_another_writer_is_noticed(seen: Framework, *, stale: bool) -> None:
+    assert StatusWriter(framework_with("7")).is_stale(seen) is stale
+
+
+def test_a_write_whose_answer_was_lost_is_no_other_writer_s() -> None:
+    state, wanted, one = large(1), spec(role("worker", 1)), writer()
+    lost = one.compose(state, wanted, 4, at(10), at(10))
+    one.apply_failure(lost)
+    assert one.compose(state, wanted, 4, at(11), at(11)).unanswered == lost.status
+    seen = framework_with("9", msgspec.json.encode(lost.status).decode())
+    assert not one.is_stale(seen)
+    following = one.compose(state, wanted, 4, at(12), at(12))
+    assert (following.resource_version, following.previous, following.unanswered) == ("9", lost.status, None)
+
+
+def test_a_newer_version_with_our_status_is_what_the_next_write_builds_upon() -> None:
+    one = StatusWriter(framework_with("7"))
+    assert not one.is_stale(framework_with("9"))
+    effect = one.compose(large(1), spec(role("worker", 1)), 4, at(10), at(10))
+    assert effect.resource_version == "9"
+
+
+def test_a_write_contains_everything_and_what_it_builds_upon() -> None:
+    state, wanted, one = large(2), spec(role("worker", 2)), writer()
+    state.put(("worker", 1), task(State.RUNNING, index=1, ip="10.0.0.1"))
+    effect = one.compose(state, wanted, 4, at(10.5), at(10))
+    status = effect.status
+    assert (status.ready, status.attempts, status.observed_generation) == ("1/2", 1, 4)
+    assert status.attempt_status.task_role_statuses == effect.summary.roles
+    assert (effect.revision, effect.resource_version, effect.previous) == (state.revision, "7", None)
+    one.apply_outcome(effect, Done(resource_version="8"), state)
+    assert state.persisted_revision == state.revision
+    following = one.compose(state, wanted, 5, at(11), at(11))
+    assert (following.resource_version, following.previous) == ("8", status)
+
+
+@pytest.mark.parametrize(("stored", "generation"), [("", 0), (',"observedGeneration":3', 3)], ids=["unknown", "known"])
+def test_the_observed_generation_is_read_from_the_status(stored: str, generation: int) -> None:
+    status = (
+        '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
+        '"attemptStatus":{"id":0,"startTime":"2026-01-01T00:00:00Z","configMapName":"fw-attempt"}' + stored + "}"
+    )
+    document = '{"metadata":{"name":"fw","uid":"u","resourceVersion":"7"},"spec":{},"status":' + status + "}"
+    assert StatusWriter(FRAMEWORK_DECODER.decode(document.encode())).generation == generation
