@@ -1,4 +1,4 @@
-"""The controller's command line: ``frameworkcontroller [--config FILE]``."""
+"""The controller's command line: `frameworkcontroller [--config FILE]`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from frameworkcontroller import __version__
-from frameworkcontroller.cluster.credentials import discover
-from frameworkcontroller.cluster.errors import CredentialsError
 from frameworkcontroller.engine.log import configure_logging
-from frameworkcontroller.engine.run import NotServedError, serve
+from frameworkcontroller.engine.run import serve
+from frameworkcontroller.engine.served import NotServedError
 from frameworkcontroller.engine.settings import FILE_NAME, SettingsError, default_config, load_settings
+from frameworkkube.credentials import discover
+from frameworkkube.errors import CredentialsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +25,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT.
 
     Returns:
-        The exit code: 0, 1 if Frameworks are not served, 2 for a configuration that is not usable.
+        The exit code: 0, 1 if Frameworks are not served, 2 if the configuration is not usable.
     """
     parser = argparse.ArgumentParser(prog="frameworkcontroller", description="Runs Frameworks on Kubernetes.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--config", type=Path, help=f"configuration file (default: {FILE_NAME}, if it exists)")
     parser.add_argument("--print-default-config", action="store_true", help="print the shipped configuration and exit")
-    parser.add_argument("--health-port", type=int, default=8081, help="of /healthz, /readyz and /metrics (0: none)")
+    parser.add_argument(
+        "--health-port", type=int, default=8081, help="port of /healthz, /readyz and /metrics (0: none)"
+    )
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
     arguments = parser.parse_args(argv)
     if arguments.print_default_config:

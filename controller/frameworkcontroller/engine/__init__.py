@@ -1,1 +1,1 @@
-"""The only place that acts: observe, decide, write the status, act, look again."""
+"""The part of the controller that acts: observe, let the core decide, write the status, act, observe again."""

@@ -1,79 +1,68 @@
-"""Feeds the reconcilers with what the informers see, performs what they decide, and tells them what became of it."""
+"""The loop of the controller: observe, decide, write the status, act, observe again.
+
+`run` makes one `Engine` per term of leadership and awaits `run()` until it is cancelled. On the way:
+
+- `Caches` calls the engine for every change, and the engine puts the Framework's key into the `WorkQueue`;
+- the dispatch loop takes a key and lets the Framework's reconciler (`core`) decide, with a view of the caches;
+- logs, metrics, Events and snapshots are written, and effects are submitted to the `Executor`;
+- the `Performer` makes the request, the reconciler applies the outcome, and the key is queued again.
+
+The promise: decisions about one Framework are made one after the other; why a key was queued is never an input; no
+effect starts unless this process may still act; whatever one Framework raises, the others go on (see `Reloader`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import time
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from frameworkcontroller.api import names
-from frameworkcontroller.api.types import FRAMEWORK_DECODER, PARTIAL_DECODER, POD_DECODER, Framework, Partial, Pod
-from frameworkcontroller.cluster.informer import Informer
-from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFound, resource_path
+from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core import snapshots
-from frameworkcontroller.core.effects import CreatePod, DeletePod, Dropped, Effect, Failed, WriteStatus
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import CreatePod, DeletePod, Done, Dropped, Effect, Missing, WriteStatus
+from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.outcomes import failure_of
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.snapshots import Snapshot, Trigger
-
-from .events import EventRecorder
-from .executor import DEFAULT_SLOTS, OBJECTS_PER_STATUS, Executor
-from .manifests import Subject
-from .metrics import Metrics
-from .queue import WorkQueue
+from frameworkcontroller.engine.caches import Caches, FrameworkKey
+from frameworkcontroller.engine.eventrecorder import EventRecorder
+from frameworkcontroller.engine.executor import DEFAULT_SLOTS, OBJECTS_PER_STATUS, Executor
+from frameworkcontroller.engine.log import write_line
+from frameworkcontroller.engine.manifests import Subject
+from frameworkcontroller.engine.metrics import Metrics
+from frameworkcontroller.engine.queue import WorkQueue
+from frameworkcontroller.engine.reloader import Reloader, edition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.core.config import CoreConfig
-
-    from .performer import Performer
+    from frameworkcontroller.core.context import Decision
+    from frameworkcontroller.engine.performer import Performer
+    from frameworkkube.rest import KubeClient
+    from frameworkkube.watchevents import UndecodableObject
 
 _log = structlog.get_logger(__name__)
 
-Key: TypeAlias = tuple[str, str]
-"""Namespace and name of a Framework."""
-
-RELOAD_AGAIN_SECONDS: Final = 5.0
-# A pass is short; after this many in a row the event loop's other tasks get their turn.
-PASSES_AT_A_TIME: Final = 20
-
-
-def write_line(line: bytes) -> None:
-    """To stderr, at once: what follows may end what the line tells of."""
-    sys.stderr.buffer.write(line)
-    sys.stderr.buffer.flush()
+# A decision is short; after this many in a row the event loop's other tasks get their turn.
+DECISIONS_IN_A_ROW: Final = 20
 
 
 @dataclass(frozen=True)
-class Job:
-    """An effect on its way, or the (re)loading of a reconciler if there is none."""
+class WorkItem:
+    """An effect that waits for its turn, or is performed."""
 
-    key: Key
-    reconciler: FrameworkReconciler | None = None
-    effect: Effect | None = None
-
-
-class _View:
-    """One Framework as the caches show it."""
-
-    def __init__(self, framework: Framework, config_maps: Informer[Partial], pods: Informer[Pod]) -> None:
-        self.framework = framework
-        self._config_maps, self._pods = config_maps, pods
-        self._namespace = framework.metadata.namespace
-
-    def config_map(self) -> Partial | None:
-        return self._config_maps.get(self._namespace, names.config_map_name(self.framework.metadata.name))
-
-    def pod(self, name: str) -> Pod | None:
-        return self._pods.get(self._namespace, name)
+    key: FrameworkKey
+    reconciler: FrameworkReconciler
+    effect: Effect
 
 
 class Engine:
@@ -82,14 +71,15 @@ class Engine:
     Args:
         client: of the API server, to watch with.
         performer: performs the effects.
-        config: what decisions depend on.
+        config: the settings that decisions depend on.
         namespace: "" for all.
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
-        kept: which history snapshots to write.
+        triggers: which history snapshots to write.
         sink: takes a line of history.
         may_act: whether this process may still change anything; asked right before each effect.
         clock: the time of day, aware.
+        monotonic: seconds that never go back, by which pauses are measured.
     """
 
     def __init__(
@@ -101,153 +91,144 @@ class Engine:
         namespace: str = "",
         slots: int = DEFAULT_SLOTS,
         metrics: Metrics | None = None,
-        kept: frozenset[Trigger] = frozenset(Trigger),
+        triggers: frozenset[Trigger] = frozenset(Trigger),
         sink: Callable[[bytes], None] = write_line,
         may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._config, self._clock = client, config, clock
+        self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
         self._performer = performer
-        self._kept, self._sink, self._may_act = kept, sink, may_act
+        self._triggers, self._sink, self._may_act = triggers, sink, may_act
         self._events = EventRecorder(client, clock=clock)
-        self._executor: Executor[Job] = Executor(self._perform, slots=slots)
-        self._writers: Executor[Job] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
-        self._queue: WorkQueue[Key] = WorkQueue()
-        self._reconcilers: dict[Key, FrameworkReconciler] = {}
-        self._loading: set[Key] = set()
-        where = namespace or None
-        self._frameworks = Informer(
-            client,
-            resource_path(names.API_VERSION, names.PLURAL, namespace=where),
-            FRAMEWORK_DECODER,
-            on_change=self._on_framework,
-        )
-        self._config_maps = Informer(
-            client,
-            resource_path("v1", "configmaps", namespace=where),
-            PARTIAL_DECODER,
-            on_change=self._on_config_map,
-            label_selector=names.FRAMEWORK_NAME,
-            accept=PARTIAL_METADATA,
-        )
-        self._pods = Informer(
-            client,
-            resource_path("v1", "pods", namespace=where),
-            POD_DECODER,
-            on_change=self._on_pod,
-            on_deleted=self._on_deleted_pod,
-            label_selector=names.FRAMEWORK_NAME,
-        )
+        self._executor: Executor[WorkItem] = Executor(self._perform, slots=slots)
+        self._status_executor: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
+        self._queue: WorkQueue[FrameworkKey] = WorkQueue()
+        self._reconcilers: dict[FrameworkKey, FrameworkReconciler] = {}
+        self._tasks = asyncio.TaskGroup()
+        self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics()
+        self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(self._reconcilers.values, self._queue.__len__)
+        self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
         self._queue.on_add, self._queue.on_take = self.metrics.queue_adds.inc, self.metrics.queue_seconds.observe
 
     @property
     def has_synced(self) -> bool:
         """Whether the caches are full, so that decisions are made."""
-        return all(informer.has_synced for informer in (self._frameworks, self._config_maps, self._pods))
+        return self._caches.has_synced
 
     @property
-    def waits_seconds(self) -> float:
-        """How long a Framework has waited to be looked at; 0 while there are no caches to look at it with."""
+    def oldest_wait_seconds(self) -> float:
+        """How long the Framework that waits longest for a decision has waited; 0 while the caches are not full."""
         return self._queue.oldest_seconds if self.has_synced else 0.0
 
     async def run(self) -> NoReturn:
-        """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in (self._frameworks, self._config_maps, self._pods):
-                group.create_task(informer.run())
+        """Work until cancelled; call it once."""
+        async with self._tasks as group:
+            group.create_task(self._caches.run())
             group.create_task(self._executor.run())
-            group.create_task(self._writers.run())
+            group.create_task(self._status_executor.run())
             group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
 
-    # --- what is seen ------------------------------------------------------------------------------------------------
+    # --- observe: called by the caches -------------------------------------------------------------------------------
 
-    def _on_framework(self, old: Framework | None, new: Framework | None) -> None:
-        seen = new or old
-        assert seen is not None
-        key = (seen.metadata.namespace, seen.metadata.name)
-        if new is None:
-            status = seen.stored_status()
-            if status is not None:
-                self._keep(key, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, seen, status))
-            # Its Pods are the garbage collector's; what is still under way is answered to nobody.
-            self._reconcilers.pop(key, None)
-            self._queue.forget(key)
-        else:
-            self._queue.add(key)
+    def on_framework(self, key: FrameworkKey) -> None:
+        """Queue the Framework."""
+        if key in self._reloader:
+            self._reloader.notice(key, self._edition(key))
+        self._queue.add(key)
 
-    def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
-        seen = new or old
-        assert seen is not None
-        key = (seen.metadata.namespace, seen.metadata.labels.get(names.FRAMEWORK_NAME, ""))
+    def on_framework_gone(self, key: FrameworkKey, last: Framework) -> None:
+        """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
+        self._reconcilers.pop(key, None)
+        self._queue.forget(key)
+        self._reloader.notice(key, ("", 0))
+        if last.has_status:
+            # As it was stored: a status that cannot be decoded belongs to the history, too.
+            self._write_snapshot(*key, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status))
+
+    def on_undecodable_framework(self, found: UndecodableObject) -> None:
+        """Tell its users that the Framework cannot be read; the watch shows it again when they have mended it."""
+        subject = Subject(found.identity.namespace, found.identity.name, found.identity.uid)
+        self._warn(subject, "Unreadable", f"the Framework cannot be read and is left alone: {found.reason}")
+
+    def on_config_map(self, key: FrameworkKey) -> None:
+        """Queue the Framework if it is known; an unknown one is decided on when it is seen itself."""
         reconciler = self._reconcilers.get(key)
         if reconciler is not None:
             reconciler.touch_config_map()
             self._queue.add(key)
 
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        seen = new or old
-        assert seen is not None
-        key = (seen.metadata.namespace, seen.metadata.labels.get(names.FRAMEWORK_NAME, ""))
+    def on_pod(self, key: FrameworkKey, name: str) -> None:
+        """Queue the Framework if it is known, with this one Pod as changed."""
         reconciler = self._reconcilers.get(key)
         if reconciler is not None:
-            reconciler.touch_pod(seen.metadata.name)
+            reconciler.touch_pod(name)
             self._queue.add(key)
 
-    def _on_deleted_pod(self, document: bytes) -> None:
+    def on_pod_gone(self, document: bytes) -> None:
+        """Write the Pod's last state to the history."""
         meta = POD_DECODER.decode(document).metadata
         typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
         whole = document if b'"kind":"Pod"' in document else typed
-        self._keep((meta.namespace, meta.name), Snapshot(Trigger.POD_DELETION, whole))
+        self._write_snapshot(meta.namespace, meta.name, Snapshot(Trigger.POD_DELETION, whole))
 
-    def _keep(self, key: Key, snapshot: Snapshot) -> None:
-        if snapshot.trigger in self._kept:
-            self._sink(snapshots.line("/".join(key), snapshot))
+    def _write_snapshot(self, namespace: str, name: str, snapshot: Snapshot) -> None:
+        if snapshot.trigger in self._triggers:
+            self._sink(snapshots.line(f"{namespace}/{name}", snapshot))
 
-    # --- deciding ----------------------------------------------------------------------------------------------------
+    # --- decide ------------------------------------------------------------------------------------------------------
 
     async def _dispatch(self) -> NoReturn:
-        for informer in (self._frameworks, self._config_maps, self._pods):
-            await informer.synced.wait()
-        _log.info("caches are full", frameworks=len(self._frameworks), pods=len(self._pods))
-        passes = 0
+        await self._caches.synced()
+        _log.info("caches are full", **self._caches.sizes)
+        decisions = 0
         while True:
             key = await self._queue.take()
-            self._pass(key)
-            passes += 1
-            if passes % PASSES_AT_A_TIME == 0:
+            self._reconcile(key)
+            decisions += 1
+            if decisions % DECISIONS_IN_A_ROW == 0:
                 await asyncio.sleep(0)
 
-    def _pass(self, key: Key) -> None:
-        framework = self._frameworks.get(*key)
-        if framework is None or key in self._loading:
+    def _reconcile(self, key: FrameworkKey) -> None:
+        view = self._caches.view(key)
+        if view is None or key in self._reloader:
             return
-        reconciler = self._reconcilers.get(key)
         try:
-            if reconciler is None or reconciler.uid != framework.metadata.uid:
-                reconciler = self._start(key, framework)
-            now, begun = self._clock(), time.perf_counter()
-            view = _View(framework, self._config_maps, self._pods)
-            decision = reconciler.reconcile(now, view, crowded=self._writers.crowded)
-            self.metrics.passed(time.perf_counter() - begun, again=decision.wake_at is not None)
-            if reconciler.outpaced:
-                self._reload(key, "somebody else wrote the status")
+            reconciler = self._reconcilers.get(key)
+            if reconciler is None or reconciler.uid != view.framework.metadata.uid:
+                if reconciler is not None and reconciler.knows_newer(view.framework):
+                    return  # the cache still shows an earlier Framework of this name, and will show this one
+                reconciler = self._start(key, view.framework)
+            now, begun = self._now(), time.perf_counter()
+            decision = reconciler.reconcile(now, view, backpressure=self._status_executor.backpressure)
+            self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
+            if reconciler.stale:
+                del self._reconcilers[key]
+                self._reloader.read(key, "another writer changed the status")
                 return
-        except Exception:  # noqa: BLE001 - no other Framework shall suffer from this one
-            # A defect of this program, or a status that cannot be read.
-            _log.exception("cannot decide on this Framework", framework="/".join(key))
-            self.metrics.failed()
-            self._reload(key, "it could not be decided on", after_seconds=RELOAD_AGAIN_SECONDS)
-            return
+            self._report(key, reconciler, decision)
+            self._submit(key, reconciler, decision.effects)
+            if decision.wake_at is not None:
+                self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
+        except Exception as error:  # noqa: BLE001 -- a status that cannot be read, a defect of this program
+            self._isolate(key, error)
+
+    def _now(self) -> Now:
+        return Now(self._started_wall + timedelta(seconds=self._monotonic() - self._started), self._clock())
+
+    def _report(self, key: FrameworkKey, reconciler: FrameworkReconciler, decision: Decision) -> None:
+        """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
         for snapshot in decision.snapshots:
-            self._keep(key, snapshot)
+            self._write_snapshot(*key, snapshot)
         for milestone in decision.milestones:
-            self.metrics.reached(milestone)
+            self.metrics.milestone_reached(milestone)
         for transition in decision.transitions:
-            self.metrics.moved(transition)
+            self.metrics.state_changed(transition)
             _log.info(
                 "state changed",
                 framework="/".join(key),
@@ -258,73 +239,75 @@ class Engine:
                 reason=transition.reason,
             )
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
-        for announcement in decision.announcements:
-            self._events.record(subject, announcement)
+        for event in decision.events:
+            self._events.record(subject, event)
             self.metrics.events_dropped.set(self._events.dropped)
-        for effect in decision.effects:
-            executor = self._writers if isinstance(effect, WriteStatus) else self._executor
-            urgent = not isinstance(effect, CreatePod | DeletePod)
-            executor.submit(key, Job(key, reconciler, effect), urgent=urgent)
-        if decision.wake_at is not None:
-            self._queue.add_after(key, (decision.wake_at - now).total_seconds())
 
-    def _start(self, key: Key, seen: Framework) -> FrameworkReconciler:
+    def _submit(self, key: FrameworkKey, reconciler: FrameworkReconciler, effects: list[Effect]) -> None:
+        for effect in effects:
+            executor = self._status_executor if isinstance(effect, WriteStatus) else self._executor
+            urgent = not isinstance(effect, CreatePod | DeletePod)
+            executor.submit(key, WorkItem(key, reconciler, effect), urgent=urgent)
+
+    def _start(self, key: FrameworkKey, seen: Framework) -> FrameworkReconciler:
         reconciler = FrameworkReconciler(seen, self._config, new_uid=lambda: str(uuid.uuid4()), draw=random.random)
         self._reconcilers[key] = reconciler
         return reconciler
 
-    def _reload(self, key: Key, why: str, *, after_seconds: float = 0.0) -> None:
-        """Forget what is held of the Framework and read it from the API server, not from a cache that may be older."""
-        self._reconcilers.pop(key, None)
-        self._loading.add(key)
-        _log.warning("reading the Framework anew", framework="/".join(key), why=why)
-        self._load_later(key, after_seconds)
+    # --- act ---------------------------------------------------------------------------------------------------------
 
-    def _load_later(self, key: Key, seconds: float) -> None:
-        submit = partial(self._executor.submit, key, Job(key), urgent=True)
-        asyncio.get_running_loop().call_later(seconds, submit)
+    async def _perform(self, item: WorkItem) -> None:
+        if self._reconcilers.get(item.key) is not item.reconciler or not self._may_act():
+            return  # the reconciler was discarded since it asked for the effect, or this replica lost the lease
+        try:
+            await self._perform_for(item.key, item.reconciler, item.effect)
+        except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
+            if self._reconcilers.get(item.key) is item.reconciler:
+                self._isolate(item.key, error)
 
-    # --- acting ------------------------------------------------------------------------------------------------------
-
-    async def _perform(self, job: Job) -> None:
-        reconciler, effect = job.reconciler, job.effect
-        if reconciler is None or effect is None:
-            await self._load(job.key)
-            return
-        if self._reconcilers.get(job.key) is not reconciler or not self._may_act():
-            return  # decided by what is no longer held true, or by who is no longer asked
+    async def _perform_for(self, key: FrameworkKey, reconciler: FrameworkReconciler, effect: Effect) -> None:
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
-        wanted = reconciler.at_turn(effect, self._clock())
+        wanted = reconciler.at_turn(effect, self._now())
         effect = wanted or effect
         outcome = Dropped() if wanted is None else await self._performer.perform(subject, effect)
-        if isinstance(outcome, Failed):
+        if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
+            self.metrics.status_write_failed(outcome)
+            if isinstance(outcome, Missing):
+                _log.warning("status not written: there is no such Framework", framework="/".join(key))
+        failure = failure_of(effect, outcome)
+        if failure is not None:
             self.metrics.retries.inc()
             _log.warning(
-                "could not be done, will be tried again",
-                framework="/".join(job.key),
+                "request failed, will be tried again",
+                framework="/".join(key),
                 effect=type(effect).__name__,
                 about="/".join(str(part) for part in effect.key),
-                error=outcome.message,
+                error=failure.message,
             )
-        reconciler.settle(effect, outcome, self._clock())
-        if self._reconcilers.get(job.key) is reconciler:
-            self._queue.add(job.key)
-
-    async def _load(self, key: Key) -> None:
-        subject = Subject(*key, uid="")
-        try:
-            live = FRAMEWORK_DECODER.decode(await self._client.get(subject.path))
-        except NotFound:
-            self._loading.discard(key)
-        except KubeError as error:
-            _log.warning("cannot read the Framework", framework="/".join(key), error=str(error))
-            self._load_later(key, RELOAD_AGAIN_SECONDS)
-        else:
-            self._loading.discard(key)
-            try:
-                self._start(key, live)
-            except ValueError:
-                _log.exception("cannot read the status of this Framework", framework="/".join(key))
-                self._reload(key, "its status cannot be read", after_seconds=10 * RELOAD_AGAIN_SECONDS)
-                return
+        reconciler.apply_outcome(effect, outcome, self._now())
+        if self._reconcilers.get(key) is reconciler:
             self._queue.add(key)
+
+    # --- isolate -----------------------------------------------------------------------------------------------------
+
+    def _isolate(self, key: FrameworkKey, error: Exception) -> None:
+        """Discard the reconciler, and read the Framework again after a while: only this one raised."""
+        self._reconcilers.pop(key, None)
+        self._reloader.isolate(key, error, self._edition(key))
+
+    def _report_failure(self, key: FrameworkKey, error: Exception) -> None:
+        uid, _ = self._edition(key)
+        text = f"the Framework cannot be processed and will be tried again: {type(error).__name__}: {error}"
+        self._warn(Subject(*key, uid), "Quarantined", text)
+
+    def _warn(self, subject: Subject, reason: str, text: str) -> None:
+        if subject.uid:
+            self._events.record(subject, KubeEvent(reason, text, warning=True))
+
+    def _edition(self, key: FrameworkKey) -> tuple[str, int]:
+        view = self._caches.view(key)
+        return (None if view is None else edition_of(view.framework)) or ("", 0)
+
+    def _take_over(self, key: FrameworkKey, seen: Framework) -> None:
+        self._start(key, seen)
+        self._queue.add(key)

@@ -1,7 +1,9 @@
 """Performs many effects at a time, bounded, and fair between Frameworks.
 
-A gang of two is not behind a gang of ten thousand: whoever has something to do gets a turn before anybody gets a second
-one. What a whole Framework waits for (its ConfigMap, its roster) goes before what one Task waits for.
+The engine makes two executors, one for statuses and one for everything else, and submits effects with their Framework
+as the owner. The promise: at most `slots` items are performed at a time; each owner gets a turn before any gets a
+second one, so that a gang of two does not wait behind a gang of ten thousand; an owner's items start in their order;
+urgent items, for which a whole Framework waits (its ConfigMap, its roster), start before those of single Tasks.
 """
 
 from __future__ import annotations
@@ -13,58 +15,62 @@ from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
-J = TypeVar("J")
+T = TypeVar("T")
 
 DEFAULT_SLOTS: Final = 64
-# Of requests about objects at a time to writes of statuses at a time. Few of these: one costs the API server more than
-# a Pod's creation does, and while one waits for its turn, more goes into it.
+# The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
+# than the creation of a Pod, and while it waits for its turn, more changes go into it.
 OBJECTS_PER_STATUS: Final = 8
 
 
-class Turns(Generic[J]):
-    """Jobs in the order of turns: each owner has one before any has another; an owner's own jobs stay in order."""
+class FairQueue(Generic[T]):
+    """Items by owner, taken from the owners in turn; an owner's own items stay in order."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[Hashable, deque[J]] = OrderedDict()
+        self._waiting: OrderedDict[Hashable, deque[T]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, owner: Hashable, job: J) -> None:
-        """The job waits for its owner's turn."""
-        self._waiting.setdefault(owner, deque()).append(job)
+    def add(self, owner: Hashable, item: T) -> None:
+        """Add an item, to wait for its owner's turn."""
+        self._waiting.setdefault(owner, deque()).append(item)
 
-    def take(self) -> J:
-        """The next job. Raises KeyError if there is none."""
-        owner, jobs = self._waiting.popitem(last=False)
-        job = jobs.popleft()
-        if jobs:
-            self._waiting[owner] = jobs
-        return job
+    def take(self) -> T:
+        """Remove and return the next item.
+
+        Raises:
+            KeyError: the queue is empty.
+        """
+        owner, items = self._waiting.popitem(last=False)
+        item = items.popleft()
+        if items:
+            self._waiting[owner] = items
+        return item
 
 
-class Executor(Generic[J]):
+class Executor(Generic[T]):
     """A bounded number of workers on two queues.
 
     Args:
-        perform: does one job; it must not raise.
-        slots: how many are done at a time.
+        perform: performs one item; it must not raise.
+        slots: how many items are performed at a time.
     """
 
-    def __init__(self, perform: Callable[[J], Awaitable[None]], *, slots: int = DEFAULT_SLOTS) -> None:
+    def __init__(self, perform: Callable[[T], Awaitable[None]], *, slots: int = DEFAULT_SLOTS) -> None:
         self._perform, self._slots = perform, slots
-        self._urgent: Turns[J] = Turns()
-        self._ordinary: Turns[J] = Turns()
+        self._urgent: FairQueue[T] = FairQueue()
+        self._ordinary: FairQueue[T] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
 
     @property
-    def crowded(self) -> bool:
-        """Whether jobs wait for a free worker."""
+    def backpressure(self) -> bool:
+        """Whether items wait for a free worker."""
         return bool(self._urgent or self._ordinary)
 
-    def submit(self, owner: Hashable, job: J, *, urgent: bool) -> None:
-        """Queue a job."""
-        (self._urgent if urgent else self._ordinary).add(owner, job)
+    def submit(self, owner: Hashable, item: T, *, urgent: bool) -> None:
+        """Queue an item."""
+        (self._urgent if urgent else self._ordinary).add(owner, item)
         self._waiting.release()
 
     async def run(self) -> NoReturn:

@@ -1,107 +1,143 @@
-"""``podFailureSpec``: what failures of Pods mean in this cluster (source: the Framework API, section 6)."""
+"""`podFailureSpec`: what failures of Pods mean in this cluster.
+
+Source: docs/reference/framework-api.md, section 6.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
 
 from frameworkcontroller.api.codes import Attribute, TypeName, is_reserved
-from frameworkcontroller.api.types import CompletionType
+from frameworkcontroller.api.framework import CompletionType
 from frameworkcontroller.core.classify import CodeInfo, ContainerPattern, PodPattern, Range, Regex
 
-from .document import INT32_MAX
-
-if TYPE_CHECKING:
-    from .document import Value
-
-_KEYS: Final = ("code", "phrase", "type", "podPatterns")
-_INT32_MIN: Final = -INT32_MAX - 1
+Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-def read_codes(value: Value) -> tuple[CodeInfo, ...]:
-    """The entries in their order; the first that matches a Pod is its code.
+class RegexSpec:
+    """A regular expression in the file (a class that msgspec does not know, so that `parse_regex` makes it)."""
+
+    def __init__(self, regex: Regex) -> None:
+        self.regex = regex
+
+
+def parse_regex(_wanted: type, value: Any) -> RegexSpec:
+    """Compile a regular expression: the hook of `document.decode`.
 
     Raises:
-        DocumentError: an entry is not valid; the message names the key.
+        TypeError: it is no text; in msgspec's words, since msgspec adds the path.
+        ValueError: it is not in RE2 syntax.
     """
-    infos: dict[int, CodeInfo] = {}
-    for item in value.items():
-        info = _code(item)
-        if info.code in infos:
-            first = list(infos).index(info.code)
-            raise item.entries(_KEYS)["code"].error(f"{info.code} is the code of {value.path}[{first}] already")
-        infos[info.code] = info
-    return tuple(infos.values())
+    if not isinstance(value, str):
+        raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
+    return RegexSpec(Regex.parse(value))
 
 
-def _code(item: Value) -> CodeInfo:
-    keys = item.entries(_KEYS, required=_KEYS)
-    code = keys["code"].integer(_INT32_MIN, INT32_MAX)
-    if is_reserved(code):
-        raise keys["code"].error(f"{code} is reserved, as all of 200 to 219 and of -999 to 0 are")
-    phrase = keys["phrase"].text()
-    if not phrase:
-        raise keys["phrase"].error("must not be empty")
-    patterns = tuple(_pod_pattern(pattern) for pattern in keys["podPatterns"].items())
-    if not patterns:
-        raise keys["podPatterns"].error("must not be empty; the pattern {} matches every failed Pod")
-    return CodeInfo(code, phrase, _type(keys["type"]), patterns)
+class _Spec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Base of the values in the file."""
 
 
-def _type(value: Value) -> CompletionType:
-    keys = value.entries(("name", "attributes"), required=("name",))
-    name = keys["name"].text()
-    if name != TypeName.FAILED:
-        raise keys["name"].error(f"must be {TypeName.FAILED}, found the text {name!r}")
-    attributes = [_attribute(item) for item in keys["attributes"].items()] if "attributes" in keys else []
-    return CompletionType(name=TypeName.FAILED, attributes=tuple(attributes))
+class RangeSpec(_Spec, frozen=True):
+    """Integers, ends included; without an end the range is open there."""
+
+    min: Int32 | None = None
+    max: Int32 | None = None
+
+    def __post_init__(self) -> None:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min {self.min} is greater than max {self.max}")
+
+    def range(self) -> Range:
+        """Return what the core matches with."""
+        return Range(self.min, self.max)
 
 
-def _attribute(value: Value) -> Attribute:
-    text = value.text()
-    try:
-        return Attribute(text)
-    except ValueError:
-        raise value.error(f"must be one of {', '.join(Attribute)}, found the text {text!r}") from None
+class ContainerPatternSpec(_Spec, frozen=True):
+    """What one container of the Pod must look like."""
+
+    name_regex: RegexSpec | None = None
+    reason_regex: RegexSpec | None = None
+    message_regex: RegexSpec | None = None
+    signal_range: RangeSpec | None = None
+    code_range: RangeSpec | None = None
+
+    def pattern(self) -> ContainerPattern:
+        """Return what the core matches with."""
+        return ContainerPattern(
+            name=_compiled(self.name_regex),
+            reason=_compiled(self.reason_regex),
+            message=_compiled(self.message_regex),
+            signal=None if self.signal_range is None else self.signal_range.range(),
+            code=None if self.code_range is None else self.code_range.range(),
+        )
 
 
-def _pod_pattern(value: Value) -> PodPattern:
-    keys = value.entries(("nameRegex", "reasonRegex", "messageRegex", "containers"))
-    containers = keys["containers"].items() if "containers" in keys else ()
-    return PodPattern(
-        name=_regex(keys.get("nameRegex")),
-        reason=_regex(keys.get("reasonRegex")),
-        message=_regex(keys.get("messageRegex")),
-        containers=tuple(_container_pattern(item) for item in containers),
-    )
+class PodPatternSpec(_Spec, frozen=True):
+    """What the Pod must look like."""
+
+    name_regex: RegexSpec | None = None
+    reason_regex: RegexSpec | None = None
+    message_regex: RegexSpec | None = None
+    containers: tuple[ContainerPatternSpec, ...] = ()
+
+    def pattern(self) -> PodPattern:
+        """Return what the core matches with."""
+        return PodPattern(
+            name=_compiled(self.name_regex),
+            reason=_compiled(self.reason_regex),
+            message=_compiled(self.message_regex),
+            containers=tuple(container.pattern() for container in self.containers),
+        )
 
 
-def _container_pattern(value: Value) -> ContainerPattern:
-    keys = value.entries(("nameRegex", "reasonRegex", "messageRegex", "signalRange", "codeRange"))
-    return ContainerPattern(
-        name=_regex(keys.get("nameRegex")),
-        reason=_regex(keys.get("reasonRegex")),
-        message=_regex(keys.get("messageRegex")),
-        signal=_range(keys.get("signalRange")),
-        code=_range(keys.get("codeRange")),
-    )
+class TypeSpec(_Spec, frozen=True):
+    """The kind of failure, by which `fancyRetryPolicy` decides."""
+
+    name: Literal["Failed"] = "Failed"
+    attributes: tuple[Attribute, ...] = ()
 
 
-def _regex(value: Value | None) -> Regex | None:
-    if value is None:
-        return None
-    source = value.text()
-    try:
-        return Regex.parse(source)
-    except ValueError as error:
-        raise value.error(str(error)) from error
+class CodeSpec(_Spec, frozen=True):
+    """One entry: the code of a Pod that any of the patterns matches."""
+
+    code: Int32
+    pod_patterns: Annotated[
+        tuple[PodPatternSpec, ...],
+        Meta(min_length=1, description="a list that is not empty (the pattern {} matches every failed Pod)"),
+    ]
+    phrase: str = ""
+    type: TypeSpec = TypeSpec()
+
+    def info(self) -> CodeInfo:
+        """Return what the core classifies with."""
+        return CodeInfo(
+            self.code,
+            self.phrase,
+            CompletionType(name=TypeName.FAILED, attributes=self.type.attributes),
+            tuple(pattern.pattern() for pattern in self.pod_patterns),
+        )
 
 
-def _range(value: Value | None) -> Range | None:
-    if value is None:
-        return None
-    keys = value.entries(("min", "max"))
-    ends = {key: end.integer(_INT32_MIN, INT32_MAX) for key, end in keys.items()}
-    found = Range(ends.get("min"), ends.get("max"))
-    if found.min is not None and found.max is not None and found.min > found.max:
-        raise value.error(f"min {found.min} is greater than max {found.max}")
-    return found
+def check_codes(path: str, specs: tuple[CodeSpec, ...]) -> None:
+    """Check the codes against the predefined ones and against one another.
+
+    Args:
+        path: of the list in the document.
+        specs: the list.
+
+    Raises:
+        ValueError: a code is reserved or given twice; the message begins with its path.
+    """
+    places: dict[int, int] = {}
+    for place, spec in enumerate(specs):
+        where, first = f"{path}[{place}].code", places.setdefault(spec.code, place)
+        if is_reserved(spec.code):
+            raise ValueError(f"{where}: {spec.code} is reserved, as all of 200 to 219 and of -999 to 0 are")
+        if first != place:
+            raise ValueError(f"{where}: {spec.code} is the code of {path}[{first}] already")
+
+
+def _compiled(spec: RegexSpec | None) -> Regex | None:
+    return None if spec is None else spec.regex

@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz`` and ``/metrics`` on a plain port of their own."""
+"""`/healthz`, `/readyz` and `/metrics` on a plain port of their own."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, NoReturn
 
 from aiohttp import web
 
-from .metrics import CONTENT_TYPE
+from frameworkcontroller.engine.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .metrics import Metrics
+    from frameworkcontroller.engine.metrics import Metrics
 
 
 async def serve_health(
     port: int, *, trouble: Callable[[], str], is_ready: Callable[[], bool], metrics: Metrics
 ) -> NoReturn:
-    """Answer until cancelled. That it answers at all shows that the event loop turns.
+    """Answer until cancelled; any answer shows that the event loop runs.
 
     Args:
         port: to listen on, on all addresses.
-        trouble: why this process cannot do its work any more and had better be started anew, "" if it can. That the
-            API server is away is no such reason.
+        trouble: why this process cannot work any more and should be restarted, "" if it can. An API server that is away
+            is no such reason.
         is_ready: whether the caches are full.
-        metrics: what a scrape reads.
+        metrics: returned by `/metrics`.
     """
 
     async def healthz(_request: web.Request) -> web.Response:

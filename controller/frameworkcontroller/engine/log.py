@@ -1,7 +1,7 @@
 """Logs: constant messages with keys, on stderr, as text for people or JSON for machines.
 
-A gang of thousands changes its state tens of thousands of times, a line each, so a line has to be cheap: the renderers
-are a join or one call of the JSON encoder.
+A gang of thousands of Tasks logs tens of thousands of state changes, so a line has to be cheap: the renderers are a
+join or one call of the JSON encoder.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
+def write_line(line: bytes) -> None:
+    """Write a line of history to stderr at once: the object that it shows may be about to end."""
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
+
+
 def configure_logging(*, json: bool, debug: bool = False) -> None:
     """Set up structlog for the process."""
     structlog.configure(
@@ -35,12 +41,12 @@ def configure_logging(*, json: bool, debug: bool = False) -> None:
 
 
 def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
-    """One JSON object: ``ts``, ``level``, ``msg`` and the keys."""
+    """Render one JSON object: `ts`, `level`, `msg` and the keys."""
     return _encoder.encode({"ts": _now(), "level": event.pop("level"), "msg": event.pop("event"), **event})
 
 
 def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
-    """``TIME level message key=value ...``, a traceback below."""
+    """Render `TIME level message key=value ...`, with a traceback below."""
     traceback = event.pop("exception", "")
     head = f"{_now()} {event.pop('level'):<7} {event.pop('event')}"
     keys = " ".join(f"{key}={_quoted(value)}" for key, value in event.items())

@@ -1,4 +1,4 @@
-"""The bodies of the objects that the controller writes beside Pods."""
+"""The bodies of the objects that the controller writes, other than Pods."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from frameworkcontroller.api import names
-from frameworkcontroller.cluster.rest import resource_path
+from frameworkkube.rest import resource_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from frameworkcontroller.core.effects import CreateConfigMap, WriteRoster
+    from frameworkcontroller.core.effects import CreateConfigMap, GrantRosterAccess, LabelConfigMap, WriteRoster
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Subject:
 
     @property
     def path(self) -> str:
-        """Where the API server has it."""
+        """The path of the Framework at the API server."""
         return resource_path(names.API_VERSION, names.PLURAL, namespace=self.namespace, name=self.name)
 
     def owner(self, *, controller: bool) -> dict[str, Any]:
-        """The reference from its dependents."""
+        """Return the owner reference for its dependents."""
         return {
             "apiVersion": names.API_VERSION,
             "kind": names.KIND,
@@ -43,7 +43,7 @@ class Subject:
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
-    """The body of a status replacement: the server takes nothing but the status from it."""
+    """Return the body of a status replacement; the server uses only the status and the preconditions."""
     return msgspec.json.encode(
         {
             "apiVersion": names.API_VERSION,
@@ -59,51 +59,82 @@ def status_update(subject: Subject, resource_version: str, status: bytes) -> byt
     )
 
 
+def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
+    """Return what the metadata of the ConfigMap of a Framework attempt always says."""
+    return {
+        "labels": {names.FRAMEWORK_NAME: subject.name},
+        "annotations": {
+            names.FRAMEWORK_NAMESPACE: subject.namespace,
+            names.FRAMEWORK_NAME: subject.name,
+            names.CONFIGMAP_NAME: names.config_map_name(subject.name),
+            names.FRAMEWORK_UID: subject.uid,
+            names.FRAMEWORK_ATTEMPT_ID: str(attempt_id),
+        },
+        "ownerReferences": [subject.owner(controller=True)],
+    }
+
+
 def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
-    """The ConfigMap that stands for a Framework attempt; deleting it deletes its Pods first."""
-    name = names.config_map_name(subject.name)
+    """Return the ConfigMap of a Framework attempt; its Pods are deleted before it."""
+    metadata = _config_map_metadata(subject, effect.attempt_id) | {
+        "namespace": subject.namespace,
+        "name": names.config_map_name(subject.name),
+        "finalizers": [names.FOREGROUND_FINALIZER],
+    }
     return msgspec.json.encode(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {
-                "namespace": subject.namespace,
-                "name": name,
-                "labels": {names.FRAMEWORK_NAME: subject.name},
-                "annotations": {
-                    names.FRAMEWORK_NAMESPACE: subject.namespace,
-                    names.FRAMEWORK_NAME: subject.name,
-                    names.CONFIGMAP_NAME: name,
-                    names.FRAMEWORK_UID: subject.uid,
-                    names.FRAMEWORK_ATTEMPT_ID: str(effect.attempt_id),
-                },
-                "finalizers": [names.FOREGROUND_FINALIZER],
-                "ownerReferences": [subject.owner(controller=True)],
-            },
+            "metadata": metadata,
             "data": {names.ROSTER_KEY: effect.roster.decode()},
         }
     )
 
 
-def roster_patch(effect: WriteRoster, packed: bytes | None) -> bytes:
-    """A merge patch that replaces the roster, plain or gzipped; the UID is a precondition."""
+def config_map_patch(subject: Subject, effect: LabelConfigMap) -> bytes:
+    """Return a merge patch that sets what the metadata always says; the UID is a precondition."""
+    return msgspec.json.encode({"metadata": _config_map_metadata(subject, effect.attempt_id) | {"uid": effect.uid}})
+
+
+def roster_patch(subject: Subject, effect: WriteRoster, packed: bytes | None) -> bytes:
+    """Return a merge patch that replaces the roster, plain or gzipped; the UID is a precondition.
+
+    It also sets what the controller has written beside the roster, in case somebody else has changed that.
+    """
+    metadata = _config_map_metadata(subject, effect.attempt_id)
+    metadata["annotations"][names.ROSTER_ANNOTATION] = effect.annotation
     return msgspec.json.encode(
         {
-            "metadata": {"uid": effect.config_map_uid, "annotations": {names.ROSTER_ANNOTATION: effect.annotation}},
+            "metadata": metadata | {"uid": effect.config_map_uid},
             "data": {names.ROSTER_KEY: effect.document.decode() if packed is None else None},
             "binaryData": {names.ROSTER_GZIP_KEY: None if packed is None else b64encode(packed).decode()},
         }
     )
 
 
-def roster_access(subject: Subject, service_accounts: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Role and RoleBinding by which the Framework's Pods may read its roster and nothing else: (plural, body)."""
+def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the Role and RoleBinding by which the Framework's Pods may read its roster and nothing else.
+
+    The ConfigMap of the attempt owns them, so that the garbage collector deletes them with it.
+
+    Yields:
+        The plural of the resource, and the body.
+    """
     group = "rbac.authorization.k8s.io"
     metadata = {
         "namespace": subject.namespace,
         "name": names.roster_access_name(subject.name),
         "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": [subject.owner(controller=True)],
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": names.config_map_name(subject.name),
+                "uid": effect.config_map_uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
     }
     yield (
         "roles",
@@ -130,7 +161,7 @@ def roster_access(subject: Subject, service_accounts: Sequence[str]) -> Iterator
             "roleRef": {"apiGroup": group, "kind": "Role", "name": metadata["name"]},
             "subjects": [
                 {"kind": "ServiceAccount", "name": account, "namespace": subject.namespace}
-                for account in service_accounts
+                for account in effect.service_accounts
             ],
         },
     )

@@ -1,8 +1,9 @@
-"""Prometheus metrics. Where controller-runtime and client-go have names, they are used, so that dashboards fit."""
+"""Prometheus metrics, with the names of controller-runtime and client-go where they exist, so that dashboards fit."""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -12,12 +13,14 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import Missing, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from frameworkcontroller.core.book import Transition
-    from frameworkcontroller.core.gang import Milestone
+    from frameworkcontroller.core.context import Milestone
+    from frameworkcontroller.core.effects import Outcome
+    from frameworkcontroller.core.journal import Transition
     from frameworkcontroller.core.reconciler import FrameworkReconciler
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -28,7 +31,7 @@ _START: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800)
 
 
 class _States(Collector):
-    """Counts Frameworks and Tasks by state when somebody asks, from what is counted anyway."""
+    """Counts Frameworks and Tasks by state at each scrape, from the counts that the reconcilers keep."""
 
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
@@ -36,10 +39,12 @@ class _States(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         frameworks: Tally[str] = Tally()
         tasks: Tally[str] = Tally()
+        waiting = 0
         for reconciler in self.reconcilers():
             if reconciler.state is not None:
                 frameworks[str(reconciler.state)] += 1
             tasks.update(reconciler.tasks_by_state)
+            waiting += reconciler.waiting_tasks
         for name, what, counted in (
             ("frameworkcontroller_frameworks", "Frameworks by state.", frameworks),
             ("frameworkcontroller_tasks", "Tasks by state.", tasks),
@@ -48,6 +53,9 @@ class _States(Collector):
             for state in State:
                 family.add_metric([str(state)], counted[str(state)])
             yield family
+        yield GaugeMetricFamily(
+            "frameworkcontroller_waiting_tasks", "Tasks whose TaskRole waits for others (dependsOn).", value=waiting
+        )
 
 
 class Metrics:
@@ -60,43 +68,43 @@ class Metrics:
         self._states = _States()
         registry.register(self._states)
         self._depth = Gauge(
-            "workqueue_depth", "Frameworks that wait.", ("name", "controller"), registry=registry
+            "workqueue_depth", "Frameworks that wait for a decision.", ("name", "controller"), registry=registry
         ).labels(CONTROLLER, CONTROLLER)
         self.queue_adds = Counter(
             "workqueue_adds", "Frameworks that were queued.", ("name", "controller"), registry=registry
         ).labels(CONTROLLER, CONTROLLER)
         self.queue_seconds = Histogram(
             "workqueue_queue_duration_seconds",
-            "How long a Framework waited for its pass.",
+            "How long a Framework waited for a decision.",
             ("name", "controller"),
             buckets=_FAST,
             registry=registry,
         ).labels(CONTROLLER, CONTROLLER)
         self.work_seconds = Histogram(
             "workqueue_work_duration_seconds",
-            "How long a pass took.",
+            "How long a decision took.",
             ("name", "controller"),
             buckets=_FAST,
             registry=registry,
         ).labels(CONTROLLER, CONTROLLER)
         self.retries = Counter(
             "workqueue_retries",
-            "Requests to be made again.",
+            "Requests that failed and are tried again.",
             ("name", "controller"),
             registry=registry,
         ).labels(CONTROLLER, CONTROLLER)
         reconciles = Counter(
-            "controller_runtime_reconcile", "Passes by result.", ("controller", "result"), registry=registry
+            "controller_runtime_reconcile", "Decisions by result.", ("controller", "result"), registry=registry
         )
         self._results = {
             result: reconciles.labels(CONTROLLER, result) for result in ("success", "error", "requeue_after")
         }
         self._errors = Counter(
-            "controller_runtime_reconcile_errors", "Passes that failed.", ("controller",), registry=registry
+            "controller_runtime_reconcile_errors", "Decisions that failed.", ("controller",), registry=registry
         ).labels(CONTROLLER)
         self.reconcile_seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
-            "How long a pass took.",
+            "How long a decision took.",
             ("controller",),
             buckets=_FAST,
             registry=registry,
@@ -130,46 +138,76 @@ class Metrics:
         self._leads = Gauge(
             "leader_election_master_status", "1 while this replica holds the lease.", ("name",), registry=registry
         )
+        self._quarantined = Gauge(
+            "frameworkcontroller_quarantined_frameworks",
+            "Frameworks that raised an error and wait to be tried again.",
+            registry=registry,
+        )
+        self._undecodable = Gauge(
+            "frameworkcontroller_undecodable_objects",
+            "Objects that cannot be read and are left out, by resource.",
+            ("resource",),
+            registry=registry,
+        )
+        self._status_failures = Counter(
+            "frameworkcontroller_status_write_failures",
+            "Writes of a status that the API server did not take, by outcome, and by status code where that is final.",
+            ("outcome", "code"),
+            registry=registry,
+        )
         self.events_dropped = Gauge(
-            "frameworkcontroller_events_dropped", "Events that were too many to write.", registry=registry
+            "frameworkcontroller_events_dropped",
+            "Events that were not written because of their number.",
+            registry=registry,
         )
 
     def watch(self, reconcilers: Callable[[], Iterable[FrameworkReconciler]], queue_length: Callable[[], int]) -> None:
-        """Read these at each scrape: all Frameworks, and how many of them wait for their pass."""
+        """Read these at each scrape: all Frameworks, and how many of them wait for a decision."""
         self._states.reconcilers = reconcilers
         self._depth.set_function(queue_length)
 
+    def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
+        """Read these at each scrape: Frameworks in quarantine, and objects by resource that cannot be read."""
+        self._quarantined.set_function(quarantined)
+        for resource in undecodable():
+            self._undecodable.labels(resource).set_function(partial(lambda at: undecodable()[at], resource))
+
     def watch_lease(self, name: str, holds: Callable[[], bool]) -> None:
-        """Read at each scrape whether this replica is the one that works."""
+        """Read at each scrape whether this replica holds the lease."""
         self._leads.labels(name).set_function(holds)
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
-        """One HTTP exchange ended (see `cluster.transport.RequestObserver`)."""
+        """Count one HTTP exchange that has ended (see `frameworkkube.transport.RequestObserver`)."""
         self._requests.labels(code, method, host).inc()
         self._request_seconds.labels(method, host).observe(seconds)
 
-    def passed(self, seconds: float, *, again: bool) -> None:
-        """One pass over a Framework; ``again``: it asked to be looked at later."""
+    def reconciled(self, seconds: float, *, again: bool) -> None:
+        """Count one decision about a Framework; `again`: it asked to be decided on at a later time."""
         self._results["requeue_after" if again else "success"].inc()
         self.reconcile_seconds.observe(seconds)
         self.work_seconds.observe(seconds)
 
-    def failed(self) -> None:
-        """A Framework could not be decided on."""
+    def reconcile_failed(self) -> None:
+        """Count a Framework that could not be decided on."""
         self._results["error"].inc()
         self._errors.inc()
 
-    def moved(self, transition: Transition) -> None:
-        """A state changed."""
+    def status_write_failed(self, outcome: Outcome) -> None:
+        """Count a write of a status that had another outcome than Done."""
+        code = outcome.code if isinstance(outcome, Refused) else 404 if isinstance(outcome, Missing) else ""
+        self._status_failures.labels(type(outcome).__name__, str(code)).inc()
+
+    def state_changed(self, transition: Transition) -> None:
+        """Count an attempt that started or ended."""
         if transition.after is State.CREATION_REQUESTED:
             self._attempts.labels(transition.kind).inc()
         elif transition.after is State.ATTEMPT_COMPLETED:
             self._completions.labels(transition.kind, str(transition.code), transition.reason).inc()
 
-    def reached(self, milestone: Milestone) -> None:
-        """A gang got this far."""
+    def milestone_reached(self, milestone: Milestone) -> None:
+        """Observe how long a gang took to reach a milestone of its start."""
         self._start.labels(milestone.phase).observe(milestone.seconds)
 
     def text(self) -> bytes:
-        """What a scrape reads."""
+        """Return the text that a scrape reads."""
         return generate_latest(self.registry)

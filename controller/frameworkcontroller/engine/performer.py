@@ -1,10 +1,14 @@
-"""Performs one effect at the API server and says what became of it, in the core's terms."""
+"""Performs one effect at the API server and returns its outcome, in the core's terms.
+
+The engine's workers call `perform` with the Framework instance and the effect. The promise: one effect is one request
+(a status write, and the access to the roster, are a few), each with a UID or resourceVersion as its precondition where
+it changes or deletes something; every failure becomes an `Outcome`, and the core decides when to try again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import time
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +16,32 @@ import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.types import FRAMEWORK_DECODER, PARTIAL_DECODER, FrameworkStatus
-from frameworkcontroller.cluster.backoff import Backoff
-from frameworkcontroller.cluster.rest import (
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, FrameworkStatus, UnreadableStatusError
+from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.core import statusverdict
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeleteFramework,
+    DeletePod,
+    Done,
+    Effect,
+    Failed,
+    FindConfigMap,
+    FindPod,
+    Found,
+    GrantRosterAccess,
+    LabelConfigMap,
+    Missing,
+    NameTaken,
+    Outcome,
+    Refused,
+    WriteRoster,
+    WriteStatus,
+)
+from frameworkcontroller.engine import creationerror, manifests
+from frameworkkube.rest import (
     PARTIAL_METADATA,
     AlreadyExists,
     ApiStatusError,
@@ -27,51 +54,35 @@ from frameworkcontroller.cluster.rest import (
     TooManyRequests,
     resource_path,
 )
-from frameworkcontroller.core.book import plain
-from frameworkcontroller.core.effects import (
-    CreateConfigMap,
-    CreatePod,
-    DeleteConfigMap,
-    DeleteFramework,
-    DeletePod,
-    Done,
-    Effect,
-    Failed,
-    GrantRosterAccess,
-    Missing,
-    Outcome,
-    Outpaced,
-    Refused,
-    WriteRoster,
-    WriteStatus,
-)
-
-from . import manifests
-from .limiter import Limiter
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from .manifests import Subject
+    from frameworkcontroller.engine.manifests import Subject
 
 COMPRESS_FROM_BYTES: Final = 700 * 1024
-# From about 450 Tasks on. The API server copies a roster to every barrier: of 1,000 the last one hears of it in half of
-# the time if it is a quarter of the size.
+# From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
+# half of the time if it is a quarter of the size.
 ROSTER_GZIP_FROM_BYTES: Final = 32 * 1024
-# Refusals of a creation that pass by themselves (source: the Framework API, section 5).
+# Refusals of a creation that are transient (source: docs/reference/framework-api.md, section 5).
 TRANSIENT_MESSAGES: Final = ("object provided is unrecognized", "exceeded quota")
-LASTING_CODES: Final = frozenset({400, 403, 413, 422})
+# The authorizer has refused this controller, not the object: so does an API server that has just started. An admission
+# plugin names the object, too: `pods "fw-worker-0" is forbidden: ...`.
+MISSING_PERMISSIONS: Final = ('pods is forbidden: User "', 'configmaps is forbidden: User "')
+# A status may be sent upon a newer resourceVersion so often, while somebody edits the Framework.
+STATUS_TRIES: Final = 5
+# etcd's refusal, and that of the API server's client of etcd, arrive as 500.
+TOO_LARGE_CODE: Final = 413
+TOO_LARGE_MESSAGES: Final = ("request is too large", "message larger than max")
+PERMANENT_CODES: Final = frozenset({400, 403, 413, 422})
 
 
 class Performer:
-    """Speaks to the API server for the engine.
+    """Makes the requests of all effects.
 
     Args:
         client: of the API server.
         compress: whether large statuses may be written compressed.
-        limiter: gives turns; everybody has one at once by default.
-        sleep: waits so many seconds.
-        clock: monotonic seconds.
     """
 
     def __init__(
@@ -79,57 +90,72 @@ class Performer:
         client: KubeClient,
         *,
         compress: bool = True,
-        limiter: Limiter | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limiter = limiter or Limiter(None, 1)
-        self._client, self._compress, self._sleep, self._clock = client, compress, sleep, clock
+        self._client, self._compress = client, compress
 
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: PLR0911 - one for each effect
-        """Do it once, and translate the answer; only a status write insists until its fate is known."""
-        await self._limiter.turn()
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        """Perform the effect once and translate the answer."""
         try:
-            match effect:
-                case WriteStatus():
-                    return await self._write_status(subject, effect)
-                case CreatePod():
-                    path = resource_path("v1", "pods", namespace=subject.namespace)
-                    return await self._create(path, effect.body())
-                case CreateConfigMap():
-                    path = resource_path("v1", "configmaps", namespace=subject.namespace)
-                    return await self._create(path, manifests.config_map(subject, effect))
-                case DeletePod():
-                    return await self._delete_pod(subject, effect)
-                case DeleteConfigMap():
-                    return await self._delete_config_map(subject, effect)
-                case WriteRoster():
-                    return await self._write_roster(subject, effect)
-                case GrantRosterAccess():
-                    return await self._grant_roster_access(subject, effect)
-                case DeleteFramework():
-                    await self._client.delete(subject.path, uid=subject.uid, propagation="Foreground")
-                    return Done()
+            return await self._request(subject, effect)
         except NotFound:
             return Missing()
         except ApiStatusError as error:
             return Failed(str(error), error.retry_after_seconds)
         except KubeError as error:
             return Failed(str(error))
+        except (msgspec.DecodeError, UnreadableStatusError, RecursionError) as error:
+            # A proxy's page, for example, or a Framework that was made unreadable. The request may have taken effect;
+            # the next attempt finds out.
+            return Failed(f"the API server's answer cannot be decoded: {error}")
+
+    async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: PLR0911 -- one for each effect
+        match effect:
+            case WriteStatus():
+                return await self._write_status(subject, effect)
+            case CreatePod():
+                path = resource_path("v1", "pods", namespace=subject.namespace)
+                return await self._create(path, effect.body(), creationerror.describe)
+            case CreateConfigMap():
+                path = resource_path("v1", "configmaps", namespace=subject.namespace)
+                return await self._create(path, manifests.config_map(subject, effect))
+            case FindPod():
+                return await self._find(subject, "pods", names.pod_name(subject.name, effect.role, effect.index))
+            case FindConfigMap():
+                return await self._find(subject, "configmaps", names.config_map_name(subject.name))
+            case DeletePod():
+                return await self._delete_pod(subject, effect)
+            case DeleteConfigMap():
+                return await self._delete_config_map(subject, effect)
+            case LabelConfigMap():
+                return await self._patch_config_map(subject, manifests.config_map_patch(subject, effect))
+            case WriteRoster():
+                return await self._write_roster(subject, effect)
+            case GrantRosterAccess():
+                return await self._grant_roster_access(subject, effect)
+            case DeleteFramework():
+                await self._client.delete(subject.path, uid=subject.uid, propagation="Foreground")
+                return Done()
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
-    async def _create(self, path: str, body: bytes) -> Outcome:
+    async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] = str) -> Outcome:
         try:
             answer = await self._client.create(path, body, accept=PARTIAL_METADATA)
         except AlreadyExists as error:
-            return Failed(f"the name is in use: {error.message}")
+            return NameTaken(f"the name is in use: {error.message}")
         except ApiStatusError as error:
-            transient = any(part in error.message for part in TRANSIENT_MESSAGES)
-            if error.code in LASTING_CODES and not transient:
-                return Refused(error.code, msgspec.json.encode(error.status).decode() if error.status else str(error))
+            transient = error.message.startswith(MISSING_PERMISSIONS) or any(
+                part in error.message for part in TRANSIENT_MESSAGES
+            )
+            if error.code in PERMANENT_CODES and not transient:
+                return Refused(error.code, describe(error))
             return Failed(str(error), error.retry_after_seconds)
-        return Done(uid=PARTIAL_DECODER.decode(answer).metadata.uid)
+        made = PARTIAL_DECODER.decode(answer).metadata
+        return Done(made.uid, made.resource_version)
+
+    async def _find(self, subject: Subject, plural: str, name: str) -> Outcome:
+        path = resource_path("v1", plural, namespace=subject.namespace, name=name)
+        return Found(PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata)
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
         name = names.pod_name(subject.name, effect.role, effect.index)
@@ -143,55 +169,57 @@ class Performer:
 
     async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
         try:
-            await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, **options)
+            answer = await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, **options)
         except Conflict:
-            # The precondition failed: another instance has the name, so the one that was meant is gone.
+            # The precondition failed: another object has the name, so the one to delete is gone.
             return Missing()
+        # Nobody asks a second time for what counts as deleted, and a proxy's page deletes nothing.
+        msgspec.json.decode(answer)
         return Done()
 
     # --- the status --------------------------------------------------------------------------------------------------
 
     async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
-        """Replace the status. Repeating it is safe, since the resourceVersion lets only one of them happen."""
+        """Write the status, and go on as `statusverdict.verdict` says; it never waits, since it holds a slot."""
         status = await self._encode(effect.status)
         version = effect.resource_version
-        backoff = Backoff(self._clock)
-        while True:
-            try:
-                body = manifests.status_update(subject, version, status)
-                answer = await self._client.replace(f"{subject.path}/status", body, accept=PARTIAL_METADATA)
-                return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
-            except Conflict:
-                found = await self._compare(subject, effect)
-                if not isinstance(found, str):
-                    return found
-                version = found
-            except (TooManyRequests, ServerError) as error:
-                await self._sleep(backoff.next(error.retry_after_seconds))
-            except ApiStatusError as error:
-                if isinstance(error, NotFound):
-                    return Missing()
-                return Refused(error.code, error.message)
-            except KubeError:
-                # It may have happened unseen; then the next try conflicts with it and is recognized.
-                await self._sleep(backoff.next())
+        for _ in range(STATUS_TRIES):
+            answer = await self._attempt_status_write(subject, version, status)
+            result = statusverdict.verdict(effect, subject.uid, answer)
+            if isinstance(result, statusverdict.ReadFirst):
+                result = statusverdict.verdict(effect, subject.uid, await self._read_status(subject))
+            match result:
+                case statusverdict.SendUpon():
+                    version = result.resource_version
+                case statusverdict.ReadFirst():
+                    raise AssertionError(result)
+                case _:
+                    return result
+        return Failed("the Framework changed during each of several attempts to write its status")
 
-    async def _compare(self, subject: Subject, effect: WriteStatus) -> Outcome | str:
-        """Why the write conflicted: it had happened already, somebody wrote, or only the rest of the object changed.
+    async def _attempt_status_write(self, subject: Subject, version: str, status: bytes) -> statusverdict.Answer:
+        """Send the status once, and translate the answer."""
+        try:
+            body = manifests.status_update(subject, version, status)
+            answer = await self._client.replace(f"{subject.path}/status", body, accept=PARTIAL_METADATA)
+        except Conflict:
+            return statusverdict.Conflicting()
+        except NotFound:
+            return statusverdict.NotFound()
+        except ApiStatusError as error:
+            if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
+                return statusverdict.Rejected(TOO_LARGE_CODE, error.message)
+            if isinstance(error, TooManyRequests | ServerError):
+                return statusverdict.Unavailable(str(error), error.retry_after_seconds)
+            return statusverdict.Rejected(error.code, error.message)
+        except KubeError as error:
+            return statusverdict.Unavailable(str(error))
+        return statusverdict.Accepted(PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
-        Returns:
-            An outcome, or the resourceVersion to write upon.
-        """
+    async def _read_status(self, subject: Subject) -> statusverdict.Found:
+        """Read the Framework as the API server has it now; errors are those of `perform`."""
         live = FRAMEWORK_DECODER.decode(await self._client.get(subject.path))
-        if live.metadata.uid != subject.uid:
-            return Missing()
-        stored = live.stored_status()
-        stored = None if stored is None else plain(stored)
-        if stored is not None and stored == plain(effect.status):
-            return Done(resource_version=live.metadata.resource_version)
-        if stored == (None if effect.previous is None else plain(effect.previous)):
-            return live.metadata.resource_version
-        return Outpaced()
+        return statusverdict.Found(live.metadata.uid, live.metadata.resource_version, live.stored_status())
 
     async def _encode(self, status: FrameworkStatus) -> bytes:
         encoded = msgspec.json.encode(status)
@@ -207,31 +235,43 @@ class Performer:
     # --- the roster --------------------------------------------------------------------------------------------------
 
     async def _write_roster(self, subject: Subject, effect: WriteRoster) -> Outcome:
-        name = names.config_map_name(subject.name)
-        path = resource_path("v1", "configmaps", namespace=subject.namespace, name=name)
         packed = None
         if len(effect.document) >= ROSTER_GZIP_FROM_BYTES:
-            packed = await asyncio.to_thread(gzip.compress, effect.document, 6)
+            # Without the time, so that the same roster is the same object.
+            packed = await asyncio.to_thread(gzip.compress, effect.document, 6, mtime=0)
+        return await self._patch_config_map(subject, manifests.roster_patch(subject, effect, packed))
+
+    async def _patch_config_map(self, subject: Subject, patch: bytes) -> Outcome:
+        name = names.config_map_name(subject.name)
+        path = resource_path("v1", "configmaps", namespace=subject.namespace, name=name)
         try:
-            await self._client.patch(path, manifests.roster_patch(effect, packed), accept=PARTIAL_METADATA)
+            answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
         except Conflict:
             return Missing()
         except Invalid as error:
-            # So the server answers a patch whose UID is that of another instance.
+            # The server's answer to a patch whose UID is not the object's.
             if "metadata.uid" in str(error):
                 return Missing()
             raise
-        return Done()
+        return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
     async def _grant_roster_access(self, subject: Subject, effect: GrantRosterAccess) -> Outcome:
-        for kind, body in manifests.roster_access(subject, effect.service_accounts):
-            outcome = await self._ensure_owned(subject, kind, body)
+        for kind, body in manifests.roster_access(subject, effect):
+            outcome = await self._ensure_owned(subject, effect, kind, body)
             if outcome is not None:
                 return outcome
         return Done()
 
-    async def _ensure_owned(self, subject: Subject, plural: str, body: dict[str, Any]) -> Outcome | None:
-        """Create the object, or bring ours up to date. Somebody else's is never touched: that is an outcome."""
+    async def _ensure_owned(
+        self, subject: Subject, effect: GrantRosterAccess, plural: str, body: dict[str, Any]
+    ) -> Outcome | None:
+        """Create the object, or update it if the ConfigMap owns it, or the Framework, as in earlier versions.
+
+        An object of another owner is left alone. The ConfigMap of the last attempt may still be one for a moment.
+
+        Returns:
+            None if the object is as it should be.
+        """
         group = "rbac.authorization.k8s.io/v1"
         collection = resource_path(group, plural, namespace=subject.namespace)
         try:
@@ -239,8 +279,9 @@ class Performer:
         except AlreadyExists:
             path = resource_path(group, plural, namespace=subject.namespace, name=body["metadata"]["name"])
             metadata = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
-            if all(owner.uid != subject.uid for owner in metadata.owner_references):
-                return Failed(f"{plural}/{metadata.name} belongs to somebody else")
+            if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in metadata.owner_references):
+                return Failed(f"{plural}/{metadata.name} exists and is not owned by this Framework")
             changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
+            changes["metadata"] = {"uid": metadata.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
             await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
         return None

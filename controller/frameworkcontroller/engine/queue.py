@@ -1,4 +1,9 @@
-"""Names of what is to be looked at: each at most once in the queue, now or at a time."""
+"""The work queue: keys of Frameworks that wait for a decision, now or at a time.
+
+The engine adds a key for every change and every outcome, and one loop takes them. The promise: a key is in the queue at
+most once, keys come in the order in which they were added, and a key that is added while it is being decided on comes
+again. (client-go's `workqueue`, for one worker in one event loop.)
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,18 @@ K = TypeVar("K", bound="Hashable")
 
 
 class WorkQueue(Generic[K]):
-    """A queue without duplicates, with one timer a key: the earliest wins, and being queued makes it void.
+    """A queue without duplicates, with one timer per key: the earliest wins, and adding the key cancels it.
+
+    Args:
+        clock: monotonic seconds.
 
     Attributes:
         on_add: called when a key is queued.
         on_take: called with the seconds that a key waited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._keys: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._filled = asyncio.Event()
@@ -32,21 +41,21 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_seconds(self) -> float:
-        """How long the key that waits longest has waited, 0 if none waits."""
-        return time.monotonic() - next(iter(self._keys.values())) if self._keys else 0.0
+        """How long the key that waits longest has waited, 0 if no key waits."""
+        return self._clock() - next(iter(self._keys.values())) if self._keys else 0.0
 
     def add(self, key: K) -> None:
-        """Look at it as soon as it is its turn."""
+        """Queue the key, behind all others, unless it is queued."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
         if key not in self._keys:
-            self._keys[key] = time.monotonic()
+            self._keys[key] = self._clock()
             self.on_add()
         self._filled.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at it in so many seconds, unless that happens earlier anyway."""
+        """Queue the key in so many seconds, unless it is queued earlier anyway."""
         if key in self._keys:
             return
         loop = asyncio.get_running_loop()
@@ -59,17 +68,17 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_at(when, self.add, key)
 
     def forget(self, key: K) -> None:
-        """It is not to be looked at any more."""
+        """Remove the key and its timer."""
         self._keys.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     async def take(self) -> K:
-        """The key that waited longest."""
+        """Wait for a key; remove and return the one that has waited longest."""
         while not self._keys:
             self._filled.clear()
             await self._filled.wait()
         key = next(iter(self._keys))
-        self.on_take(time.monotonic() - self._keys.pop(key))
+        self.on_take(self._clock() - self._keys.pop(key))
         return key

@@ -1,48 +1,45 @@
-"""One process: from its settings to its end. Of several replicas one works, the others are ready to follow it."""
+"""One process from its settings to its end. Of several replicas one works, the others are ready to take over.
+
+`__main__` calls `serve`, which waits until Frameworks are served, competes for the Lease, and runs one `Engine` for
+each term of leadership, next to the health server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from frameworkcontroller.api import names
-from frameworkcontroller.cluster.credentials import SERVICE_ACCOUNT_ROOT
-from frameworkcontroller.cluster.election import LeaderElection, unique_identity
-from frameworkcontroller.cluster.rest import KubeClient, KubeError
-
-from .engine import Engine
-from .health import serve_health
-from .limiter import Limiter
-from .metrics import Metrics
-from .performer import Performer
+from frameworkcontroller.engine.engine import Engine
+from frameworkcontroller.engine.health import serve_health
+from frameworkcontroller.engine.metrics import Metrics
+from frameworkcontroller.engine.performer import Performer
+from frameworkcontroller.engine.ratelimiter import RateLimiter
+from frameworkcontroller.engine.served import NotServedError, wait_until_served
+from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT
+from frameworkkube.election import LeaderElection, unique_identity
+from frameworkkube.rest import KubeClient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frameworkcontroller.cluster.credentials import Endpoint
-
-    from .settings import Settings
+    from frameworkcontroller.engine.settings import Settings
+    from frameworkkube.credentials import Endpoint
 
 _log = structlog.get_logger(__name__)
 
-DEFAULT_BURST: Final = 120
 FALLBACK_NAMESPACE: Final = "default"
-# A pass takes milliseconds; so long nobody waits for one, however many Frameworks there are.
+# A decision takes milliseconds: no Framework waits for so long, however many there are.
 STALLED_SECONDS: Final = 60.0
-
-
-class NotServedError(Exception):
-    """The API server does not know Frameworks."""
 
 
 async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> None:
     """Control Frameworks until SIGTERM or SIGINT.
 
-    Stopping needs no farewell but the lease's: nothing is kept in memory only.
+    Stopping only releases the lease: nothing is kept in memory only.
 
     Args:
         settings: all of them.
@@ -50,15 +47,23 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         health_port: of health and metrics; 0 for none.
 
     Raises:
-        NotServedError: Frameworks are not served within the time that the settings allow.
+        NotServedError: Frameworks are not served as needed within the time that the settings allow.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_loop_error)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     metrics = Metrics()
-    client = KubeClient(endpoint, max_connections=2 * settings.slots, observer=metrics)
-    # The lease is never behind anything else.
+    limiter = RateLimiter(settings.kube_client_qps, settings.kube_client_burst)
+    client = KubeClient(
+        endpoint,
+        max_connections=2 * settings.slots,
+        observer=metrics,
+        may_write=lambda: controller.may_act,
+        throttle=limiter.wait,
+    )
+    # Requests about the Lease wait neither for a connection nor for the rate.
     lease_client = KubeClient(endpoint, max_connections=2, observer=metrics)
     controller = _Controller(settings, client, lease_client, metrics)
     _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")
@@ -84,6 +89,18 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         await lease_client.close()
 
 
+def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that no task waits for, in the format of all lines; asyncio would write a bare traceback.
+
+    A request that is given up while its connection is being made leaves such an error when the connection ends.
+    """
+    error, what = context.get("exception"), context.get("message", "")
+    if isinstance(error, OSError) or "transport" in context:
+        _log.info("a connection ended that nothing waited for", error=repr(error))
+    else:
+        _log.error("error in the event loop", what=what, exc_info=error)
+
+
 class _Controller:
     """The work of this replica, in as many terms as it is elected for."""
 
@@ -91,27 +108,32 @@ class _Controller:
         self._settings, self._client, self._metrics = settings, client, metrics
         self._lease_client = lease_client
         self._engine: Engine | None = None
-        self._stands_by = False
+        self._is_candidate = False
         self._election: LeaderElection | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it works with full caches, or could as soon as it is elected."""
-        return self._engine.has_synced if self._engine is not None else self._stands_by
+        """Whether this replica works with full caches, or is ready to as soon as it is elected."""
+        return self._engine.has_synced if self._engine is not None else self._is_candidate
+
+    @property
+    def may_act(self) -> bool:
+        """Whether this replica may change anything at this moment; the client asks as the bytes go out."""
+        return self._election is None or self._election.holds
 
     @property
     def trouble(self) -> str:
         """Why this process cannot do its work any more, "" if it can."""
         if self._engine is None:
             return ""
-        if not self._may_act():
+        if not self.may_act:
             return "the lease is lost and the work has not ended"
-        waits = self._engine.waits_seconds
+        waits = self._engine.oldest_wait_seconds
         return f"the loop stalls: a Framework has waited for {waits:.0f} s" if waits > STALLED_SECONDS else ""
 
     async def run(self) -> None:
-        """Work, as soon and as long as it is this replica's turn."""
-        await until_served(
+        """Work whenever this replica is elected, until cancelled."""
+        await wait_until_served(
             self._client,
             every=self._settings.crd_established_check_interval_sec,
             within=self._settings.crd_established_check_timeout_sec,
@@ -129,23 +151,21 @@ class _Controller:
             renew_deadline_seconds=chosen.renew_deadline_sec,
             retry_period_seconds=chosen.retry_period_sec,
         )
-        self._metrics.watch_lease(chosen.name, self._may_act)
-        self._stands_by = True
+        self._metrics.watch_lease(chosen.name, lambda: self.may_act)
+        self._is_candidate = True
         await self._election.run(self._lead)
 
     async def _lead(self) -> None:
         settings = self._settings
-        burst = DEFAULT_BURST if settings.kube_client_burst is None else settings.kube_client_burst
-        limiter = Limiter(settings.kube_client_qps, burst)
         self._engine = Engine(
             self._client,
-            Performer(self._client, compress=settings.large_framework_compression, limiter=limiter),
+            Performer(self._client, compress=settings.large_framework_compression),
             settings.core,
             namespace=settings.namespace,
             slots=settings.slots,
             metrics=self._metrics,
-            kept=settings.log_object_snapshot,
-            may_act=self._may_act,
+            triggers=settings.log_object_snapshot.triggers,
+            may_act=lambda: self.may_act,
         )
         _log.info("working")
         try:
@@ -153,41 +173,9 @@ class _Controller:
         finally:
             self._engine = None
 
-    def _may_act(self) -> bool:
-        return self._election is None or self._election.holds
-
-
-async def until_served(client: KubeClient, *, every: float, within: float) -> None:
-    """Wait until the API server serves Frameworks.
-
-    Args:
-        client: of the API server.
-        every: seconds between two looks.
-        within: seconds until it is given up.
-
-    Raises:
-        NotServedError: it was given up; the message says why.
-    """
-    why = ""
-    try:
-        async with asyncio.timeout(within):
-            while True:
-                try:
-                    await client.get(names.CRD_PATH)
-                except KubeError as error:
-                    if str(error) != why:
-                        why = str(error)
-                        _log.warning("Frameworks are not served yet", error=why)
-                else:
-                    return
-                await asyncio.sleep(every)
-    except TimeoutError:
-        reason = f"Frameworks are not served after {within:g} s (is crd.yaml applied?): {why or 'no answer'}"
-        raise NotServedError(reason) from None
-
 
 def own_namespace(root: Path = SERVICE_ACCOUNT_ROOT) -> str:
-    """The namespace of this Pod; outside of one, ``POD_NAMESPACE`` or ``default``."""
+    """Return the namespace of this Pod; outside of a Pod, `POD_NAMESPACE` or `default`."""
     try:
         return (root / "namespace").read_text().strip() or FALLBACK_NAMESPACE
     except OSError:

@@ -46,12 +46,12 @@ async def test_a_process_that_works_is_healthy_and_ready() -> None:
         assert "workqueue_adds_total" in found["metrics"][1]
 
 
-async def test_one_that_cannot_work_any_more_says_why() -> None:
+async def test_a_process_that_cannot_work_any_more_says_why() -> None:
     async with answers(trouble="the lease is lost and the work has not ended") as found:
         assert found["healthz"] == (503, "the lease is lost and the work has not ended\n")
 
 
-async def test_one_whose_caches_are_not_full_is_healthy_and_not_ready() -> None:
+async def test_a_process_whose_caches_are_not_full_is_healthy_and_not_ready() -> None:
     async with answers(ready=False) as found:
         assert found["healthz"] == (200, "ok\n")
         assert found["readyz"] == (503, "the caches are not full yet\n")

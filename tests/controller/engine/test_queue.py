@@ -1,4 +1,4 @@
-"""The work queue and the executor: nobody twice, nobody starved, nothing lost."""
+"""The work queue and the executor: no key twice, no owner starved, nothing lost."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.engine.executor import Executor, Turns
+from frameworkcontroller.engine.executor import Executor, FairQueue
 from frameworkcontroller.engine.queue import WorkQueue
+from localcluster.waiting import patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-async def test_a_key_is_in_the_queue_once_and_they_come_in_the_order_of_their_adding() -> None:
+async def test_a_key_is_queued_once_and_keys_come_in_the_order_in_which_they_were_added() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in ("b", "a", "b", "c", "a"):
         queue.add(key)
@@ -23,7 +24,7 @@ async def test_a_key_is_in_the_queue_once_and_they_come_in_the_order_of_their_ad
     assert len(queue) == 0
 
 
-async def test_taking_waits_until_something_is_there() -> None:
+async def test_taking_waits_for_a_key() -> None:
     queue: WorkQueue[str] = WorkQueue()
     taker = asyncio.create_task(queue.take())
     await asyncio.sleep(0)
@@ -32,12 +33,12 @@ async def test_taking_waits_until_something_is_there() -> None:
     assert await taker == "a"
 
 
-async def test_of_two_timers_the_earlier_wins_and_being_queued_makes_both_void() -> None:
+async def test_of_two_timers_the_earlier_wins_and_adding_the_key_cancels_both() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 60)
     queue.add_after("a", 0.01)
     queue.add_after("a", 30)
-    assert await asyncio.wait_for(queue.take(), 5) == "a"
+    assert await asyncio.wait_for(queue.take(), patience(5)) == "a"
     queue.add_after("a", 0.01)
     queue.add("a")
     assert await queue.take() == "a"
@@ -45,7 +46,7 @@ async def test_of_two_timers_the_earlier_wins_and_being_queued_makes_both_void()
     assert len(queue) == 0
 
 
-async def test_what_is_forgotten_does_not_come_back() -> None:
+async def test_a_key_that_is_forgotten_does_not_come_back() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.add_after("b", 0.01)
@@ -55,30 +56,32 @@ async def test_what_is_forgotten_does_not_come_back() -> None:
     assert len(queue) == 0
 
 
-async def test_the_queue_tells_how_long_the_oldest_waits() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+async def test_the_queue_knows_how_long_the_oldest_key_waits() -> None:
+    now = 100.0
+    queue: WorkQueue[str] = WorkQueue(lambda: now)
     assert queue.oldest_seconds == 0
     queue.add("a")
-    await asyncio.sleep(0.02)
+    now += 20
     queue.add("b")
-    assert queue.oldest_seconds >= 0.02
+    now += 3
+    assert queue.oldest_seconds == 23
     await queue.take()
-    assert queue.oldest_seconds < 0.02
+    assert queue.oldest_seconds == 3
 
 
-def test_whoever_has_many_jobs_gets_one_turn_before_each_other_gets_one() -> None:
-    turns: Turns[str] = Turns()
+def test_an_owner_of_many_items_gets_one_turn_before_each_other_owner_gets_one() -> None:
+    queue: FairQueue[str] = FairQueue()
     for number in range(3):
-        turns.add("large", f"large {number}")
-    turns.add("small", "small 0")
+        queue.add("large", f"large {number}")
+    queue.add("small", "small 0")
     order = []
-    while turns:
-        order.append(turns.take())
+    while queue:
+        order.append(queue.take())
     assert order == ["large 0", "small 0", "large 1", "large 2"]
 
 
 class Work:
-    """Jobs that take until they are told to end."""
+    """Items that take until a test lets them end."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -91,7 +94,7 @@ class Work:
         await self.gate.acquire()
 
     async def begins(self, number: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patience(5)):
             while len(self.begun) < number:
                 self._news.clear()
                 await self._news.wait()
@@ -111,23 +114,23 @@ async def running(executor: Executor[str]) -> AsyncIterator[None]:
             await task
 
 
-async def test_no_more_are_done_at_a_time_than_there_are_slots() -> None:
+async def test_no_more_items_are_performed_at_a_time_than_there_are_slots() -> None:
     work = Work()
     executor = Executor(work.perform, slots=2)
     for number in range(5):
         executor.submit("owner", str(number), urgent=False)
-    assert executor.crowded
+    assert executor.backpressure
     async with running(executor):
         await work.begins(2)
-        assert executor.crowded
+        assert executor.backpressure
         for number in range(3, 6):
             work.gate.release()
             await work.begins(number)
-        assert not executor.crowded
+        assert not executor.backpressure
     assert work.begun == ["0", "1", "2", "3", "4"]
 
 
-async def test_what_a_whole_framework_waits_for_goes_before_what_one_task_waits_for() -> None:
+async def test_urgent_items_start_before_those_of_single_tasks() -> None:
     work = Work()
     executor = Executor(work.perform, slots=1)
     executor.submit("a", "pod", urgent=False)

@@ -15,13 +15,14 @@ import msgspec
 import pytest
 import yaml
 
-from frameworkcontroller.api.codes import PERMANENT, TRANSIENT, TypeName, is_reserved
-from frameworkcontroller.api.types import POD_DECODER, Pod
+from frameworkcontroller.api.codes import TypeName, is_reserved
+from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.core.classify import failed
-from frameworkcontroller.engine import defaults, settings
+from frameworkcontroller.engine import defaults
 from frameworkcontroller.engine.settings import Settings, default_config, load_settings, read_settings
+from tests.controller import reference
 
-MANIFEST = Path(__file__).parents[3] / "controller" / "manifests" / "config.yaml"
+MANIFEST = Path(__file__).parents[3] / "deploy" / "controller" / "config.yaml"
 CODES = read_settings(default_config()).core.codes
 
 RUNC = "OCI runtime create failed: runc create failed: unable to start container process: "
@@ -307,35 +308,9 @@ STATUSES: dict[str, tuple[int, Pod]] = {
     "user-reason": (1, pod("Terminated", "by hand", end(1))),
     "contract-first": (210, pod("Evicted", "", end(210))),
 }
-SIGNALS = {
-    130: ("Int", TRANSIENT),
-    131: ("Quit", TRANSIENT),
-    132: ("Ill", PERMANENT),
-    134: ("Abrt", None),
-    135: ("Bus", PERMANENT),
-    136: ("Fpe", PERMANENT),
-    137: ("Kill", TRANSIENT),
-    139: ("Segv", PERMANENT),
-    141: ("Pipe", PERMANENT),
-    143: ("Term", TRANSIENT),
-}
-PHRASES = {
-    -1000: ("PodEvicted", ("Transient",)),
-    -1001: ("PodNodeLost", ("Transient",)),
-    -1002: ("PodScheduledToInsufficientResourceNode", ("Transient",)),
-    -1003: ("PodPreemptedForCriticalPod", ("Transient",)),
-    -1004: ("PodDeadlineExceeded", ("Permanent",)),
-    -1005: ("PodNodeAdmissionForbidden", ("Permanent",)),
-    -1006: ("PodNodeAdmissionUnexpectedError", ("Permanent",)),
-    -1200: ("ContainerDockerOOMKilled", ("Permanent",)),
-    -1201: ("ContainerDockerCreationError", ()),
-    -1202: ("ContainerDockerStartCmdPermissionDenied", ("Permanent",)),
-    -1203: ("ContainerDockerStartCmdNotFound", ("Permanent",)),
-    -1204: ("ContainerDockerStartUnknownError", ()),
-} | {
-    code: (f"ContainerSig{name}Received", () if kind is None else kind.attributes or ())
-    for code, (name, kind) in SIGNALS.items()
-}
+PHRASES = reference.shipped_codes()
+SIGNALS = [code for code in PHRASES if code > 0]
+"""Exit codes that are completion codes of their own."""
 
 
 @pytest.mark.parametrize(("code", "seen"), STATUSES.values(), ids=STATUSES)
@@ -344,6 +319,19 @@ def test_a_failure_is_recognised(code: int, seen: Pod) -> None:
     assert found.code == code, found.diagnostics
     if code in PHRASES:
         assert (found.phrase, found.type.name, found.type.attributes) == (PHRASES[code][0], "Failed", PHRASES[code][1])
+
+
+@pytest.mark.parametrize("seen", [seen for _, seen in STATUSES.values()], ids=STATUSES)
+def test_the_diagnostics_show_the_container_and_its_whole_message(seen: Pod) -> None:
+    _, is_matched, parts = failed(seen, CODES).diagnostics.partition(": PodPattern matched: ")
+    ends = {
+        status.name: status.state.terminated
+        for status in (*seen.status.init_container_statuses, *seen.status.container_statuses)
+    }
+    for shown in msgspec.json.decode(parts).get("containers", ()) if is_matched else ():
+        end = ends[shown["name"]]
+        assert end is not None
+        assert shown.get("message", "") == end.message
 
 
 @pytest.mark.parametrize("code", range(1, 256))
@@ -361,18 +349,18 @@ def test_an_exit_code_alone_means_a_signal_or_itself(code: int) -> None:
         }
 
 
-def test_the_codes_are_those_of_the_frameworks_api() -> None:
-    shipped = read_settings(default_config()).pod_failure_spec
+def test_the_codes_are_those_of_the_reference() -> None:
+    shipped = [spec.info() for spec in read_settings(default_config()).pod_failure_spec]
     assert {info.code: (info.phrase, info.type.attributes) for info in shipped} == PHRASES
     assert {info.type.name for info in shipped} == {TypeName.FAILED}
     assert not any(is_reserved(info.code) for info in shipped)
 
 
-def test_every_pattern_is_met_by_a_status() -> None:
-    """A pattern that no status of the table meets is not known to work."""
+def test_every_pattern_matches_some_status() -> None:
+    """A pattern that matches no status of the table is untested."""
     statuses = [seen for _, seen in STATUSES.values()] + [pod("", "", end(code)) for code in SIGNALS]
     unmet = []
-    for info in read_settings(default_config()).pod_failure_spec:
+    for info in [spec.info() for spec in read_settings(default_config()).pod_failure_spec]:
         for pattern in info.patterns:
             alone = replace(info, patterns=(pattern,))
             if not any(failed(seen, [alone]).code == info.code for seen in statuses):
@@ -380,19 +368,26 @@ def test_every_pattern_is_met_by_a_status() -> None:
     assert unmet == []
 
 
-def test_all_but_the_codes_has_its_default() -> None:
-    assert replace(read_settings(default_config()), pod_failure_spec=()) == Settings()
+def test_everything_but_the_codes_has_its_default() -> None:
+    assert msgspec.structs.replace(read_settings(default_config()), pod_failure_spec=()) == Settings()
 
 
 def test_the_comments_show_the_defaults() -> None:
-    """Uncommented, the documented keys are valid and change nothing."""
+    """Uncommented, the documented keys are all that there are, are valid and change nothing."""
     keys = [line[1:] for line in default_config().splitlines() if re.match(r"#(\w|  )", line)]
     elsewhere = ("kubeApiServerAddress", "kubeConfigFilePath")
     text = "\n".join(line for line in keys if not line.startswith(elsewhere))
     read = read_settings(text)
-    assert {*yaml.safe_load(text), *elsewhere, "podFailureSpec"} == set(settings._READERS)
-    assert (read.kube_client_qps, read.kube_client_burst) == (80, 120)
-    assert replace(read, kube_client_qps=None, kube_client_burst=None) == Settings()
+    assert read.kube_client_qps == 80
+    assert msgspec.structs.replace(read, kube_client_qps=None) == Settings()
+    shown = yaml.safe_load(text) | dict.fromkeys((*elsewhere, "podFailureSpec"))
+    every = msgspec.to_builtins(Settings())
+    assert keys_of(shown) == keys_of(every)
+
+
+def keys_of(group: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a mapping and of the mappings in it."""
+    return {key: keys_of(value) if isinstance(value, dict) else None for key, value in group.items()}
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------

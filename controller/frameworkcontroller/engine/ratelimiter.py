@@ -1,4 +1,8 @@
-"""A limit of our own on requests, for who wants one beside the server's flow control (``kubeClientQps``)."""
+"""A client-side limit of requests a second (`kubeClientQps`), in addition to the server's flow control.
+
+Source: docs/reference/framework-api.md, section 11. `KubeClient` waits here before each request and each watch; those
+about the Lease have a client of their own, without this limit.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
-class Limiter:
-    """Lets so many through a second, and some more at once after a rest.
+class RateLimiter:
+    """A token bucket: so many requests a second, and a burst after a pause.
 
     Args:
-        rate: a second; None lets everybody through.
-        burst: at once; at least one.
+        rate: requests a second; None for no limit.
+        burst: requests at once; at least one.
         clock: monotonic seconds.
         sleep: waits so many seconds.
     """
@@ -32,12 +36,12 @@ class Limiter:
         self._clock, self._sleep = clock, sleep
         self._next = float("-inf")
 
-    async def turn(self) -> None:
-        """Wait for a turn. Turns are given in the order of the calls."""
+    async def wait(self) -> None:
+        """Wait until a request may be sent; calls return in their order."""
         if self._rate is None:
             return
         now = self._clock()
-        # A turn's own time, were they spread evenly; a burst may be ahead of it.
+        # When this request would be sent if requests were spread evenly; a burst may be ahead of that.
         self._next = max(self._next + 1 / self._rate, now - (self._burst - 1) / self._rate)
         if self._next > now:
             await self._sleep(self._next - now)

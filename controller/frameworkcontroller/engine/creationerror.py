@@ -1,0 +1,53 @@
+"""The diagnostics of a Pod that the API server refused, in the words of Microsoft's controller.
+
+The performer calls `describe`. That controller prints the error value of the Go client as JSON: a wrapper with the
+Status of the answer, whose `metadata` is always written, and whose other fields are in the order of `meta/v1` and left
+out where they are empty (docs/reference/framework-api.md, section 5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from frameworkkube.errors import ApiStatusError
+
+_METADATA: Final = ("selfLink", "resourceVersion", "continue", "remainingItemCount")
+_STATUS: Final = ("status", "message", "reason", "details", "code")
+_DETAILS: Final = ("name", "group", "kind", "uid", "causes", "retryAfterSeconds")
+_CAUSE: Final = ("reason", "message", "field")
+# An admission webhook chooses the text, and each Task of the Framework stores it.
+_MAX_CHARACTERS: Final = 32 * 1024
+_MAX_MESSAGE_CHARACTERS: Final = 4 * 1024
+
+
+def describe(error: ApiStatusError) -> str:
+    """Return `{"ErrStatus":{"metadata":{},"status":"Failure","message":...,"reason":...,"details":{...},"code":...}}`.
+
+    Args:
+        error: the refusal; where its body was no Status, one is made of code, reason and message.
+
+    Returns:
+        Compact JSON; without `details` and with a shorter message where it would be longer than 32 Ki characters.
+    """
+    status = error.status or {"message": error.message, "reason": error.reason, "code": error.code}
+    status = {"status": "Failure"} | status
+    details = _given(status.get("details"), _DETAILS)
+    if isinstance(causes := details.get("causes"), list):
+        details["causes"] = [_given(cause, _CAUSE) for cause in causes]
+    whole = _text(status | {"details": details})
+    if len(whole) <= _MAX_CHARACTERS:
+        return whole
+    return _text(status | {"details": {}, "message": str(status.get("message"))[:_MAX_MESSAGE_CHARACTERS] + "..."})
+
+
+def _text(status: dict[str, Any]) -> str:
+    document = {"metadata": _given(status.get("metadata"), _METADATA)} | _given(status, _STATUS)
+    return msgspec.json.encode({"ErrStatus": document}).decode()
+
+
+def _given(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return the known fields that are not empty, in the order of the keys."""
+    return {key: value[key] for key in keys if value.get(key)} if isinstance(value, dict) else {}

@@ -1,0 +1,106 @@
+"""What the controller needs of the API server's Frameworks, and the wait for it at the start.
+
+The API server's discovery says what it serves: every authenticated client may read it, also one whose permissions end
+at its namespace, and it speaks of what is served now and not of what somebody has declared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+import tenacity
+
+from frameworkcontroller.api import names
+from frameworkkube.rest import KubeError
+
+if TYPE_CHECKING:
+    from frameworkkube.rest import KubeClient
+
+_log = structlog.get_logger(__name__)
+
+
+class NotServedError(Exception):
+    """The API server does not serve Frameworks as this controller needs them."""
+
+
+class _Resource(msgspec.Struct):
+    name: str
+    kind: str = ""
+    namespaced: bool = False
+    verbs: list[str] = []
+
+
+class _Resources(msgspec.Struct):
+    """An APIResourceList of Kubernetes."""
+
+    resources: list[_Resource] = []
+
+
+class _LackingError(Exception):
+    """Frameworks are served, but not with everything."""
+
+
+def what_is_missing(discovery: bytes) -> str:
+    """Return what the API server must serve and does not, "" if it serves everything.
+
+    Args:
+        discovery: its answer about the group and version of Frameworks.
+
+    Raises:
+        msgspec.DecodeError: the answer is something else.
+    """
+    served = {resource.name: resource for resource in msgspec.json.decode(discovery, type=_Resources).resources}
+    frameworks = served.get(names.PLURAL)
+    status = served.get(f"{names.PLURAL}/status")
+    if frameworks is None or frameworks.kind != names.KIND or not frameworks.namespaced:
+        return f"{names.API_VERSION} has no namespaced resource {names.PLURAL} of kind {names.KIND}"
+    if status is None or "update" not in status.verbs:
+        return (
+            f"the definition {names.CRD_NAME} has no status subresource, without which no status can be written (the "
+            "one that Microsoft's controller installs has none)"
+        )
+    return ""
+
+
+async def wait_until_served(client: KubeClient, *, every: float, within: float) -> None:
+    """Wait until the API server serves Frameworks with everything that this controller needs.
+
+    Args:
+        client: of the API server.
+        every: seconds between two attempts.
+        within: seconds after which to give up, even in the middle of a request.
+
+    Raises:
+        NotServedError: the time is up; the message says what the last attempt met with, and what to do.
+    """
+    why = ""
+
+    async def check() -> None:
+        missing = what_is_missing(await client.get(names.DISCOVERY_PATH))
+        if missing:
+            raise _LackingError(missing)
+
+    def log_once(state: tenacity.RetryCallState) -> None:
+        nonlocal why
+        found = str(state.outcome.exception()) if state.outcome is not None else ""
+        if found != why:
+            why = found
+            _log.warning("Frameworks are not served yet; is crd.yaml of this version applied?", error=why)
+
+    policy = tenacity.AsyncRetrying(
+        # Every error: NotFound and Forbidden pass too, once the manifests are applied.
+        retry=tenacity.retry_if_exception_type((KubeError, msgspec.DecodeError, _LackingError)),
+        wait=tenacity.wait_fixed(every),
+        before_sleep=log_once,
+        sleep=asyncio.sleep,
+    )
+    try:
+        async with asyncio.timeout(within):
+            await policy(check)
+    except TimeoutError:
+        found = why or "no answer"
+        reason = f"Frameworks are not served as needed after {within:g} s: {found}; apply crd.yaml of this version"
+        raise NotServedError(reason) from None

@@ -1,0 +1,92 @@
+"""What the caches tell the engine about Pods that are gone: each deletion once, watched or missed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkcontroller.engine.caches import Caches
+from frameworkkube.rest import Gone
+from tests.kube.virtualtime import in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.engine.caches import FrameworkKey
+    from frameworkkube.watchevents import UndecodableObject
+
+PODS = "/api/v1/pods"
+
+
+def pod(name: str) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": "n",
+        "uid": f"uid-{name}",
+        "resourceVersion": "3",
+        "labels": {"FC_FRAMEWORK_NAME": "fw"},
+    }
+    status = {"phase": "Failed", "podIP": "10.0.0.1"}
+    return {"metadata": metadata, "spec": {"nodeName": "node", "hostNetwork": True}, "status": status}
+
+
+class Client:
+    """Lists two Pods, then none; the watch in between shows the deletion of the first one, and expires."""
+
+    def __init__(self) -> None:
+        self.lists = 0
+        self.expires = asyncio.Event()
+
+    async def request(self, _method: str, path: str, **_more: Any) -> bytes:
+        items = []
+        if path == PODS:
+            self.lists += 1
+            items = [pod("fw-a-0"), pod("fw-a-1")] if self.lists == 1 else []
+        return json.dumps({"metadata": {"resourceVersion": "5"}, "items": items}).encode()
+
+    async def stream(
+        self, path: str, _query: object, *, on_open: Callable[[], None], **_more: Any
+    ) -> AsyncIterator[bytes]:
+        on_open()
+        if path == PODS and self.lists == 1:
+            yield json.dumps({"type": "DELETED", "object": pod("fw-a-0")}).encode()
+            await self.expires.wait()
+            raise Gone(410, "Expired", "too old")
+        await asyncio.Event().wait()
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.gone: list[dict[str, Any]] = []
+
+    def on_framework(self, key: FrameworkKey) -> None: ...
+    def on_framework_gone(self, key: FrameworkKey, last: Framework) -> None: ...
+    def on_undecodable_framework(self, found: UndecodableObject) -> None:
+        raise AssertionError(found)
+
+    def on_config_map(self, key: FrameworkKey) -> None: ...
+    def on_pod(self, key: FrameworkKey, name: str) -> None: ...
+    def on_pod_gone(self, document: bytes) -> None:
+        self.gone.append(json.loads(document))
+
+
+@in_virtual_time
+async def test_a_pod_whose_deletion_no_watch_showed_is_reported_with_what_the_cache_held() -> None:
+    client, listener = Client(), Listener()
+    task = asyncio.create_task(Caches(client, "", listener).run())  # type: ignore[arg-type]
+    await asyncio.sleep(10)
+    assert [one["metadata"]["name"] for one in listener.gone] == ["fw-a-0"]
+    assert listener.gone[0]["spec"]["hostNetwork"], "the whole Pod"
+    client.expires.set()
+    await asyncio.sleep(60)
+    assert [one["metadata"]["name"] for one in listener.gone] == ["fw-a-0", "fw-a-1"]
+    missed = listener.gone[1]
+    assert (missed["metadata"]["uid"], missed["spec"]["nodeName"]) == ("uid-fw-a-1", "node")
+    assert (missed["status"]["phase"], missed["status"]["podIP"]) == ("Failed", "10.0.0.1")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,246 @@
+"""The engine between caches and requests that are stubs: what starts, what is read again, what is ignored."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from frameworkcontroller.api import names
+from frameworkcontroller.core.effects import Done, Effect, Failed, Missing, Outcome, Refused, StaleStatus, WriteStatus
+from frameworkcontroller.engine.engine import Engine
+from frameworkcontroller.engine.settings import Settings
+from frameworkkube.rest import NotFound, ServerError
+from tests.kube.virtualtime import in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from frameworkcontroller.engine.manifests import Subject
+
+FRAMEWORKS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
+SPEC = {
+    "executionType": "Start",
+    "taskRoles": [
+        {
+            "name": "worker",
+            "taskNumber": 1,
+            "task": {"pod": {"spec": {"containers": [{"name": "main", "image": "x"}]}}},
+        }
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield
+    structlog.reset_defaults()
+
+
+def framework(version: int = 1, uid: str = "u") -> dict[str, Any]:
+    metadata = {
+        "name": "fw",
+        "namespace": "n",
+        "uid": uid,
+        "resourceVersion": str(version),
+        "generation": 1,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    return {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": metadata, "spec": SPEC}
+
+
+class Client:
+    """Lists these Frameworks, watches what a test puts into the queue, and answers reads in their order."""
+
+    def __init__(self, *frameworks: dict[str, Any]) -> None:
+        self.frameworks = frameworks
+        self.events: asyncio.Queue[bytes] = asyncio.Queue()
+        self.reads: list[Any] = []
+
+    async def request(self, method: str, path: str, **_more: Any) -> bytes:
+        assert method == "GET"
+        items = self.frameworks if path == FRAMEWORKS else ()
+        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
+
+    async def stream(
+        self, path: str, _query: object, *, on_open: Callable[[], None], **_more: Any
+    ) -> AsyncIterator[bytes]:
+        on_open()
+        while path == FRAMEWORKS:
+            yield await self.events.get()
+        await asyncio.Event().wait()
+
+    async def get(self, path: str, **_more: Any) -> bytes:
+        assert path.endswith("/namespaces/n/frameworks/fw")
+        found = self.reads.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found if isinstance(found, bytes) else json.dumps(found).encode()
+
+    async def create(self, path: str, _body: bytes, **_more: Any) -> bytes:
+        assert path == "/api/v1/namespaces/n/events"
+        return json.dumps(framework()).encode()
+
+    def shows(self, kind: str, seen: dict[str, Any]) -> None:
+        self.events.put_nowait(json.dumps({"type": kind, "object": seen}).encode())
+
+
+class Performer:
+    """Remembers effects; their outcomes are `Done`, after the ones that a test gives."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes, self.performed = list(outcomes), list[Effect]()
+        self.hold: asyncio.Event | None = None
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        assert (subject.namespace, subject.name) == ("n", "fw")
+        self.performed.append(effect)
+        if self.hold is not None:
+            await self.hold.wait()
+        if isinstance(effect, WriteStatus) and self.outcomes:
+            return self.outcomes.pop(0)
+        return Done(uid="made", resource_version=str(100 + len(self.performed)))
+
+    @property
+    def writes(self) -> list[WriteStatus]:
+        return [effect for effect in self.performed if isinstance(effect, WriteStatus)]
+
+
+@contextlib.asynccontextmanager
+async def running(client: Client, performer: Performer, **settings: Any) -> AsyncIterator[Engine]:
+    engine = Engine(client, performer, Settings().core, **settings)  # type: ignore[arg-type]
+    task = asyncio.create_task(engine.run())
+    try:
+        yield engine
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.2)
+    raise AssertionError("it did not happen")
+
+
+@in_virtual_time
+async def test_a_framework_that_is_listed_gets_its_status_before_anything_is_created() -> None:
+    performer = Performer()
+    async with running(Client(framework()), performer) as engine:
+        await until(lambda: len(performer.performed) > 2)
+        assert engine.has_synced
+        kinds = [type(effect).__name__ for effect in performer.performed]
+        assert "WriteStatus" in kinds
+        assert kinds.index("WriteStatus") < kinds.index("CreateConfigMap")
+
+
+@in_virtual_time
+async def test_a_framework_whose_status_another_writer_changed_is_read_until_the_server_answers() -> None:
+    client, performer = Client(framework()), Performer(StaleStatus())
+    client.reads = [ServerError(500, "InternalError", "no"), framework(version=7)]
+    async with running(client, performer) as engine:
+        await until(lambda: len(performer.writes) > 1)
+        assert [write.resource_version for write in performer.writes[:2]] == ["1", "7"]
+        assert b'workqueue_retries_total{controller="framework",name="framework"} 1.0' in engine.metrics.text()
+
+
+@in_virtual_time
+async def test_an_answer_that_cannot_be_read_does_not_end_the_engine() -> None:
+    client, performer = Client(framework()), Performer(StaleStatus())
+    odd = framework(version=7) | {"status": {"startTime": "yesterday"}}
+    client.reads = [b'{"metadata": 3}', odd, framework(version=9)]
+    async with running(client, performer):
+        await until(lambda: len(performer.writes) > 1)
+        assert performer.writes[1].resource_version == "9"
+
+
+@in_virtual_time
+async def test_a_framework_that_is_gone_when_it_is_read_again_is_left_alone() -> None:
+    client, performer = Client(framework()), Performer(StaleStatus())
+    client.reads = [NotFound(404, "NotFound", "gone")]
+    async with running(client, performer):
+        await until(lambda: not client.reads)
+        await asyncio.sleep(60)
+        assert len(performer.writes) == 1
+
+
+@in_virtual_time
+async def test_a_framework_that_was_read_is_not_replaced_by_an_earlier_one_of_its_name_in_the_cache() -> None:
+    client, performer = Client(framework()), Performer(StaleStatus())
+    client.reads = [framework(version=7, uid="v")]
+    async with running(client, performer):
+        await until(lambda: not client.reads)
+        await asyncio.sleep(60)
+        assert len(performer.writes) == 1
+        client.shows("MODIFIED", framework(version=7, uid="v"))
+        await until(lambda: len(performer.writes) > 1)
+        assert [write.resource_version for write in performer.writes[:2]] == ["1", "7"]
+
+
+@in_virtual_time
+async def test_the_outcome_of_an_effect_is_ignored_once_its_framework_is_deleted() -> None:
+    client, performer, lines = Client(framework()), Performer(), list[bytes]()
+    performer.hold = asyncio.Event()
+    async with running(client, performer, sink=lines.append):
+        await until(lambda: performer.writes)
+        status = msgspec.to_builtins(performer.writes[0].status)
+        client.shows("MODIFIED", framework(version=5) | {"status": status})
+        client.shows("DELETED", framework(version=6))
+        await asyncio.sleep(1)
+        assert any(b"OnFrameworkDeletion" in line for line in lines)
+        begun = len(performer.performed)
+        performer.hold.set()
+        await asyncio.sleep(60)
+        assert len(performer.performed) == begun
+
+
+@in_virtual_time
+async def test_the_history_of_a_deleted_framework_has_its_status_although_it_cannot_be_decoded() -> None:
+    status = {"state": "AttemptRunning", "attemptStatus": {"taskRoleStatuses": [{"name": "worker"}]}}
+    client, lines = Client(framework() | {"status": status}), list[bytes]()
+    async with running(client, Performer(), sink=lines.append):
+        client.shows("DELETED", framework(version=6))
+        await until(lambda: lines)
+    trigger, document = lines[0].split(b": ObjectSnapshot: ")
+    assert trigger.endswith(b"OnFrameworkDeletion")
+    assert json.loads(document)["status"] == status
+
+
+@in_virtual_time
+async def test_nothing_starts_while_this_process_may_not_act() -> None:
+    performer = Performer()
+    async with running(Client(framework()), performer, may_act=lambda: False) as engine:
+        await until(lambda: engine.has_synced)
+        await asyncio.sleep(60)
+        assert performer.performed == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counted"),
+    [
+        (Missing(), 'code="404",outcome="Missing"'),
+        (Refused(403, "not allowed"), 'code="403",outcome="Refused"'),
+        (Refused(413, "request is too large"), 'code="413",outcome="Refused"'),
+        (Failed("no answer"), 'code="",outcome="Failed"'),
+    ],
+    ids=["not found", "forbidden", "too large", "failed"],
+)
+@in_virtual_time
+async def test_a_status_that_is_not_written_is_logged_and_counted_by_its_reason(outcome: Outcome, counted: str) -> None:
+    performer = Performer(outcome)
+    with capture_logs() as logs:
+        async with running(Client(framework()), performer) as engine:
+            metric = f"frameworkcontroller_status_write_failures_total{{{counted}}} 1.0"
+            await until(lambda: metric in engine.metrics.text().decode())
+    said = [entry for entry in logs if entry["log_level"] == "warning" and entry.get("framework") == "n/fw"]
+    assert said[0]["event"] in {"request failed, will be tried again", "status not written: there is no such Framework"}

@@ -1,0 +1,107 @@
+"""Events on Frameworks: limited, counted when they repeat, and never an obstacle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.engine.eventrecorder import BURST, REFILL_SECONDS, EventRecorder
+from frameworkcontroller.engine.manifests import Subject
+from frameworkkube.rest import NotFound, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SUBJECT = Subject("n", "fw", "u")
+SLOW = KubeEvent("GangWaiting", "worker-1 is missing", warning=True)
+
+
+class Client:
+    """Remembers what was written; a call answers or raises what a test gives first."""
+
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self.answers, self.written = list(answers), list[tuple[str, Any]]()
+
+    async def create(self, path: str, body: bytes, **_more: Any) -> bytes:
+        return self._answer("create", path, body)
+
+    async def patch(self, path: str, body: bytes, **_more: Any) -> bytes:
+        return self._answer("patch", path, body)
+
+    def _answer(self, verb: str, path: str, body: bytes) -> bytes:
+        self.written.append((f"{verb} {path.rpartition('/')[2]}", json.loads(body)))
+        answer = self.answers.pop(0) if self.answers else metadata(f"fw.{len(self.written)}")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def metadata(name: str) -> bytes:
+    return json.dumps({"metadata": {"name": name, "uid": "e", "resourceVersion": "1"}}).encode()
+
+
+@contextlib.asynccontextmanager
+async def recording(client: Client, recorder: EventRecorder) -> AsyncIterator[EventRecorder]:
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield recorder
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not task.done()
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def recorder_of(client: Client) -> EventRecorder:
+    return EventRecorder(client)  # type: ignore[arg-type]
+
+
+async def test_an_event_names_the_framework_and_a_repeated_one_raises_its_count() -> None:
+    client = Client()
+    async with recording(client, recorder_of(client)) as recorder:
+        for _ in range(3):
+            recorder.record(SUBJECT, SLOW)
+    (first, body), *again = client.written
+    assert first == "create events"
+    assert body["involvedObject"]["uid"] == "u"
+    assert (body["type"], body["reason"], body["message"]) == ("Warning", SLOW.reason, SLOW.message)
+    assert [(what, change["count"]) for what, change in again] == [("patch fw.1", 2), ("patch fw.1", 3)]
+
+
+async def test_an_event_that_the_server_has_forgotten_is_created_again() -> None:
+    client = Client(metadata("old"), NotFound(404, "NotFound", "expired"))
+    async with recording(client, recorder_of(client)) as recorder:
+        for _ in range(3):
+            recorder.record(SUBJECT, SLOW)
+    assert [what for what, _ in client.written] == ["create events", "patch old", "create events", "patch fw.3"]
+
+
+async def test_a_failure_or_an_answer_that_cannot_be_decoded_costs_one_event() -> None:
+    client = Client(ServerError(500, "InternalError", "no"), b"<html>")
+    async with recording(client, recorder_of(client)) as recorder:
+        for _ in range(3):
+            recorder.record(SUBJECT, SLOW)
+    assert [what for what, _ in client.written] == ["create events"] * 3
+
+
+async def test_a_framework_has_a_burst_and_then_one_event_in_five_minutes() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    client = Client()
+    recorder = EventRecorder(client, clock=lambda: now)  # type: ignore[arg-type]
+    for number in range(BURST + 5):
+        recorder.record(SUBJECT, KubeEvent("Reason", f"message {number}"))
+    assert recorder.dropped == 5
+    recorder.record(Subject("n", "other", "v"), SLOW)
+    assert recorder.dropped == 5
+    now += timedelta(seconds=REFILL_SECONDS)
+    recorder.record(SUBJECT, SLOW)
+    recorder.record(SUBJECT, SLOW)
+    assert recorder.dropped == 6

@@ -1,0 +1,113 @@
+"""The start of the controller: it waits until the API server serves Frameworks with everything that it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from frameworkcontroller.api import names
+from frameworkcontroller.engine.served import NotServedError, wait_until_served, what_is_missing
+from frameworkkube.rest import Forbidden, KubeError, NotFound, TransportError
+
+FRAMEWORKS = {"name": "frameworks", "kind": "Framework", "namespaced": True, "verbs": ["get", "list"], "shortNames": []}
+STATUS = {"name": "frameworks/status", "kind": "Framework", "namespaced": True, "verbs": ["get", "patch", "update"]}
+
+
+def discovery(*resources: dict[str, object]) -> bytes:
+    return json.dumps({"kind": "APIResourceList", "groupVersion": names.API_VERSION, "resources": resources}).encode()
+
+
+SERVED = discovery(FRAMEWORKS, STATUS)
+
+
+class Client:
+    """Answers with these errors, then with success."""
+
+    def __init__(self, *errors: KubeError | None) -> None:
+        self.errors, self.asked = list(errors), 0
+
+    async def get(self, path: str) -> bytes:
+        assert path == names.DISCOVERY_PATH
+        self.asked += 1
+        error = self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+        if error is not None:
+            raise error
+        return SERVED
+
+
+async def wait_for(client: Any, within: float = 60) -> None:
+    await wait_until_served(client, every=0.01, within=within)
+
+
+async def test_frameworks_that_are_served_need_one_request() -> None:
+    client = Client(None)
+    await wait_for(client)
+    assert client.asked == 1
+
+
+async def test_whatever_fails_is_tried_again_and_logged_once() -> None:
+    missing = NotFound(404, "NotFound", "the server could not find the requested resource")
+    client = Client(TransportError("refused"), missing, missing, Forbidden(403, "Forbidden", "no"), None)
+    with capture_logs() as logs:
+        await wait_for(client)
+    assert client.asked == 5
+    assert [str(entry["error"]).partition(":")[0] for entry in logs] == ["refused", "404 NotFound", "403 Forbidden"]
+
+
+async def test_when_the_time_is_up_the_last_error_is_named() -> None:
+    with pytest.raises(NotServedError, match=r"after 0.05 s: 404 NotFound: gone; apply crd.yaml"):
+        await wait_for(Client(NotFound(404, "NotFound", "gone")), within=0.05)
+
+
+async def test_a_request_that_hangs_does_not_outlast_the_time() -> None:
+    class Hanging(Client):
+        async def get(self, path: str) -> bytes:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    with pytest.raises(NotServedError, match="no answer"):
+        await wait_for(Hanging(None), within=0.05)
+
+
+@pytest.mark.parametrize(
+    ("found", "missing"),
+    [
+        (SERVED, ""),
+        (discovery(STATUS, FRAMEWORKS | {"unknown": 1}), ""),
+        (discovery(FRAMEWORKS), "has no status subresource"),
+        (discovery(FRAMEWORKS, STATUS | {"verbs": ["get"]}), "has no status subresource"),
+        (discovery(STATUS), "has no namespaced resource frameworks of kind Framework"),
+        (discovery(FRAMEWORKS | {"namespaced": False}, STATUS), "has no namespaced resource frameworks"),
+        (discovery(FRAMEWORKS | {"kind": "Other"}, STATUS), "has no namespaced resource frameworks"),
+        (b"{}", "has no namespaced resource frameworks"),
+    ],
+)
+def test_what_is_missing_is_said(found: bytes, missing: str) -> None:
+    assert missing in what_is_missing(found)
+    assert bool(missing) == bool(what_is_missing(found))
+
+
+async def test_a_definition_that_lacks_something_is_waited_for_and_named_at_the_end() -> None:
+    class Lacking(Client):
+        async def get(self, path: str) -> bytes:
+            return discovery(FRAMEWORKS) if path == names.DISCOVERY_PATH else b""
+
+    with capture_logs() as logs, pytest.raises(NotServedError, match=r"no status subresource.*; apply crd\.yaml"):
+        await wait_for(Lacking(None), within=0.1)
+    assert len(logs) == 1
+
+
+@pytest.mark.parametrize("odd", [b"<html>login</html>", b"", b'{"resources":3}'])
+async def test_an_answer_that_is_no_discovery_is_tried_again(odd: bytes) -> None:
+    class Odd(Client):
+        async def get(self, path: str) -> bytes:
+            await super().get(path)
+            return odd if self.asked < 3 else SERVED
+
+    client = Odd(None)
+    await wait_for(client)
+    assert client.asked == 3

@@ -1,0 +1,124 @@
+"""What the performer does about a status write, request by request; it never waits, since it holds a slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import (
+    Done,
+    Failed,
+    Missing,
+    Outcome,
+    Refused,
+    RolesSummary,
+    StaleStatus,
+    WriteStatus,
+)
+from frameworkcontroller.engine.manifests import Subject
+from frameworkcontroller.engine.performer import Performer
+from frameworkkube.rest import Conflict, Invalid, KubeError, NotFound, ServerError, TooManyRequests
+from tests.controller.core.values import framework
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import FrameworkStatus
+    from frameworkkube.rest import KubeClient
+
+SUBJECT = Subject("ns", "fw", "framework-uid")
+
+
+def status(state: State) -> FrameworkStatus:
+    plain = framework(state)
+    return replace(plain, attempt_status=replace(plain.attempt_status, task_role_statuses=()))
+
+
+BEFORE, WRITTEN, OTHER = status(State.PREPARING), status(State.RUNNING), status(State.DELETING)
+EFFECT = WriteStatus(WRITTEN, RolesSummary((), (), 0, 0, by_arrival=False, member_revision=1), 7, "41", BEFORE)
+
+
+def live(found: FrameworkStatus, version: str, uid: str = "framework-uid") -> bytes:
+    metadata = {"name": "fw", "namespace": "ns", "uid": uid, "resourceVersion": version}
+    return msgspec.json.encode({"metadata": metadata, "spec": {}, "status": found})
+
+
+CONFLICT = Conflict(409, "Conflict", "the object has been modified")
+BUSY = TooManyRequests(429, "TooManyRequests", "x", retry_after_seconds=7.0)
+SICK = ServerError(503, "ServiceUnavailable", "x")
+LOST = KubeError("the connection was reset")
+ROWS: dict[str, tuple[list[bytes | Exception], Outcome, list[str]]] = {
+    "written": ([live(WRITTEN, "42")], Done(resource_version="42"), ["put 41"]),
+    "overloaded": ([BUSY], Failed(str(BUSY), 7.0), ["put 41"]),
+    "the server is sick": ([SICK], Failed(str(SICK)), ["put 41"]),
+    "the answer was lost": ([LOST], Failed("the connection was reset"), ["put 41"]),
+    "the answer was lost, and the write took effect": (
+        [CONFLICT, live(WRITTEN, "42")],
+        Done(resource_version="42"),
+        ["put 41", "get"],
+    ),
+    "etcd finds it too large": (
+        [ServerError(500, "InternalError", "etcdserver: request is too large")],
+        Refused(413, "etcdserver: request is too large"),
+        ["put 41"],
+    ),
+    "the client of etcd finds it too large": (
+        [ServerError(500, "InternalError", "rpc error: trying to send message larger than max (2 vs. 1)")],
+        Refused(413, "rpc error: trying to send message larger than max (2 vs. 1)"),
+        ["put 41"],
+    ),
+    "somebody edits it all the time": (
+        [CONFLICT, live(BEFORE, "44")] * 5,
+        Failed("the Framework changed during each of several attempts to write its status"),
+        ["put 41", "get"] + ["put 44", "get"] * 4,
+    ),
+    "the spec was edited": (
+        [CONFLICT, live(BEFORE, "44"), live(WRITTEN, "45")],
+        Done(resource_version="45"),
+        ["put 41", "get", "put 44"],
+    ),
+    "another writer": ([CONFLICT, live(OTHER, "44")], StaleStatus(), ["put 41", "get"]),
+    "another instance": ([CONFLICT, live(BEFORE, "44", "another")], Missing(), ["put 41", "get"]),
+    "no Framework": ([NotFound(404, "NotFound", "x")], Missing(), ["put 41"]),
+    "no Framework after a conflict": ([CONFLICT, NotFound(404, "NotFound", "x")], Missing(), ["put 41", "get"]),
+    "it cannot be read after a conflict": (
+        [CONFLICT, LOST],
+        Failed("the connection was reset"),
+        ["put 41", "get"],
+    ),
+    "refused": ([Invalid(422, "Invalid", "too large")], Refused(422, "too large"), ["put 41"]),
+}
+
+
+class Client:
+    """Answers each request with the next entry of a script."""
+
+    def __init__(self, answers: list[bytes | Exception]) -> None:
+        self.answers = list(answers)
+        self.calls: list[str] = []
+
+    async def replace(self, _path: str, body: bytes, **_options: object) -> bytes:
+        return self._answer(f"put {msgspec.json.decode(body)['metadata']['resourceVersion']}")
+
+    async def get(self, _path: str, **_options: object) -> bytes:
+        return self._answer("get")
+
+    def _answer(self, call: str) -> bytes:
+        self.calls.append(call)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(("answers", "outcome", "calls"), ROWS.values(), ids=ROWS)
+async def test_a_status_write_ends_with_its_outcome(
+    answers: list[bytes | Exception], outcome: Outcome, calls: list[str]
+) -> None:
+    client = Client(answers)
+    performer = Performer(cast("KubeClient", client))
+    assert await performer.perform(SUBJECT, EFFECT) == outcome
+    assert client.calls == calls
+    assert client.answers == []
