@@ -1,7 +1,7 @@
-"""Where the API server is and how this Pod may speak to it.
+"""Where the API server is, and the credentials of this Pod for it.
 
 Order: `KUBE_APISERVER_ADDRESS`, the cluster's own address and service account, `KUBECONFIG`. Credentials are files that
-the kubelet renews, so nothing of them is kept: the token is read for each request, the CA for each connection.
+the kubelet renews, so none is kept in memory: the token is read for each request, the CA for each connection.
 """
 
 import contextlib
@@ -9,19 +9,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .errors import SettingsError
+from frameworkbarrier.errors import SettingsError
 
 
 @dataclass(slots=True)
 class Token:
-    """A bearer token in a file. An unreadable or empty file keeps the last good one: files are swapped at run time."""
+    """A bearer token in a file. While it is unreadable or empty the last good token counts: files are replaced."""
 
     path: str
     _last: str = ""
 
     def read(self) -> str:
-        """The current token; empty if there never was one."""
-        with contextlib.suppress(OSError, UnicodeDecodeError), open(self.path, encoding="ascii") as file:  # noqa: PTH123
+        """Return the current token; "" if there never was one."""
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(self.path, encoding="ascii") as file:
             self._last = file.read().strip() or self._last
         return self._last
 
@@ -46,19 +46,19 @@ def find(apiserver: str, kubeconfig: str, token_dir: str, environ: Mapping[str, 
         SettingsError: there is none, or the kubeconfig cannot be used.
     """
     in_cluster = _in_cluster_address(environ)
-    has_token = os.path.exists(os.path.join(token_dir, "token"))  # noqa: PTH110, PTH118
+    has_token = os.path.exists(os.path.join(token_dir, "token"))
     if apiserver or (in_cluster and has_token):
         return _with_service_account(apiserver or in_cluster, token_dir)
     if kubeconfig:
         return _from_kubeconfig(kubeconfig)
     if in_cluster:
         raise SettingsError(
-            f"FB_TOKEN_DIR={token_dir}: there is no token: give the Pod `automountServiceAccountToken: true`, or mount "
-            "a projected service account token with ca.crt and name its folder"
+            f"FB_TOKEN_DIR={token_dir}: there is no token: set `automountServiceAccountToken: true` in the Pod, or "
+            "mount a projected service account token with ca.crt and set FB_TOKEN_DIR to its folder"
         )
     raise SettingsError(
-        "no API server: KUBE_APISERVER_ADDRESS, KUBERNETES_SERVICE_HOST and KUBECONFIG are all unset "
-        "(the first is for hand-made Pods, the second is set by Kubernetes, the third for a desk)"
+        "no API server: KUBE_APISERVER_ADDRESS, KUBERNETES_SERVICE_HOST and KUBECONFIG are all unset; Kubernetes sets "
+        "KUBERNETES_SERVICE_HOST in every Pod, so outside of a Pod set one of the other two"
     )
 
 
@@ -71,20 +71,20 @@ def _in_cluster_address(environ: Mapping[str, str]) -> str:
 
 def _with_service_account(address: str, token_dir: str) -> Access:
     if not address.startswith("https://"):
-        # A token must not travel in the clear; FC's plain address is kubectl proxy or an insecure port.
+        # A token must not be sent in the clear; with FC a plain address is `kubectl proxy` or an insecure port.
         return Access(address)
-    ca = os.path.join(token_dir, "ca.crt")  # noqa: PTH118
+    ca = os.path.join(token_dir, "ca.crt")
     return Access(
         address,
-        Token(os.path.join(token_dir, "token")),  # noqa: PTH118
-        ca if os.path.exists(ca) else True,  # noqa: PTH110
+        Token(os.path.join(token_dir, "token")),
+        ca if os.path.exists(ca) else True,
     )
 
 
 def read_namespace(token_dir: str) -> str:
-    """The namespace that the service account's folder names, or `default`."""
+    """Return the namespace that the service account's folder names, or `default`."""
     try:
-        with open(os.path.join(token_dir, "namespace"), encoding="ascii") as file:  # noqa: PTH118, PTH123
+        with open(os.path.join(token_dir, "namespace"), encoding="ascii") as file:
             return file.read().strip() or "default"
     except (OSError, UnicodeDecodeError):
         return "default"
@@ -103,7 +103,7 @@ def _from_kubeconfig(path: str) -> Access:
         config.load_kube_config(config_file=path, client_configuration=loaded)
     except config.ConfigException as fault:
         raise SettingsError(f"KUBECONFIG={path}: {fault}") from fault
-    # Read once: a kubeconfig is for a desk, where nobody waits longer than its token lives.
+    # Read once: a kubeconfig is for a person's machine, where no wait is longer than the life of its token.
     schemes = loaded.auth_settings().values()
     headers = {str(each["key"]): str(each["value"]) for each in schemes if each.get("in") == "header" and each["value"]}
     return Access(

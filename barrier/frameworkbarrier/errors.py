@@ -1,6 +1,7 @@
-"""How the barrier ends when it does not open: one exception per meaning, each with the exit code of the contract.
+"""Why the barrier ends without opening: one exception per meaning, each with the exit code of the contract.
 
 The controller reads these codes from the failed container (201 and 210 are predefined there), so they are API.
+Source: docs/reference/barrier.md, section 5.
 """
 
 
@@ -22,13 +23,13 @@ class GoneError(BarrierError):
     exit_code = 210
 
 
-class ForbiddenError(BarrierError):
-    """The Pod's service account may still not read what it waits on."""
+class StillForbiddenError(BarrierError):
+    """The Pod's service account may still not read the object that shows the gang, 30 s after the start."""
 
     exit_code = 210
 
 
-class GaveUpError(BarrierError):
+class WaitTimeoutError(BarrierError):
     """Not open within the timeout: a transient conflict, so the Framework backs off, retries and undoes deadlocks."""
 
     exit_code = 201

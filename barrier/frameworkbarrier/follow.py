@@ -1,35 +1,45 @@
-"""Follows one thing at the API server through all weather: get it, watch it, and get it again only when that is needed.
+"""Follows one thing at the API server despite faults: reads it, watches it, and reads it again only when needed.
+
+`sources` iterates over a `Follower` of each `View`. A follower never ends by itself; it raises only what can never get
+better. Every pause between two requests is decided here, so that a faulty server gets less than one request a second.
 
 A watch has a server timeout shorter than its read timeout, so silence beyond that can only mean a dead connection, and
-it is noticed within a minute. Every pause between requests is decided here.
+it is noticed within a minute.
+Source of the rules: docs/reference/barrier.md, section 2.
 """
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from .errors import ForbiddenError
-from .kube import AbsentError, Api, ApiError, ExpiredError, RefusedError, SickError
+from frameworkbarrier.errors import StillForbiddenError
+from frameworkbarrier.gate import Fault
+from frameworkbarrier.kube import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
+from frameworkbarrier.shape import ShapeError, table, word
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 SERVER_TIMEOUT_SEC = (40, 52)
 """Range of the watch's life; random, so that the watches of a gang do not all end together."""
 SILENCE_SEC = 56.0
 """Read timeout of a watch: above its server timeout, below the promised 60 s."""
 FORBIDDEN_SEC = 30.0
-"""How long a first 403 is put down to a Role that is still being made; one that comes later may go again."""
+"""How long a first 403 is put down to a Role that does not exist yet."""
 BACKOFF_BASE_SEC = 0.8
 BACKOFF_LIMIT_SEC = 30.0
 FORBIDDEN_PAUSE_SEC = 5.0
-WATCH_REFUSED_SEC = 60.0
-"""How long it polls before it asks again whether it may watch."""
+WATCH_FORBIDDEN_SEC = 60.0
+"""How long to poll before trying again to watch."""
 HEALTHY_SEC = 5.0
-"""A watch that lived this long or told something was a good one."""
+"""A watch that lived this long or sent an event was a good one."""
 WATCH_FLOOR_SEC = 1.0
 """Least time between the openings of two watches."""
 RESUMES = 3
-"""Failures in a row after which the object is read anew instead of watched from an old version."""
+"""Failures in a row after which the object is read again instead of watched from an old version."""
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -47,6 +57,8 @@ class View(Protocol[T_co]):
     rule: str
     """The RBAC rule that reading it needs, for messages."""
 
+    # Any of these may raise a `ShapeError`: the document is no object of the kind.
+
     def loaded(self, document: dict[str, Any], *, more: bool = False) -> T_co:
         """Take the answer of a get or a page of a list (`more`: not the first); returns the value now."""
 
@@ -58,48 +70,14 @@ class View(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[T]):
+class Update(Generic[T]):
     """The followed thing as it is now."""
 
     value: T
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A request failed and is tried again; the text is for a person."""
-
-    text: str
-    refused: bool = False
-    """It was HTTP 403."""
-    lasting: bool = False
-    """It will stay so: worth a line of its own."""
-
-
-class Backoff:
-    """Pauses after failures: the server's wish, else exponential with full jitter (tenacity's)."""
-
-    def __init__(self, uniform: Callable[[float, float], float] = random.uniform) -> None:
-        self.failures = 0
-        self._uniform = uniform
-
-    def reset(self) -> None:
-        """After a success."""
-        self.failures = 0
-
-    def pause(self, retry_after: float | None = None) -> float:
-        """Count a failure; returns the seconds to wait."""
-        self.failures += 1
-        if retry_after:  # 0 is no wish: it must not mean a hot loop
-            return retry_after + self._uniform(0.0, 1.0)  # the server tells the same number to everybody
-        from tenacity import RetryCallState, Retrying, wait_random_exponential  # 9 ms that only a sick server costs
-
-        state = RetryCallState(Retrying(), None, (), {})
-        state.attempt_number = self.failures
-        return wait_random_exponential(BACKOFF_BASE_SEC, BACKOFF_LIMIT_SEC)(state)
-
-
 class Follower(Generic[T]):
-    """Yields what happens to one view, for ever."""
+    """Yields what happens to one view, without end."""
 
     def __init__(
         self,
@@ -117,28 +95,44 @@ class Follower(Generic[T]):
         self._sleep = sleep
         self._clock = clock
         self._silence_sec = silence_sec
-        self._backoff = Backoff()
         self._version = ""
+        """The resourceVersion to watch from; "": unknown, so read first."""
         self._watch_again_at = 0.0
         self._forbidden_since: float | None = None
         self._ever_read = False
+        self._succeeded = False
+        """The series of failures, if there was one, is over."""
 
-    def __iter__(self) -> Iterator[Seen[T] | Trouble]:
+    def __iter__(self) -> Iterator[Update[T] | Fault]:
         """Follow.
 
         Raises:
-            ForbiddenError: forbidden from the start, still after 30 s.
+            StillForbiddenError: forbidden from the start, still after 30 s.
         """
+        failure: ApiError | None = None
         while True:
             try:
-                if not self._version or self._polling:
-                    yield Seen(self._read())
-                if self._polling:
-                    self._sleep(self._poll_sec)
-                else:
-                    yield from self._watch()
+                yield from self._step() if failure is None else self._retry(failure)
+                failure = None
             except ApiError as fault:
-                yield from self._recover(fault)
+                failure = fault
+
+    def _step(self) -> Iterator[Update[T] | Fault]:
+        """Read if that is needed, then watch until the server ends it; where watching is forbidden, poll."""
+        if not self._version or self._polling:
+            yield Update(self._read())
+        if not self._polling:
+            try:
+                yield from self._watch()
+            except ForbiddenError:
+                # Tried again later: of several API servers one may know of a new Role before the others.
+                self._watch_again_at = self._clock() + max(WATCH_FORBIDDEN_SEC, 3 * self._poll_sec)
+                text = f"may read but not watch {self._view.what}: looking every {self._poll_sec:g} s instead"
+                yield Fault(text, lasting=True)
+            else:
+                return
+        self._succeeded = True
+        self._sleep(self._poll_sec)
 
     @property
     def _polling(self) -> bool:
@@ -149,82 +143,134 @@ class Follower(Generic[T]):
         self._version = ""
         try:
             document = self._api.get(self._view.read_path, self._view.read_params)
-        except AbsentError:
-            document = {}
+        except NotFoundError:
+            self._ever_read = True
+            value = self._view.absent()
+            self._version = "0"
+            return value
         self._ever_read = True
-        if self._polling:
-            self._backoff.reset()  # else only a watch that works counts as success
-        version = str((document.get("metadata") or {}).get("resourceVersion") or "0")
-        value = self._view.loaded(document) if document else self._view.absent()
-        while token := (document.get("metadata") or {}).get("continue"):
-            document = self._api.get(self._view.read_path, {**self._view.read_params, "continue": str(token)})
-            value = self._view.loaded(document, more=True)
+        with self._as_unavailable():
+            meta = table(document.get("metadata"), "metadata")
+            version = word(meta.get("resourceVersion"), "metadata.resourceVersion") or "0"
+            value = self._view.loaded(document)
+            while token := word(meta.get("continue"), "metadata.continue"):
+                document = self._api.get(self._view.read_path, {**self._view.read_params, "continue": token})
+                meta = table(document.get("metadata"), "metadata")
+                if meta.get("continue") == token:
+                    raise ShapeError("metadata.continue: the list goes on with the same page")
+                value = self._view.loaded(document, more=True)
         self._version = version
         return value
 
-    def _watch(self) -> Iterator[Seen[T]]:
+    @contextlib.contextmanager
+    def _as_unavailable(self) -> Iterator[None]:
+        """Treat a document of a wrong shape as a server that is not available: read again, after a pause."""
+        try:
+            yield
+        except ShapeError as fault:
+            self._version = ""
+            raise UnavailableError(f"the API server's answer for {self._view.what} cannot be used: {fault}") from fault
+
+    def _watch(self) -> Iterator[Update[T]]:
         opened = self._clock()
-        told = False
+        received = False
         params = dict(self._view.watch_params)
         params["resourceVersion"] = self._version
         params["allowWatchBookmarks"] = "true"
-        params["timeoutSeconds"] = str(random.randint(*SERVER_TIMEOUT_SEC))  # noqa: S311
+        params["timeoutSeconds"] = str(random.randint(*SERVER_TIMEOUT_SEC))  # noqa: S311 -- spreads load, keeps no secret
         for kind, document in self._api.watch(self._view.watch_path, params, self._silence_sec):
-            told = True
-            self._backoff.reset()
-            self._version = str((document.get("metadata") or {}).get("resourceVersion") or self._version)
-            if kind != "BOOKMARK":
-                yield Seen(self._view.changed(kind, document))
+            with self._as_unavailable():
+                meta = table(document.get("metadata"), "metadata")
+                version = word(meta.get("resourceVersion"), "metadata.resourceVersion") or self._version
+                value = None if kind == "BOOKMARK" else Update(self._view.changed(kind, document))
+            self._version = version
+            received = self._succeeded = True
+            if value is not None:
+                yield value
         lived = self._clock() - opened
-        if not told and lived < HEALTHY_SEC:
-            raise SickError("the watch ends as soon as it is opened")
-        self._backoff.reset()
+        if not received and lived < HEALTHY_SEC:
+            raise UnavailableError("the watch ends as soon as it is opened")
+        self._succeeded = True
         if lived < WATCH_FLOOR_SEC:
             self._sleep(WATCH_FLOOR_SEC - lived)
 
-    def _recover(self, fault: ApiError) -> Iterator[Trouble]:
-        """Decide what the failed request means for the next one, and pause."""
-        match fault:
-            case RefusedError() if self._version and not self._polling:
-                # Asked again later: of several API servers one may know of a new Role before the others.
-                self._watch_again_at = self._clock() + max(WATCH_REFUSED_SEC, 3 * self._poll_sec)
-                yield Trouble(
-                    f"may read but not watch {self._view.what}: looking every {self._poll_sec:g} s instead",
-                    lasting=True,
-                )
-                self._sleep(self._poll_sec)
-            case RefusedError() if self._ever_read:
-                yield Trouble(f"may not read {self._view.what} any more ({fault})", refused=True)
-                self._sleep(self._backoff.pause())
-            case RefusedError():
+    def _retry(self, first: ApiError) -> Iterator[Update[T] | Fault]:
+        """Try steps again, with tenacity's pauses, until one succeeds: a read alone does not, an event does.
+
+        Args:
+            first: what the last step failed with. It counts as the first attempt, because tenacity takes 9 ms to
+                import, which only a Pod with a faulty server shall pay.
+
+        Raises:
+            ApiError: a step succeeded and failed later: this starts a new series of failures.
+            StillForbiddenError: forbidden from the start, still after 30 s.
+        """
+        from tenacity import Retrying, retry_if_exception_type
+
+        self._succeeded = False
+        attempts = Retrying(
+            retry=retry_if_exception_type(ApiError),
+            stop=lambda _: self._succeeded,
+            wait=self._pause,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        for attempt in attempts:
+            number = attempt.retry_state.attempt_number
+            with attempt:
+                if number == 1:
+                    raise first
+                yield from self._step()
+            failure = attempt.retry_state.outcome and attempt.retry_state.outcome.exception()
+            if isinstance(failure, ApiError) and not self._succeeded:
+                yield from self._judge(failure, number)
+
+    def _judge(self, failure: ApiError, number: int) -> Iterator[Fault]:
+        """Decide what failure `number` of a series means for the next request, and report it."""
+        match failure:
+            case ForbiddenError() if self._ever_read:
+                yield Fault(f"may not read {self._view.what} any more ({failure})", forbidden=True)
+            case ForbiddenError():
                 now = self._clock()
                 if self._forbidden_since is None:
                     self._forbidden_since = now
                 if now - self._forbidden_since >= FORBIDDEN_SEC:
-                    raise ForbiddenError(explain_forbidden(self._view, str(fault))) from fault
-                yield Trouble(f"may not read {self._view.what} yet ({fault})", refused=True)
-                self._sleep(min(self._backoff.pause(), FORBIDDEN_PAUSE_SEC))
+                    raise StillForbiddenError(explain_forbidden(self._view, str(failure))) from failure
+                yield Fault(f"may not read {self._view.what} yet ({failure})", forbidden=True)
             case ExpiredError():
                 self._version = ""
-                # The first one is normal and answered at once; a server that says nothing else is sick.
-                pause = self._backoff.pause()
-                if self._backoff.failures > 1:
-                    yield Trouble("the API server finds every version too old")
-                    self._sleep(pause)
-            case SickError():
-                yield Trouble(str(fault))
-                self._sleep(self._backoff.pause(fault.retry_after))
-                if self._backoff.failures % RESUMES == 0:
+                if number > 1:
+                    yield Fault("the API server finds every version too old")
+            case UnavailableError():
+                if number % RESUMES == 0:
                     self._version = ""
+                yield Fault(str(failure))
             case _:
                 # 404 of a watch: the kind is not served (any more).
-                yield Trouble(f"cannot watch {self._view.what}: {fault}")
                 self._version = ""
-                self._sleep(self._backoff.pause())
+                yield Fault(f"cannot watch {self._view.what}: {failure}")
+
+    def _pause(self, state: "RetryCallState") -> float:
+        """Return the seconds to wait after a failure; tenacity calls this."""
+        failure = state.outcome.exception() if state.outcome else None
+        if isinstance(failure, ExpiredError) and state.attempt_number == 1:
+            return 0.0  # normal after a quiet time; a server that answers nothing else is faulty
+        pause = pause_after(state)
+        return min(pause, FORBIDDEN_PAUSE_SEC) if isinstance(failure, ForbiddenError) and not self._ever_read else pause
+
+
+def pause_after(state: "RetryCallState") -> float:
+    """Return the seconds to wait: what the server asked for, else exponential with full jitter up to 30 s."""
+    from tenacity import wait_random, wait_random_exponential
+
+    failure = state.outcome.exception() if state.outcome else None
+    if isinstance(failure, UnavailableError) and failure.retry_after:  # 0 asks for nothing: no hot loop
+        return failure.retry_after + wait_random(0, 1)(state)  # the server asks all Pods for the same number
+    return wait_random_exponential(BACKOFF_BASE_SEC, BACKOFF_LIMIT_SEC)(state)
 
 
 def explain_forbidden(view: View[Any], answer: str) -> str:
-    """One sentence that names the Role to create."""
+    """Name the Role to create, in one sentence."""
     user = answer.partition('User "')[2].partition('"')[0]
     return (
         f"may not read {view.what}, still after {FORBIDDEN_SEC:g} s: create a Role with the rule {view.rule} "

@@ -1,35 +1,40 @@
 """The Framework object as a source: for Microsoft's controller, whose ConfigMap carries no roster. Pure.
 
-Everybody watches the whole object there, so it costs more than the roster: see `docs/barrier.md`.
+Every Pod watches the whole object there, so this costs more than the roster: see `docs/barrier.md`.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import GoneError
-from .gang import Gang, Me, Missing, Role, Task
-from .roster import RosterError, is_ip, is_role_name, one_line, pod_name, unpack
+from frameworkbarrier.errors import GoneError
+from frameworkbarrier.gang import Gang, Task, assemble, gpus_of, is_place, is_ready
+from frameworkbarrier.roster import unpack
+from frameworkbarrier.settings import MAX_COUNT, MAX_INDEX, Identity
+from frameworkbarrier.shape import ShapeError, count, rows, table, word
+from frameworkbarrier.text import is_dns_name, is_role_name, one_line, pod_name
 
 API = "/apis/frameworkcontroller.microsoft.com/v1"
-MISSING_SHOWN = 10
+TASKS_LIMIT = 10 * MAX_COUNT
+"""Tasks of a Framework; far more than etcd can hold the status of."""
+_NO_TASKS: Mapping[int, Mapping[str, Any]] = {}
 
 
 def decompress(framework: Mapping[str, Any]) -> dict[str, Any]:
-    """The same Framework with its `taskRoleStatuses` in the clear (FC's `largeFrameworkCompression`).
+    """Return the same Framework with its `taskRoleStatuses` decompressed (FC's `largeFrameworkCompression`).
 
     Raises:
-        RosterError: the compressed part cannot be read.
+        ShapeError: the compressed part, or what is around it, cannot be read.
     """
     copy = dict(framework)
-    status = dict(copy.get("status") or {})
-    attempt = dict(status.get("attemptStatus") or {})
+    status = dict(table(copy.get("status"), "status"))
+    attempt = dict(table(status.get("attemptStatus"), "status.attemptStatus"))
     packed = attempt.get("taskRoleStatusesCompressed")
     if attempt.get("taskRoleStatuses") is None and packed:
         try:
             attempt["taskRoleStatuses"] = json.loads(unpack(str(packed)))
         except (ValueError, RecursionError) as broken:
-            raise RosterError(f"status.attemptStatus.taskRoleStatusesCompressed {broken}") from broken
+            raise ShapeError(f"status.attemptStatus.taskRoleStatusesCompressed {broken}") from broken
     if packed is not None:
         attempt["taskRoleStatusesCompressed"] = None
     if attempt:
@@ -38,97 +43,123 @@ def decompress(framework: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def gang_of(framework: Mapping[str, Any], me: Me, attempt_id: int | None) -> Gang:
+def gang_of(framework: Mapping[str, Any], identity: Identity, attempt_id: int | None) -> Gang:
     """Read a decompressed Framework; the generation is left 0.
 
     Args:
         framework: the object.
-        me: who this Pod is: its Task may be on its way out.
-        attempt_id: the Framework attempt that this Pod belongs to, if it was told.
+        identity: who this Pod is: its own Task may be about to be deleted.
+        attempt_id: the Framework attempt that this Pod belongs to, if its environment says so.
 
     Raises:
         GoneError: the attempt, or this Pod's own Task, is over.
-        RosterError: the object is not a Framework; names the field.
+        ShapeError: the object is not a Framework; names the field.
     """
-    try:
-        return _gang_of(framework, me, attempt_id)
-    except (KeyError, TypeError, AttributeError, ValueError) as fault:
-        if isinstance(fault, RosterError):
-            raise
-        raise RosterError(f"the Framework has an unexpected shape: {type(fault).__name__}: {fault}") from fault
+    meta = table(framework.get("metadata"), "metadata")
+    name, namespace = word(meta.get("name"), "metadata.name"), word(meta.get("namespace"), "metadata.namespace")
+    if not is_dns_name(name) or not is_dns_name(namespace):
+        raise ShapeError("metadata: has no valid name and namespace")
+    attempt = table(table(framework.get("status"), "status").get("attemptStatus"), "status.attemptStatus")
+    number = count(attempt.get("id"), "status.attemptStatus.id", MAX_INDEX)
+    if attempt_id is not None and number > attempt_id:
+        raise GoneError(f"Framework {namespace}/{name} is in a later attempt: this Pod's is over")
+    statuses = _statuses(attempt)
 
+    def find(role: str, index: int) -> Task | str:
+        return _task(name, role, index, statuses.get(role, _NO_TASKS).get(index))
 
-def _gang_of(framework: Mapping[str, Any], me: Me, attempt_id: int | None) -> Gang:
-    meta = framework["metadata"]
-    attempt = (framework.get("status") or {}).get("attemptStatus") or {}
-    if attempt_id is not None and int(attempt.get("id") or 0) > attempt_id:
-        raise GoneError(f"Framework {meta['namespace']}/{meta['name']} is in a later attempt: this Pod's is over")
-    statuses = {
-        role["name"]: {task["index"]: task for task in role.get("taskStatuses") or ()}
-        for role in attempt.get("taskRoleStatuses") or ()
-    }
-    roles: list[Role] = []
-    missing: list[Missing] = []
-    total = 0
-    for spec in framework["spec"].get("taskRoles") or ():
-        name, number = spec["name"], int(spec["taskNumber"])
-        if not is_role_name(name):
-            raise RosterError(f"spec.taskRoles: {name!r} is not a role name")
-        total += number
-        tasks = []
-        for index in range(number):
-            status = statuses.get(name, {}).get(index)
-            task = _task(meta["name"], name, index, status)
-            if task is not None:
-                tasks.append(task)
-            else:
-                missing.append(Missing(f"{name}-{index}", _why(status)))
-        roles.append(Role(name, tuple(tasks)))
-    _check_own(meta, statuses, me)
-    complete = not missing and total > 0
-    return Gang(
-        namespace=meta["namespace"],
-        framework=meta["name"],
-        uid=str(meta.get("uid") or ""),
-        attempt_id=int(attempt.get("id") or 0),
-        attempt_instance_uid=str(attempt.get("instanceUID") or ""),
-        generation=0,
-        ready=total - len(missing),
-        total=total,
-        complete=complete,
-        waiting_for=tuple(missing[:MISSING_SHOWN]),
-        roles=tuple(roles) if complete else (),
+    _check_own(f"{namespace}/{name}", statuses, identity)
+    return assemble(
+        _numbers(framework, _waiting(attempt)),
+        find,
+        gpus=_gpus(framework),
+        namespace=namespace,
+        framework=name,
+        uid=word(meta.get("uid"), "metadata.uid"),
+        attempt_id=number,
+        attempt_instance_uid=word(attempt.get("instanceUID"), "status.attemptStatus.instanceUID"),
     )
 
 
-def _task(framework: str, role: str, index: int, status: Mapping[str, Any] | None) -> Task | None:
-    """The Task if it is ready: recorded, staying, and with an address."""
-    if status is None or status.get("deletionPending"):
-        return None
-    attempt = status["attemptStatus"]
-    if not attempt.get("podUID") or not is_ip(attempt.get("podIP")):
-        return None
+def _waiting(attempt: Mapping[str, Any]) -> set[str]:
+    """Return the roles that wait for others; none of their Tasks is in the gang yet."""
+    where = "status.attemptStatus.taskRoleStatuses"
+    roles = rows(attempt.get("taskRoleStatuses"), where)
+    return {word(role.get("name"), f"{where}.name") for role in roles if role.get("dependenciesMet") is False}
+
+
+def _numbers(framework: Mapping[str, Any], waiting: set[str]) -> list[tuple[str, int]]:
+    """Return each role of the spec with the number of its Tasks that are in the gang."""
+    numbers: dict[str, int] = {}
+    for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles"):
+        name = word(role.get("name"), "spec.taskRoles.name")
+        if not is_role_name(name) or name in numbers:
+            raise ShapeError(f"spec.taskRoles: {one_line(repr(name), 80)} is not a role name, or is there twice")
+        where = f"spec.taskRoles[{name}].taskNumber"
+        if role.get("taskNumber") is None:
+            raise ShapeError(f"{where}: is not there")
+        numbers[name] = count(role["taskNumber"], where, MAX_COUNT)
+    if sum(numbers.values()) > TASKS_LIMIT:
+        raise ShapeError(f"spec.taskRoles: more than {TASKS_LIMIT} Tasks")
+    return [(name, 0 if name in waiting else number) for name, number in numbers.items()]
+
+
+def _gpus(framework: Mapping[str, Any]) -> dict[str, int]:
+    """Return the GPUs that each Pod of a role asks for."""
+    return {
+        word(role.get("name"), "spec.taskRoles.name"): gpus_of(
+            table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod"),
+            "spec.taskRoles.task.pod.",
+        )
+        for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles")
+    }
+
+
+def _statuses(attempt: Mapping[str, Any]) -> dict[str, dict[int, Mapping[str, Any]]]:
+    """Return the status of each Task by role and index."""
+    where = "status.attemptStatus.taskRoleStatuses"
+    return {
+        word(role.get("name"), f"{where}.name"): {
+            count(task.get("index"), f"{where}.taskStatuses.index", MAX_INDEX): task
+            for task in rows(role.get("taskStatuses"), f"{where}.taskStatuses")
+        }
+        for role in rows(attempt.get("taskRoleStatuses"), where)
+    }
+
+
+def _task(framework: str, role: str, index: int, status: Mapping[str, Any] | None) -> Task | str:
+    """Return the Task if it is ready, otherwise why it is not."""
+    if status is None:
+        return "is not in the status yet"
+    attempt = table(status.get("attemptStatus"), "taskStatuses.attemptStatus")
+    uid, ip = word(attempt.get("podUID"), "podUID"), word(attempt.get("podIP"), "podIP")
+    if not is_ready(uid=uid, ip=ip, leaving=bool(status.get("deletionPending"))):
+        return _why(status)
+    node, host_ip = word(attempt.get("podNodeName"), "podNodeName"), word(attempt.get("podHostIP"), "podHostIP")
+    if not is_place(node, host_ip):
+        place = one_line(repr((node, host_ip)), 80)
+        raise ShapeError(f"taskStatuses of {role}-{index}: {place} is not podNodeName and podHostIP")
     return Task(
         index,
-        attempt["podIP"],
-        str(attempt["podUID"])[:8],
-        int(attempt.get("id") or 0),
-        str(attempt.get("podNodeName") or ""),
-        str(attempt.get("podHostIP") or ""),
+        ip,
+        uid[:8],
+        count(attempt.get("id"), "taskStatuses.attemptStatus.id", MAX_INDEX),
+        node,
+        host_ip,
         pod_name(framework, role, index),
     )
 
 
-def _why(status: Mapping[str, Any] | None) -> str:
-    if status is None:
-        return "is not in the status yet"
+def _why(status: Mapping[str, Any]) -> str:
     if status.get("deletionPending"):
         return "is being deleted"
     state = one_line(str(status.get("state") or ""))
     return "has no address yet" if state in {"AttemptPreparing", "AttemptRunning"} else state
 
 
-def _check_own(meta: Mapping[str, Any], statuses: Mapping[str, Mapping[int, Mapping[str, Any]]], me: Me) -> None:
-    own = statuses.get(me.role or "", {}).get(-1 if me.index is None else me.index)
-    if own and own.get("deletionPending") and own["attemptStatus"].get("podUID") == me.uid:
-        raise GoneError(f"Task {me.role}-{me.index} of Framework {meta['namespace']}/{meta['name']} is being deleted")
+def _check_own(framework: str, statuses: Mapping[str, Mapping[int, Mapping[str, Any]]], identity: Identity) -> None:
+    own = statuses.get(identity.role or "", _NO_TASKS).get(-1 if identity.index is None else identity.index)
+    if own and own.get("deletionPending"):
+        attempt = table(own.get("attemptStatus"), "taskStatuses.attemptStatus")
+        if attempt.get("podUID") == identity.uid:
+            raise GoneError(f"Task {identity.role}-{identity.index} of Framework {framework} is being deleted")

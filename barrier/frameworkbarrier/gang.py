@@ -1,9 +1,18 @@
-"""The gang as a value, and the one decision about it: is the gate open for this Pod?
+"""The gang as a value, whichever source it was read from: its roles, their Tasks, and who is missing. Pure."""
 
-Every source (roster, Framework, Pods) is translated into a `Gang`; nothing here knows where it came from.
-"""
-
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from frameworkbarrier.shape import rows, table
+from frameworkbarrier.text import is_dns_name, is_ip
+
+GPU_SUFFIX = "/gpu"
+"""Ends the name of each resource that is a GPU: nvidia.com/gpu, amd.com/gpu."""
+GPU_DIGITS = 6
+MISSING_SHOWN = 10
+"""How many missing Tasks a gang names."""
 
 
 @dataclass(slots=True)  # not frozen: that takes five times as long to make, and a gang has thousands
@@ -27,11 +36,13 @@ class Role:
 
     name: str
     tasks: tuple[Task, ...]
+    gpus: int = 0
+    """GPUs that each Pod of the role asks for, as far as the source knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A Task that is waited for, named `{role}-{index}`, and why, as far as anyone knows."""
+    """A Task that is not ready, named `{role}-{index}`, and why, as far as the source knows."""
 
     task: str
     why: str
@@ -39,7 +50,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What one look at a source told. `roles` is empty unless `complete`."""
+    """All Tasks that must be ready. `roles` is empty unless `complete`."""
 
     namespace: str
     framework: str
@@ -57,64 +68,96 @@ class Gang:
     """What made a Task ready: `ip` or `arrived`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
-    """Who this Pod is, as far as its environment says; an unknown part is None."""
-
-    role: str | None
-    index: int | None
-    uid: str | None
+@lru_cache(maxsize=4096)  # a gang has thousands of Tasks on some hundred nodes
+def is_place(node: str, host_ip: str) -> bool:
+    """Report whether these are the name and the address of a node, as far as they are known: "" is not known yet."""
+    return (not node or is_dns_name(node)) and (not host_ip or is_ip(host_ip))
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
-    """The gate is open. `role` and `task` are this Pod's own; None only if the Pod was never told who it is."""
+def is_ready(*, uid: str, ip: str, leaving: bool, arrived: bool = False, wait_for: str = "ip") -> bool:
+    """Report whether a Task is ready.
 
-    gang: Gang
-    role: Role | None
-    task: Task | None
+    The controller applies the same rule before it writes a roster. Source: docs/reference/barrier.md, section 1.
 
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The gate is closed: how many of how many are ready, and who is missing."""
-
-    ready: int
-    total: int
-    missing: tuple[Missing, ...]
-
-    def __str__(self) -> str:
-        """`7/10: worker-3 Pending: Unschedulable, worker-5, worker-6`."""
-        return f"{self.ready}/{self.total}: {name_missing(self)}"
-
-
-def name_missing(waiting: Waiting) -> str:
-    """Name who is missing, and how many more there are than the source named."""
-    named = [f"{each.task} {each.why}".strip() for each in waiting.missing]
-    unnamed = waiting.total - waiting.ready - len(waiting.missing)
-    if unnamed > 0:
-        named.append(f"{unnamed} more" if named else f"{unnamed} Task{'s' if unnamed > 1 else ''}")
-    return ", ".join(named) or "the gang to be complete"
-
-
-def decide(gang: Gang, me: Me) -> Open | Waiting:
-    """Open only if the gang is complete and lists this very Pod instance.
-
-    A complete gang that does not list this Pod's own UID is older than this Pod. Waiting for a younger one is
-    what guarantees that no application container runs before the controller has persisted its Pod.
+    Args:
+        uid: UID of its current Pod, as recorded; "" if none is.
+        ip: address of the Pod; anything but an IP address counts as none.
+        leaving: whether the Task is being deleted.
+        arrived: whether the barrier of the Pod runs, or has opened.
+        wait_for: `ip`: an address is enough; `arrived`: the Pod must have arrived too.
     """
-    if not gang.complete:
-        return Waiting(gang.ready, gang.total, gang.waiting_for)
-    if me.role is None and me.uid is None:
-        return Open(gang, None, None)
-    for role in gang.roles:
-        if me.role is not None and role.name != me.role:
-            continue
-        for task in role.tasks:
-            if me.index is not None and task.index != me.index:
-                continue
-            if me.uid is None or task.uid8 == me.uid[:8]:
-                return Open(gang, role, task)
-    name = "this Pod" if me.role is None else f"{me.role}-{me.index}"
-    ready = min(gang.ready, gang.total - 1) if gang.total else 0
-    return Waiting(ready, gang.total, (Missing(name, "(this Pod) is not recorded yet"),))
+    return bool(uid) and not leaving and is_ip(ip) and (arrived or wait_for != "arrived")
+
+
+def answers(readiness: str, wait_for: str) -> bool:
+    """Report whether a source that counts a Task as ready by `readiness` can answer a Pod that waits for `wait_for`."""
+    return wait_for in {"ip", readiness}
+
+
+def gpus_of(pod: Mapping[str, Any], where: str) -> int:
+    """Return the GPUs that the containers of a Pod, or of a Pod template, ask for; `where` is its path.
+
+    Raises:
+        ShapeError: it is not a Pod; names the field.
+    """
+    where = f"{where}spec.containers"
+    found = 0
+    for container in rows(table(pod.get("spec"), "spec").get("containers"), where):
+        limits = table(table(container.get("resources"), f"{where}.resources").get("limits"), f"{where}.limits")
+        for name, number in limits.items():
+            text = str(number)
+            if name.endswith(GPU_SUFFIX) and text.isascii() and text.isdecimal() and len(text) <= GPU_DIGITS:
+                found += int(text)
+    return found
+
+
+def assemble(
+    numbers: Iterable[tuple[str, int]],
+    find: Callable[[str, int], Task | str],
+    *,
+    gpus: Mapping[str, int] | None = None,
+    namespace: str,
+    framework: str = "",
+    uid: str = "",
+    attempt_id: int = 0,
+    attempt_instance_uid: str = "",
+) -> Gang:
+    """Build a gang Task by Task, for the sources that have no roster; the generation is left 0.
+
+    Args:
+        numbers: each role with its number of Tasks, in the order of the spec.
+        find: returns the Task of a role and an index if it is ready, otherwise why it is not.
+        gpus: GPUs that each Pod of a role asks for.
+        namespace: where the Pods are.
+        framework: name of the Framework; this and the following are left out for Pods without one.
+        uid: its UID.
+        attempt_id: its current attempt.
+        attempt_instance_uid: the same with the UID of the attempt's ConfigMap.
+    """
+    roles: list[Role] = []
+    missing: list[Missing] = []
+    total = 0
+    for role, number in numbers:
+        total += number
+        tasks: list[Task] = []
+        for index in range(number):
+            found = find(role, index)
+            if isinstance(found, Task):
+                tasks.append(found)
+            else:
+                missing.append(Missing(f"{role}-{index}", found))
+        roles.append(Role(role, tuple(tasks), (gpus or {}).get(role, 0)))
+    complete = not missing and total > 0
+    return Gang(
+        namespace=namespace,
+        framework=framework,
+        uid=uid,
+        attempt_id=attempt_id,
+        attempt_instance_uid=attempt_instance_uid,
+        generation=0,
+        ready=total - len(missing),
+        total=total,
+        complete=complete,
+        waiting_for=tuple(missing[:MISSING_SHOWN]),
+        roles=tuple(roles) if complete else (),
+    )

@@ -11,8 +11,8 @@ from typing import Any
 import requests
 import urllib3.exceptions
 
-from .access import Access
-from .roster import one_line
+from frameworkbarrier.access import Access
+from frameworkbarrier.text import one_line
 
 CONNECT_TIMEOUT_SEC = 5.0
 READ_TIMEOUT_SEC = 10.0
@@ -22,10 +22,10 @@ RETRY_AFTER_LIMIT_SEC = 300.0
 
 
 class ApiError(Exception):
-    """Base of what the API server, or the way to it, can answer instead of an object."""
+    """Base of everything that a request can end with instead of an object."""
 
 
-class SickError(ApiError):
+class UnavailableError(ApiError):
     """No usable answer: try again, after `retry_after` seconds if the server asked for that."""
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
@@ -33,11 +33,11 @@ class SickError(ApiError):
         self.retry_after = retry_after
 
 
-class RefusedError(ApiError):
+class ForbiddenError(ApiError):
     """HTTP 403; the text is the server's own."""
 
 
-class AbsentError(ApiError):
+class NotFoundError(ApiError):
     """HTTP 404."""
 
 
@@ -51,7 +51,7 @@ class Api:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._session = requests.Session()
-        # No proxies for a cluster's own address, and no .netrc of the image beside our token.
+        # No proxy for the cluster's own address, and no .netrc of the image instead of the token.
         self._session.trust_env = False
         self._session.headers["User-Agent"] = "frameworkbarrier"
         self._session.headers.update(access.headers)
@@ -66,9 +66,9 @@ class Api:
             try:
                 document = json.loads(response.content)
             except (ValueError, RecursionError, requests.RequestException) as fault:
-                raise SickError(f"the API server's answer cannot be read: {_cause(fault)}") from fault
+                raise UnavailableError(f"the API server's answer cannot be read: {_cause(fault)}") from fault
         if not isinstance(document, dict):
-            raise SickError("the API server's answer is not an object")
+            raise UnavailableError("the API server's answer is not an object")
         return document
 
     def watch(
@@ -77,7 +77,7 @@ class Api:
         """Follow a watch until the server ends it; yields (type, object) with bookmarks.
 
         Raises:
-            ApiError: one of the subclasses; `SickError` too if nothing arrives for `read_timeout_sec`.
+            ApiError: one of the subclasses; `UnavailableError` too if nothing arrives for `read_timeout_sec`.
         """
         with self._open(path, {**params, "watch": "1"}, read_timeout_sec, "identity") as response:
             for line in _lines(response):
@@ -103,14 +103,14 @@ class Api:
             if response.status_code == 200:
                 return response
             with response:
-                raise _refusal(response)
+                raise _error(response)
         except requests.RequestException as fault:
-            raise SickError(f"the API server does not answer: {_cause(fault)}") from fault
-        except OSError as fault:  # requests' word for a CA file that is not there
-            raise SickError(f"the CA cannot be used: {one_line(str(fault))}") from fault
+            raise UnavailableError(f"the API server does not answer: {_cause(fault)}") from fault
+        except OSError as fault:  # `requests` raises it for a missing CA file
+            raise UnavailableError(f"the CA cannot be used: {one_line(str(fault))}") from fault
 
 
-def _refusal(response: requests.Response) -> ApiError:
+def _error(response: requests.Response) -> ApiError:
     """Translate an answer other than 200 by its meaning."""
     try:
         status = json.loads(response.raw.read(65536, decode_content=True))
@@ -120,16 +120,16 @@ def _refusal(response: requests.Response) -> ApiError:
     text = f"HTTP {response.status_code}: {one_line(message)}"
     match response.status_code:
         case 403:
-            return RefusedError(text)
+            return ForbiddenError(text)
         case 404:
-            return AbsentError(text)
+            return NotFoundError(text)
         case 410:
             return ExpiredError(text)
-    return SickError(f"the API server answers {text}", _retry_after(response.headers.get("Retry-After")))
+    return UnavailableError(f"the API server answers {text}", _retry_after(response.headers.get("Retry-After")))
 
 
 def _retry_after(value: object) -> float | None:
-    """Seconds to wait, as the server asks; None if it does not say (a date counts as not said)."""
+    """Return the seconds that the server asks to wait; None if it does not ask, or gives a date."""
     try:
         seconds = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -138,15 +138,15 @@ def _retry_after(value: object) -> float | None:
 
 
 def _lines(response: requests.Response) -> Iterator[bytes]:
-    """Complete lines as they arrive; what a broken stream leaves unfinished is dropped."""
+    """Yield complete lines as they arrive; the unfinished line of a broken stream is dropped."""
     pending = bytearray()
     while True:
         try:
             data = response.raw.read1(65536, decode_content=True)
         except urllib3.exceptions.ReadTimeoutError as silence:
-            raise SickError("the watch is silent") from silence
+            raise UnavailableError("the watch is silent") from silence
         except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as fault:
-            raise SickError(f"the watch broke off: {_cause(fault)}") from fault
+            raise UnavailableError(f"the watch broke off: {_cause(fault)}") from fault
         if not data:
             return
         searched = len(pending)
@@ -158,7 +158,7 @@ def _lines(response: requests.Response) -> Iterator[bytes]:
             if line.strip():
                 yield line
         if len(pending) > LINE_LIMIT:
-            raise SickError("the watch sent an event of more than 16 MiB")
+            raise UnavailableError("the watch sent an event of more than 16 MiB")
 
 
 def _event(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -166,21 +166,21 @@ def _event(line: bytes) -> tuple[str, dict[str, Any]]:
         event = json.loads(line)
         kind, body = event["type"], event["object"]
     except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        raise SickError("the watch sent something that is not an event") from fault
+        raise UnavailableError("the watch sent something that is not an event") from fault
     if not isinstance(kind, str) or not isinstance(body, dict):
-        raise SickError("the watch sent something that is not an event")
+        raise UnavailableError("the watch sent something that is not an event")
     if kind == "ERROR":
         text = f"{body.get('code')}: {one_line(str(body.get('message') or body.get('reason')))}"
         if body.get("code") == 410:
             raise ExpiredError(text)
         details = body.get("details")
         wait = details.get("retryAfterSeconds") if isinstance(details, dict) else None
-        raise SickError(f"the watch ended with {text}", _retry_after(wait))
+        raise UnavailableError(f"the watch ended with {text}", _retry_after(wait))
     return kind, body
 
 
 def _cause(fault: BaseException) -> str:
-    """The innermost reason of an exception of `requests`, without the object addresses of the outer ones."""
+    """Return the innermost reason of an exception of `requests`; the outer ones show addresses of objects."""
     inner: BaseException = fault
     while True:
         reason = getattr(inner, "reason", None)

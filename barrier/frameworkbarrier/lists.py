@@ -2,48 +2,46 @@
 
 from collections.abc import Mapping
 
-from .gang import Gang, Open, Role
-from .variables import bracketed, slots_of
+from frameworkbarrier.gang import Gang, Role
+from frameworkbarrier.gate import Released
+from frameworkbarrier.text import bracketed
 
 LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 HOSTS_MARK = "# Tasks of the gang, by the barrier.\n"
 
 
-def hosts_file(opened: Open, own_hosts: str, hostname: str) -> str:
-    """An /etc/hosts for the application: this container's own first (localhost, hostAliases), then every Task.
+def hosts_file(released: Released, own_hosts: str, hostname: str) -> str:
+    """Return an /etc/hosts for the application: this container's own lines (localhost, hostAliases), then every Task.
 
-    Each Task answers to its Pod's name, `{role}-{index}` and `{pod}.{namespace}`, this one to its host name too.
+    The names of a Task are that of its Pod, `{role}-{index}` and `{pod}.{namespace}`; this Pod has its host name too.
     """
     base = own_hosts.partition(HOSTS_MARK)[0]
     if "localhost" not in base:
         base = LOCALHOST + base
     lines = [base if base.endswith("\n") else base + "\n", HOSTS_MARK]
-    for role in opened.gang.roles:
+    for role in released.gang.roles:
         for task in role.tasks:
-            names = f"{task.pod} {role.name}-{task.index} {task.pod}.{opened.gang.namespace}"
-            if hostname and task is opened.task and hostname not in names.split():
+            names = f"{task.pod} {role.name}-{task.index} {task.pod}.{released.gang.namespace}"
+            if hostname and task is released.task and hostname not in names.split():
                 names += f" {hostname}"
             lines.append(f"{task.ip}\t{names}\n")
     return "".join(lines)
 
 
 def hostfile(gang: Gang, slots: Mapping[str, int]) -> str:
-    """Open MPI's: `ip slots=n`, roles in the order of the spec; a role with 0 slots is left out."""
+    """Return Open MPI's hostfile: `ip slots=n`, roles in the order of the spec; a role with 0 slots is left out."""
     return "".join(
-        f"{task.ip} slots={count}\n" for role in gang.roles if (count := slots_of(role, slots)) for task in role.tasks
+        f"{task.ip} slots={count}\n" for role in gang.roles if (count := slots[role.name]) for task in role.tasks
     )
 
 
 def hostfile_mpich(gang: Gang, slots: Mapping[str, int]) -> str:
-    """Hydra's (MPICH, Intel MPI): `ip:n`."""
+    """Return the hostfile of Hydra (MPICH, Intel MPI): `ip:n`."""
     return "".join(
-        f"{bracketed(task.ip)}:{count}\n"
-        for role in gang.roles
-        if (count := slots_of(role, slots))
-        for task in role.tasks
+        f"{bracketed(task.ip)}:{count}\n" for role in gang.roles if (count := slots[role.name]) for task in role.tasks
     )
 
 
 def role_hosts(role: Role) -> str:
-    """One address per line."""
+    """Return the addresses of a role, one per line."""
     return "".join(f"{task.ip}\n" for task in role.tasks)

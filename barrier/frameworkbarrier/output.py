@@ -1,19 +1,23 @@
-"""Writes files into the shared folder so that no reader ever sees half of one and no planted link leads away.
+"""Writes files into the shared folder: no reader ever sees a partial file, and no planted link is followed.
 
 The folder is an emptyDir that containers of other users share. It is opened once without following links, and
-everything happens relative to that handle: a temporary file in the same folder, then a rename over whatever is there.
+everything happens relative to that handle: a temporary file in the same folder, then a rename over what is there.
 """
 
 import contextlib
 import os
 import stat
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from .errors import OutputError, SettingsError
+from frameworkbarrier.errors import OutputError, SettingsError
 
 PLAIN = 0o644
 SCRIPT = 0o755
+LOCK_TRIES = 100
+LOCK_PAUSE_SEC = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,36 @@ class OutputDirectory:
     ) -> None:
         os.close(self._handle)
 
+    def hold(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Lock the folder until `let_go`, or until the process ends: a startup probe waits for the lock with `flock`.
+
+        A probe that has the lock at this moment is about to fail, and comes again a second later. If somebody keeps the
+        lock, or the file system has none, each probe ends at once instead of waiting.
+        """
+        import fcntl
+
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sleep(LOCK_PAUSE_SEC)
+            except OSError:
+                return
+            else:
+                return
+
+    def let_go(self) -> None:
+        """Give the lock back."""
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+
     def write(self, file: File) -> None:
         """Write one file.
 
         Raises:
-            OutputError: it could not be written; what was there before is unharmed.
+            OutputError: it could not be written; what was there before is unchanged.
         """
         try:
             if not (file.in_place and self._rewrite(file)):
@@ -62,7 +91,7 @@ class OutputDirectory:
             raise OutputError(f"cannot write {self.path}/{file.name}: {fault.strerror}") from fault
 
     def remove(self, name: str) -> None:
-        """Take a file away; it need not be there."""
+        """Remove a file if it is there."""
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=self._handle)
 
@@ -73,7 +102,7 @@ class OutputDirectory:
         try:
             try:
                 _write_all(handle, file.data)
-                os.fchmod(handle, file.mode)  # after open: the umask would take bits from its mode
+                os.fchmod(handle, file.mode)  # not by `open`, from whose mode the umask takes bits
             finally:
                 os.close(handle)
             with contextlib.suppress(OSError):
@@ -87,7 +116,7 @@ class OutputDirectory:
     def _rewrite(self, file: File) -> bool:
         """Overwrite an existing regular file; False if there is none that may be written so."""
         try:
-            # Non-blocking, so that a planted FIFO cannot hold us.
+            # Non-blocking, so that a planted FIFO cannot block the barrier.
             handle = os.open(file.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._handle)
         except OSError:
             return False
@@ -106,7 +135,7 @@ class OutputDirectory:
 
 
 def _make_room(handle: int, size: int, wanted: int) -> None:
-    """Let a full disk show before anything of the old content is overwritten."""
+    """Allocate what a longer file needs, so that a full disk is noticed before the old content is overwritten."""
     if wanted > size:
         try:
             os.posix_fallocate(handle, size, wanted - size)

@@ -1,163 +1,202 @@
-"""From the open gang to the files that the application reads. Pure: no clock, no network, only the package's data."""
+"""Renders the files that the application reads from an open gang. Pure: no clock, no network, only the package's data.
+
+The writer calls `render` for each generation; `__main__` calls `warm_up` while the gate is still closed.
+Source of the files: docs/reference/barrier.md, section 3.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from . import lists, presets, variables
-from .environment import ENV_FILE_LIMIT, Spill, env_file, injector_script, size
-from .errors import SettingsError
-from .gang import Open
-from .output import PLAIN, SCRIPT, File
-from .presets import Preset
-from .settings import Settings
-from .surroundings import Surroundings
-from .variables import Variable
+from frameworkbarrier import context, lists, presets, variables
+from frameworkbarrier.container import ContainerContext
+from frameworkbarrier.environment import (
+    ENV_FILE_LIMIT,
+    OverflowFiles,
+    env_file,
+    fit_env_file,
+    injector_script,
+    presets_script,
+)
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.gang import Gang
+from frameworkbarrier.gate import Released
+from frameworkbarrier.output import PLAIN, SCRIPT, File
+from frameworkbarrier.presets import Preset
+from frameworkbarrier.settings import Settings
+from frameworkbarrier.text import size
+from frameworkbarrier.variables import Variable
 
 FRAMEWORK_JSON = "framework.json"
 GENERATION = "generation"
 FRAMEWORK_JSON_TASKS = 500
-"""Up to this many Tasks the whole Framework is written too (FC's contract); above only if asked for."""
+"""Up to this many Tasks the whole Framework is written too (FC's contract); for more only if the settings ask."""
 
 RUN_SCRIPT = """\
 #!/bin/sh
 # Starts a command with the gang's variables: run COMMAND [ARGUMENT...]
-. "${0%/*}/injector.sh"
+# FB_RUN=presets, which the injector sets, leaves it at those of the presets.
+case "${FB_RUN-}" in
+presets)
+    unset FB_RUN
+    . "${0%/*}/presets.sh"
+    ;;
+*) . "${0%/*}/injector.sh" ;;
+esac
 exec "$@"
 """
-
-_load = cache(presets.load)
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """All files in the order to write them (`generation` last: whoever sees it sees all of them), and warnings."""
+    """All files in the order to write them (`generation` last: who finds it finds all of them), and warnings."""
 
     files: tuple[File, ...]
     warnings: tuple[str, ...]
 
 
-def warm_up(settings: Settings, around: Surroundings) -> None:
-    """Import and compile what rendering will need; to be called while there is time.
+def warm_up(settings: Settings, container: ContainerContext) -> None:
+    """Import and compile what rendering will need.
 
     Raises:
         SettingsError: a template has a wrong syntax.
     """
-    if settings.presets or around.templates:
-        from .templates import compile_template
+    if settings.presets or container.templates:
+        from frameworkbarrier.templates import compile_template
 
         for name in settings.presets:
-            preset = _load(name)
+            preset = presets.load(name, settings.preset_definitions)
             for variable, source in preset.variables.items():
                 compile_template(variable, source)
             for variable, source in preset.short_variables.items():
                 compile_template(f"{variable} (short)", source)
-        for name, source in around.templates.items():
+            for file, source in preset.files.items():
+                compile_template(file, source)
+        for name, source in container.templates.items():
             compile_template(name, source)
 
 
-def wants_framework(opened: Open, settings: Settings) -> bool:
-    """Whether `framework.json` is to be written, if the Framework may be read."""
+def wants_framework(gang: Gang, settings: Settings) -> bool:
+    """Report whether `framework.json` is to be written, if the Framework may be read."""
     if settings.framework_json == "auto":
-        return opened.gang.total <= FRAMEWORK_JSON_TASKS
+        return gang.total <= FRAMEWORK_JSON_TASKS
     return settings.framework_json == "always"
 
 
 def render(
-    opened: Open,
+    released: Released,
     settings: Settings,
-    roster_text: str,
-    around: Surroundings,
+    container: ContainerContext,
     framework: Mapping[str, Any] | None = None,
 ) -> Rendered:
     """Make all files of an open gang.
 
     Args:
-        opened: the decision.
+        released: the open gang and this Pod's place in it.
         settings: the barrier's settings.
-        roster_text: the roster as it was read.
-        around: what this container is like.
+        container: what this container is like.
         framework: the Framework object, decompressed; None: not wanted or not readable.
 
     Raises:
         SettingsError: a preset or template cannot be rendered, or FB_PORTS or FB_SLOTS does not fit the gang.
     """
-    gang = opened.gang
-    chosen = [_load(name) for name in settings.presets]
+    gang = released.gang
+    chosen = [presets.load(name, settings.preset_definitions) for name in settings.presets]
     ports = variables.ports_of(gang, settings.ports, chosen)
-    _check_roles("FB_SLOTS", settings.slots.keys() - {""}, opened)
-    own = [each for preset in chosen for each in _preset_variables(opened, preset, settings)]
+    launcher, by_gpu = settings.run_launcher_as_worker == "true", any(preset.gpu_slots for preset in chosen)
+    slots = variables.slots_of(gang, settings.slots, run_launcher=launcher, by_gpu=by_gpu)
+    contexts = [context.build(released, preset, settings, container.interfaces) for preset in chosen]
+    own = _preset_variables(chosen, contexts)
     ips = [variables.list_ips(role) for role in gang.roles]
     addresses = [variables.list_addresses(role, ports.get(role.name)) for role in gang.roles]
-    spill = Spill(settings.output_dir)
+    overflow = OverflowFiles(settings.output_dir)
+    script = injector_script(ips, addresses, own, overflow)
+    of_presets, of_roles = fit_env_file(ips, addresses, own, overflow, settings.env_syntax)
     files = [
-        File("injector.sh", injector_script(ips, addresses, own, spill).encode(), SCRIPT),
-        File("env", env_file(ips, addresses, own, spill, settings.env_syntax).encode()),
+        File("injector.sh", script.encode(), SCRIPT),
+        File("presets.sh", presets_script(of_presets).encode(), SCRIPT),
+        File("env", env_file([*of_presets, *of_roles], settings.env_syntax).encode()),
         File("run", RUN_SCRIPT.encode(), SCRIPT),
-        File("hosts", lists.hosts_file(opened, around.hosts, around.hostname).encode(), in_place=True),
-        File("hostfile", lists.hostfile(gang, settings.slots).encode()),
-        File("hostfile.mpich", lists.hostfile_mpich(gang, settings.slots).encode()),
+        File("hosts", lists.hosts_file(released, container.hosts, container.hostname).encode(), in_place=True),
+        File("hostfile", lists.hostfile(gang, slots).encode()),
+        File("hostfile.mpich", lists.hostfile_mpich(gang, slots).encode()),
         *(File(f"{role.name}.hosts", lists.role_hosts(role).encode()) for role in gang.roles),
-        File("roster.json", roster_text.encode()),
+        File("roster.json", released.roster_text.encode()),
     ]
     if framework is not None:
         files.append(File(FRAMEWORK_JSON, json.dumps(framework, separators=(",", ":")).encode()))
-    files += [File(name, text.encode()) for name, text in spill.files.items()]
+    files += [File(name, text.encode()) for name, text in overflow.files.items()]
     taken = {file.name for file in files} | {GENERATION, FRAMEWORK_JSON}
-    files += _user_files(opened, chosen, settings, around, taken)
+    files += _files_of_presets(chosen, contexts, taken)
+    files += _user_files(released, chosen, settings, container, taken | {file.name for file in files})
     files.append(File(GENERATION, f"{gang.generation}\n".encode()))
-    return Rendered(tuple(files), tuple(spill.warnings))
+    return Rendered(tuple(files), (*overflow.warnings, *_left_out(chosen, own, settings)))
 
 
-def _preset_variables(opened: Open, preset: Preset, settings: Settings) -> Iterator[Variable]:
-    """Render the variables of one preset; an empty result sets nothing."""
-    from .templates import render as render_template
+def _left_out(chosen: list[Preset], own: list[Variable], settings: Settings) -> Iterator[str]:
+    """Say that a variable is not set because only torchrun can know it."""
+    wanted = any("WORLD_SIZE" in preset.variables for preset in chosen) and not settings.nproc_per_node.isdecimal()
+    if wanted and "WORLD_SIZE" not in {each.name for each in own}:
+        yield (
+            "WORLD_SIZE is not set: FB_NPROC_PER_NODE is not a number; torchrun finds the processes of each Pod, and "
+            "sets WORLD_SIZE by PET_NNODES and PET_NPROC_PER_NODE"
+        )
 
-    context = _context(opened, preset, settings)
-    for name, source in preset.variables.items():
-        value = render_template(name, source, context).strip()
-        if not value:
-            continue
-        short = preset.short_variables.get(name) if size(value) > ENV_FILE_LIMIT // 4 else None
-        yield Variable(name, value, render_template(f"{name} (short)", short, context).strip() if short else "")
+
+def _preset_variables(chosen: list[Preset], contexts: list[dict[str, Any]]) -> list[Variable]:
+    """Render the variables of the presets, each as the first preset that sets it says; an empty result sets nothing."""
+    own: dict[str, Variable] = {}
+    for preset, names in zip(chosen, contexts, strict=True):
+        from frameworkbarrier.templates import render as render_template
+
+        for name, source in preset.variables.items():
+            if name in own or not (value := render_template(name, source, names).strip()):
+                continue
+            short = preset.short_variables.get(name) if size(value) > ENV_FILE_LIMIT // 4 else None
+            own[name] = Variable(name, value, render_template(f"{name} (short)", short, names).strip() if short else "")
+    return list(own.values())
+
+
+def _files_of_presets(chosen: list[Preset], contexts: list[dict[str, Any]], taken: set[str]) -> Iterator[File]:
+    for preset, names in zip(chosen, contexts, strict=True):
+        for name, source in preset.files.items():
+            if name in taken:
+                raise SettingsError(f"preset {preset.name}: {name!r} is the name of another file of the barrier")
+            taken.add(name)
+            file = _template_file(name, source, names)
+            if file.data:
+                yield file
 
 
 def _user_files(
-    opened: Open,
+    released: Released,
     chosen: list[Preset],
     settings: Settings,
-    around: Surroundings,
+    container: ContainerContext,
     taken: set[str],
 ) -> Iterator[File]:
-    """Render the user's templates; what begins as a script becomes executable."""
-    if not around.templates:
+    """Render the user's templates."""
+    if not container.templates:
         return
-    from .templates import render as render_template
-
-    # Ranks as the first preset that has some counts them.
-    ranking = next((preset for preset in chosen if preset.rank_roles), Preset("", {}))
-    context = _context(opened, ranking, settings)
-    for name, source in around.templates.items():
+    # Ranks and the head as the first preset that has some counts them.
+    basis = Preset(
+        "",
+        {},
+        rank_roles=next((preset.rank_roles for preset in chosen if preset.rank_roles), ()),
+        heads=next((preset.heads for preset in chosen if preset.heads), ()),
+        gpu_slots=any(preset.gpu_slots for preset in chosen),
+    )
+    names = context.build(released, basis, settings, container.interfaces)
+    for name, source in container.templates.items():
         if name in taken or not name:
             raise SettingsError(f"template {name}.j2: {name or 'nothing'!r} is the name of a file of the barrier")
-        text = render_template(name, source, context)
-        yield File(name, text.encode(), SCRIPT if text.startswith("#!") else PLAIN)
+        yield _template_file(name, source, names)
 
 
-def _context(opened: Open, preset: Preset, settings: Settings) -> dict[str, Any]:
-    return variables.context(
-        opened,
-        preset,
-        ports=settings.ports,
-        slots=settings.slots,
-        nproc=settings.nproc_per_node,
-        folder=settings.output_dir,
-    )
+def _template_file(name: str, source: str, names: Mapping[str, Any]) -> File:
+    """Render a file; one that begins with `#!` is executable."""
+    from frameworkbarrier.templates import render as render_template
 
-
-def _check_roles(setting: str, named: set[str], opened: Open) -> None:
-    names = [role.name for role in opened.gang.roles]
-    for name in sorted(named - set(names)):
-        raise SettingsError(f"{setting}: there is no role {name!r}; there are {', '.join(names)}")
+    text = render_template(name, source, names)
+    return File(name, text.encode(), SCRIPT if text.startswith("#!") else PLAIN)

@@ -4,23 +4,26 @@
      "framework": {"namespace", "name", "uid", "attemptID", "attemptInstanceUID"},
      "ready": 998, "total": 1000, "complete": false,
      "waitingFor": [{"task": "worker-3", "why": "Pending: Unschedulable: 0/3 nodes are available"}],
-     "taskRoles": [{"name": "worker", "tasks": [[index, podIP, uid8, taskAttemptID, nodeName, hostIP], ...]}]}
+     "taskRoles": [{"name": "worker", "gpus": 8,
+                    "tasks": [[index, podIP, uid8, taskAttemptID, nodeName, hostIP], ...]}]}
 
-`taskRoles` is there only when `complete`, in the order of the Framework's spec. `"readiness": "arrived"` says that a
-Task counted only once its barrier ran; without it an address was enough.
+`taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
+counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some.
+Source: docs/reference/barrier.md, section 2.
 """
 
 import base64
 import binascii
 import json
-import re
-import socket
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import SettingsError
-from .gang import Gang, Missing, Role, Task
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.gang import MISSING_SHOWN, Gang, Missing, Role, Task, is_place
+from frameworkbarrier.settings import Settings
+from frameworkbarrier.shape import ShapeError, table, word
+from frameworkbarrier.text import is_dns_name, is_ip, is_role_name, one_line, pod_name
 
 VERSION = 1
 PLAIN_KEY = "roster"
@@ -29,8 +32,6 @@ UNPACKED_LIMIT = 64 * 1024 * 1024
 """Bytes; 10,000 Tasks take about 1 MiB, so more than this is not a roster."""
 
 _TEXT_OR_NULL = (str, type(None))
-# Wider than the Framework API's ^[a-z0-9]{1,63}$ because roles of the Pods source are label values.
-_ROLE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 class RosterError(ValueError):
@@ -42,17 +43,28 @@ def find(configmap: Mapping[str, Any]) -> str | None:
 
     Raises:
         RosterError: the compressed form cannot be unpacked.
+        ShapeError: the object is not a ConfigMap.
     """
-    plain = (configmap.get("data") or {}).get(PLAIN_KEY)
+    plain = table(configmap.get("data"), "data").get(PLAIN_KEY)
     if plain is not None:
-        return str(plain)
-    packed = (configmap.get("binaryData") or {}).get(COMPRESSED_KEY)
+        return _unicode(word(plain, f"data.{PLAIN_KEY}"))
+    packed = table(configmap.get("binaryData"), "binaryData").get(COMPRESSED_KEY)
     if packed is None:
         return None
+    packed = word(packed, f"binaryData[{COMPRESSED_KEY!r}]")
     try:
         return unpack(packed).decode()
     except (RosterError, UnicodeDecodeError) as broken:
         raise RosterError(f"binaryData[{COMPRESSED_KEY!r}]: {broken}") from broken
+
+
+def _unicode(text: str) -> str:
+    """Return the text if a file can hold it: JSON can name halves of characters, which no encoding can write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as broken:
+        raise ShapeError(f"data.{PLAIN_KEY}: is not Unicode: {broken.reason}") from broken
+    return text
 
 
 def unpack(text: str) -> bytes:
@@ -72,7 +84,7 @@ def decode(text: str) -> Gang:
 
     Raises:
         RosterError: the text is not a roster; names the field.
-        SettingsError: a version of the roster that this barrier does not know.
+        SettingsError: the roster has a version that this barrier cannot read.
     """
     try:
         document = json.loads(text)
@@ -82,26 +94,51 @@ def decode(text: str) -> Gang:
         raise RosterError("the roster is not a JSON object")
     if document.get("version") != VERSION:
         raise SettingsError(
-            f"the roster has version {document.get('version')!r}, this barrier knows {VERSION}: "
-            "use the barrier image that belongs to the controller"
+            f"the roster has version {document.get('version')!r}, this barrier reads {VERSION}: "
+            "use the barrier image of the controller's version"
         )
     framework = _field(document, "framework", dict)
     namespace, name = _field(framework, "namespace", str), _field(framework, "name", str)
+    if not is_dns_name(namespace) or not is_dns_name(name):
+        raise RosterError(f"framework: {_short((namespace, name))} are not the names of a namespace and a Framework")
     complete = _field(document, "complete", bool)
+    total = _count(document, "total")
     return Gang(
         namespace=namespace,
         framework=name,
-        uid=str(framework.get("uid") or ""),
+        uid=_text(framework, "uid"),
         attempt_id=_count(framework, "attemptID"),
-        attempt_instance_uid=str(framework.get("attemptInstanceUID") or ""),
+        attempt_instance_uid=_text(framework, "attemptInstanceUID"),
         generation=_count(document, "generation"),
         ready=_count(document, "ready"),
-        total=_count(document, "total"),
+        total=total,
         complete=complete,
-        waiting_for=tuple(_missing(each) for each in document.get("waitingFor") or ()),
-        roles=tuple(_role(each, name) for each in _field(document, "taskRoles", list)) if complete else (),
-        readiness=str(document.get("readiness") or "ip"),
+        waiting_for=_waiting_for(document),
+        roles=_roles(document, name, total) if complete else (),
+        readiness=_text(document, "readiness") or "ip",
     )
+
+
+def check_owner(gang: Gang, settings: Settings) -> None:
+    """Check that a roster is about the Framework attempt of this Pod: who may write ConfigMaps could write any names.
+
+    Raises:
+        RosterError: it is about another one; names the field and the variable.
+    """
+    owner = (
+        ("namespace", gang.namespace, settings.namespace, "FC_FRAMEWORK_NAMESPACE"),
+        ("name", gang.framework, settings.framework, "FC_FRAMEWORK_NAME"),
+        ("uid", gang.uid, settings.framework_uid or gang.uid, "FC_FRAMEWORK_UID"),
+        (
+            "attemptID",
+            gang.attempt_id,
+            gang.attempt_id if settings.attempt_id is None else settings.attempt_id,
+            "FC_FRAMEWORK_ATTEMPT_ID",
+        ),
+    )
+    for field, found, expected, env in owner:
+        if found != expected:
+            raise RosterError(f"framework.{field}: is {_short(found)}, {env} of this Pod is {expected!r}")
 
 
 def encode(gang: Gang) -> str:
@@ -127,6 +164,7 @@ def encode(gang: Gang) -> str:
         document["taskRoles"] = [
             {
                 "name": role.name,
+                **({"gpus": role.gpus} if role.gpus else {}),
                 "tasks": [
                     [task.index, task.ip, task.uid8, task.attempt_id, task.node, task.host_ip] for task in role.tasks
                 ],
@@ -136,54 +174,50 @@ def encode(gang: Gang) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def pod_name(framework: str, role: str, index: int) -> str:
-    """Name of a Task's Pod, the same for every attempt (the Framework API's rule)."""
-    return f"{framework}-{role}-{index}"
-
-
-def is_ip(text: object) -> bool:
-    """Whether the value is one IPv4 or IPv6 address and nothing else: it goes into scripts and hosts files."""
-    if not isinstance(text, str):
-        return False
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, text)
-        except (OSError, ValueError):
-            continue
-        return True
-    return False
-
-
-def is_role_name(text: object) -> bool:
-    """Whether the value can name a role: it becomes a file name, a host name and part of a variable's name."""
-    return isinstance(text, str) and _ROLE_NAME.fullmatch(text) is not None
+def _roles(document: Mapping[str, Any], framework: str, total: int) -> tuple[Role, ...]:
+    roles = tuple(_role(each, framework) for each in _field(document, "taskRoles", list))
+    if len({role.name for role in roles}) < len(roles):
+        raise RosterError("taskRoles: a role is there twice")
+    if (number := sum(len(role.tasks) for role in roles)) != total:
+        raise RosterError(f"taskRoles: has {number} Tasks, total is {total}")
+    return roles
 
 
 def _role(value: object, framework: str) -> Role:
     if not isinstance(value, dict) or not is_role_name(value.get("name")):
         raise RosterError(f"taskRoles: {_short(value)} has no valid name")
     name = value["name"]
-    return Role(name, tuple(_task(each, framework, name) for each in _field(value, "tasks", list)))
+    tasks = enumerate(_field(value, "tasks", list))
+    gpus = _count(value, "gpus") if value.get("gpus") is not None else 0
+    return Role(name, tuple(_task(each, framework, name, place) for place, each in tasks), gpus)
 
 
-def _task(value: object, framework: str, role: str) -> Task:
+def _task(value: object, framework: str, role: str, place: int) -> Task:
     # No match statement: its class patterns take four times as long, in every Pod at the moment that all wait for.
     if isinstance(value, list) and len(value) == 6:
         index, ip, uid8, attempt, node, host_ip = value
+        # Lists are by index: FB_WORKER_IPS, TF_CONFIG.
         # The last two are null for a Pod that has an address but no node yet, as the Framework's status has them.
         if (
             isinstance(index, int)
-            and index >= 0
+            and index == place
             and is_ip(ip)
             and isinstance(uid8, str)
             and isinstance(attempt, int)
             and isinstance(node, _TEXT_OR_NULL)
             and isinstance(host_ip, _TEXT_OR_NULL)
+            and is_place(node or "", host_ip or "")
         ):
-            return Task(index, ip, uid8, attempt, node or "", host_ip or "", pod_name(framework, role, index))
+            return Task(place, ip, uid8, attempt, node or "", host_ip or "", pod_name(framework, role, place))
     raise RosterError(
-        f"taskRoles[{role}]: {_short(value)} is not [index, podIP, uid8, taskAttemptID, nodeName, hostIP]"
+        f"taskRoles[{role}].tasks[{place}]: {_short(value)} is not "
+        f"[{place}, podIP, uid8, taskAttemptID, nodeName, hostIP]"
     )
+
+
+def _waiting_for(document: Mapping[str, Any]) -> tuple[Missing, ...]:
+    named = _field(document, "waitingFor", list) if document.get("waitingFor") is not None else ()
+    return tuple(_missing(each) for each in named[:MISSING_SHOWN])
 
 
 def _missing(value: object) -> Missing:
@@ -192,10 +226,11 @@ def _missing(value: object) -> Missing:
     return Missing(one_line(str(value.get("task", "?"))), one_line(str(value.get("why") or "")))
 
 
-def one_line(text: str, limit: int = 300) -> str:
-    """Text of others, fit for one line of a log: no control characters, at most `limit` characters."""
-    clean = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, _TEXT_OR_NULL):
+        raise RosterError(f"{name}: {_short(value)} is not a string")
+    return value or ""
 
 
 def _field(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:

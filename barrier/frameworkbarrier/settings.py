@@ -1,190 +1,272 @@
-"""The barrier's settings: environment variables, each also a flag, checked before anything is waited for.
+"""The settings of the barrier, as one table: `Settings`. Its entries are the only place that knows a setting.
 
-A Pod made for Microsoft's barrier works unchanged, so the `FC_`, `BARRIER_` and `KUBE` names are theirs.
+An entry names the environment variable (which is also a flag), the annotation by which a user sets it through the
+injector, what a value may be, the default, and the help text. Two programs read the table: the barrier its environment
+and flags at start (`parse`), the injector the annotations of a Pod. So this module is pure, and imports only the
+standard library and the validators.
+
+A Pod made for Microsoft's barrier works unchanged, so the names `FC_...`, `BARRIER_...`, `KUBE...` are theirs.
+Source: docs/reference/barrier.md, section 4.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from . import __version__
-from .errors import SettingsError
-from .gang import Me
-from .roster import is_role_name
+from frameworkbarrier import values
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.text import shorten
 
 DEFAULT_OUTPUT_DIR = "/mnt/frameworkbarrier"
-DEFAULT_TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # the folder, not a secret
+DEFAULT_TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- the folder, not a secret
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+MAX_SECONDS = 30 * 24 * 3600
+MAX_INDEX = 999_999_999
+MAX_PORT = 65_535
+MAX_COUNT = 10_000
+"""Tasks of a role, as many as the Framework API allows."""
+MAX_SLOTS = 999_999
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything that the environment and the flags say, valid together."""
-
-    namespace: str
-    """Empty only for the Pods source: then the service account's namespace counts."""
-    framework: str
-    configmap: str
-    configmap_uid: str
-    framework_uid: str
-    attempt_id: int | None
-    me: Me
-    apiserver: str
-    kubeconfig: str
-    token_dir: str
-    interval_sec: float
-    timeout_sec: float
-    mode: str
-    wait_for: str
-    presets: tuple[str, ...]
-    ports: Mapping[str, int]
-    slots: Mapping[str, int]
-    """Slots per role; the key `""` stands for all roles."""
-    nproc_per_node: str
-    output_dir: str
-    template_dir: str
-    framework_json: str
-    selector: str
-    roles: Mapping[str, int]
-    role_label: str
-    env_syntax: str
-    log_format: str
-    termination_log: str
-
-    @property
-    def gang_name(self) -> str:
-        """What is waited for, for a person."""
-        return f"{self.namespace}/{self.framework}" if self.framework else f"Pods {self.selector!r}"
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # each generated method costs a tenth of a millisecond at start
 class Setting:
-    """One variable: its name, how its text becomes a value, what counts if it is unset or empty, what it is."""
+    """One entry of the table.
+
+    Attributes:
+        env: the environment variable.
+        read: turns text into the value, or raises a `values.BadValueError`.
+        default: the value if the variable is unset or empty.
+        help: what the setting is, for `--help`.
+        annotation: the annotation of the injector that sets the variable, without its prefix; "" if there is none.
+        capped_at: a greater whole number in the environment counts as this one; None: a greater one is an error.
+    """
 
     env: str
-    parse: Callable[[str], Any]
+    read: Callable[[str], Any]
     default: Any
     help: str
+    annotation: str
+    capped_at: int | None
 
     @property
     def flag(self) -> str:
         """The flag of the same name: `FB_WAIT_FOR` is `--wait-for`, `FC_TASK_INDEX` is `--task-index`."""
         return "--" + re.sub(r"^(FB|FC|BARRIER)_", "", self.env).lower().replace("_", "-")
 
+    def of_environment(self, text: str) -> Any:
+        """Return the value of the variable's or flag's text.
 
-def _text(value: str) -> str:
-    return value
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return value
-
-    return parse
-
-
-def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 365 * 86400:
-        raise ValueError("must be a number of seconds above 0")
-    return seconds
+        Raises:
+            values.BadValueError: the text is not a value of this setting.
+        """
+        text = text.strip()
+        if not text:
+            return self.default
+        if self.capped_at is not None and re.fullmatch(r"[0-9]+", text):
+            text = str(self.capped_at) if len(text) > 18 else str(min(int(text), self.capped_at))
+        return self.read(text)
 
 
-def _index(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", value):
-        raise ValueError("must be a whole number of 0 or more")
-    return int(value)
+def _setting(
+    env: str,
+    read: Callable[[str], Any],
+    default: Any,
+    help_text: str,
+    *,
+    annotation: str = "",
+    capped_at: int | None = None,
+) -> Any:
+    entry = Setting(env, read, default, help_text, annotation, capped_at)
+    metadata = {"setting": entry}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
-def _role(value: str) -> str:
-    if not is_role_name(value):
-        raise ValueError("must be a role name: letters, digits, '-', '_' and '.', at most 63")
-    return value
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this Pod is, as far as its environment says; an unknown part is None."""
+
+    role: str | None
+    index: int | None
+    uid: str | None
 
 
-def _numbers_by_role(low: int, high: int) -> Callable[[str], Mapping[str, int]]:
-    def parse(value: str) -> Mapping[str, int]:
-        numbers: dict[str, int] = {}
-        for part in filter(None, (part.strip() for part in value.split(","))):
-            role, _, number = part.partition("=")
-            if not is_role_name(role) or not re.fullmatch(r"[0-9]{1,9}", number) or not low <= int(number) <= high:
-                raise ValueError(f"must be like ps=2,worker=4 with numbers from {low} to {high}, not {part!r}")
-            if role in numbers:
-                raise ValueError(f"names the role {role} twice")
-            numbers[role] = int(number)
-        return numbers
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, valid together. `SETTINGS` has the entries by the names of these fields."""
 
-    return parse
+    # For Pods without a Framework an empty namespace stands for that of the service account.
+    namespace: str = _setting("FC_FRAMEWORK_NAMESPACE", values.dns_name, "", "namespace of the Framework")
+    framework: str = _setting("FC_FRAMEWORK_NAME", values.dns_name, "", "name of the Framework")
+    configmap: str = _setting(
+        "FC_CONFIGMAP_NAME", values.dns_name, "", "ConfigMap with the roster (default: {framework}-attempt)"
+    )
+    configmap_uid: str = _setting(
+        "FC_CONFIGMAP_UID", values.uid, "", "UID of that ConfigMap: another one is another attempt"
+    )
+    framework_uid: str = _setting("FC_FRAMEWORK_UID", values.uid, "", "UID of the Framework")
+    attempt_id: int | None = _setting(
+        "FC_FRAMEWORK_ATTEMPT_ID", values.whole(0, MAX_INDEX), None, "Framework attempt that this Pod belongs to"
+    )
+    role: str | None = _setting("FC_TASKROLE_NAME", values.role, None, "role of this Pod")
+    index: int | None = _setting("FC_TASK_INDEX", values.whole(0, MAX_INDEX), None, "index of this Pod in its role")
+    uid: str | None = _setting("FC_POD_UID", values.uid, None, "UID of this Pod")
+    apiserver: str = _setting(
+        "KUBE_APISERVER_ADDRESS", values.address, "", "address of the API server (default: the cluster's own)"
+    )
+    kubeconfig: str = _setting(
+        "KUBECONFIG", values.text, "", "kubeconfig file, used outside of a cluster if no address is set"
+    )
+    token_dir: str = _setting("FB_TOKEN_DIR", values.text, DEFAULT_TOKEN_DIR, "folder with token, ca.crt and namespace")
+    interval_sec: int = _setting(
+        "BARRIER_CHECK_INTERVAL_SEC",
+        values.whole(1, MAX_SECONDS),
+        10,
+        "seconds between two requests where watching is forbidden",
+        capped_at=MAX_SECONDS,
+    )
+    mode: str = _setting("FB_MODE", values.one_of("init", "sidecar"), "init", "init or sidecar", annotation="mode")
+    presets: tuple[str, ...] = _setting(
+        "FB_PRESET", values.presets, (), "presets, comma separated", annotation="preset"
+    )
+    preset_definitions: Mapping[str, Any] = _setting(
+        "FB_PRESET_DEFINITIONS", values.definitions, {}, "the operator's own presets, as JSON by the injector"
+    )
+    wait_for: str = _setting(
+        "FB_WAIT_FOR",
+        values.one_of("ip", "arrived"),
+        "ip",
+        "what makes a Task ready: ip or arrived",
+        annotation="wait-for",
+    )
+    ports: Mapping[str, int] = _setting(
+        "FB_PORTS",
+        values.numbers_by_role("ps=2222,worker=2223", 1, MAX_PORT),
+        {},
+        "ports by role: ps=2222,worker=2223",
+        annotation="ports",
+    )
+    selector: str = _setting(
+        "FB_SELECTOR",
+        values.selector,
+        "",
+        "label selector of the gang's Pods, where there is no Framework",
+        annotation="selector",
+    )
+    roles: Mapping[str, int] = _setting(
+        "FB_ROLES",
+        values.numbers_by_role("ps=2,worker=4", 0, MAX_COUNT),
+        {},
+        "Tasks by role: ps=2,worker=4",
+        annotation="roles",
+    )
+    role_label: str = _setting(
+        "FB_ROLE_LABEL", values.label_key, "", "label that holds a Pod's role", annotation="role-label"
+    )
+    tf_roles: Mapping[str, str] = _setting(
+        "FB_TF_ROLES",
+        values.jobs_by_role("chief", "master", "worker", "ps", "evaluator"),
+        {},
+        "what roles are to TensorFlow: trainer=worker,server=ps",
+        annotation="tf-roles",
+    )
+    # Slots by role; the key "" stands for all roles. Empty: 1, or what a preset finds.
+    slots: Mapping[str, int] = _setting(
+        "FB_SLOTS", values.slots(MAX_SLOTS), {}, "slots of each Task: 8, or launcher=0,worker=8", annotation="slots"
+    )
+    run_launcher_as_worker: str = _setting(
+        "FB_RUN_LAUNCHER_AS_WORKER",
+        values.one_of("false", "true"),
+        "false",
+        "whether a role launcher has MPI slots that FB_SLOTS does not give to it by name: false or true",
+        annotation="run-launcher-as-worker",
+    )
+    nproc_per_node: str = _setting(
+        "FB_NPROC_PER_NODE",
+        values.processes(MAX_SLOTS),
+        "1",
+        "processes per Pod for torchrun",
+        annotation="nproc-per-node",
+    )
+    rank_roles: tuple[str, ...] = _setting(
+        "FB_RANK_ROLES",
+        values.roles,
+        (),
+        "roles with ranks, the first one first: learner,actor",
+        annotation="rank-roles",
+    )
+    head_role: str = _setting(
+        "FB_HEAD_ROLE",
+        values.role,
+        "",
+        "role whose Task 0 is the head, scheduler, master or tracker that the others connect to",
+        annotation="head-role",
+    )
+    nnodes: str = _setting(
+        "FB_NNODES",
+        values.bounds(MAX_SLOTS),
+        "",
+        "Pods with which torchrun trains, at least and at most: 2:4",
+        annotation="nnodes",
+    )
+    max_restarts: int | None = _setting(
+        "FB_MAX_RESTARTS",
+        values.whole(0, MAX_SLOTS),
+        None,
+        "restarts by torchrun or Paddle before they give up",
+        annotation="max-restarts",
+    )
+    addresses: str = _setting(
+        "FB_ADDRESSES",
+        values.one_of("ip", "name"),
+        "ip",
+        "by what presets name a Task that others connect to: ip, or name (of its Pod, as in the file hosts)",
+        annotation="addresses",
+    )
+    output_dir: str = _setting(
+        "FB_OUTPUT_DIR",
+        values.folder,
+        DEFAULT_OUTPUT_DIR,
+        "folder to write to, and in which the application finds the files",
+        annotation="output-dir",
+    )
+    template_dir: str = _setting("FB_TEMPLATE_DIR", values.text, "", "folder with *.j2 to render")
+    framework_json: str = _setting(
+        "FB_FRAMEWORK_JSON", values.one_of("auto", "always", "never"), "auto", "auto, always or never"
+    )
+    env_syntax: str = _setting(
+        "FB_ENV_SYNTAX", values.one_of("quoted", "plain"), "quoted", "quoted (Kubernetes 1.35+) or plain"
+    )
+    log_format: str = _setting(
+        "FB_LOG_FORMAT", values.one_of("text", "json"), "text", "text or json", annotation="log-format"
+    )
+    # FC accepts any whole number of seconds.
+    timeout_sec: int = _setting(
+        "BARRIER_CHECK_TIMEOUT_SEC",
+        values.whole(1, MAX_SECONDS),
+        600,
+        "seconds to wait at most",
+        annotation="timeout",
+        capped_at=MAX_SECONDS,
+    )
+    termination_log: str = _setting(
+        "FB_TERMINATION_LOG", values.text, DEFAULT_TERMINATION_LOG, "file for the last line"
+    )
+
+    @property
+    def identity(self) -> Identity:
+        """Who this Pod is."""
+        return Identity(self.role, self.index, self.uid)
+
+    @property
+    def gang_name(self) -> str:
+        """What the barrier waits for, for a person."""
+        return f"{self.namespace}/{self.framework}" if self.framework else f"Pods {self.selector!r}"
 
 
-def _slots(value: str) -> Mapping[str, int]:
-    if re.fullmatch(r"[0-9]{1,6}", value):
-        return {"": int(value)}
-    return _numbers_by_role(0, 999_999)(value)
-
-
-def _nproc(value: str) -> str:
-    if value not in {"auto", "cpu", "gpu"} and not re.fullmatch(r"[1-9][0-9]{0,5}", value):
-        raise ValueError("must be a whole number above 0, or auto, cpu or gpu")
-    return value
-
-
-def _presets(value: str) -> tuple[str, ...]:
-    from . import presets
-
-    chosen = tuple(dict.fromkeys(filter(None, (part.strip() for part in value.split(",")))))
-    known = presets.names()
-    unknown = [name for name in chosen if name not in known]
-    if unknown:
-        raise ValueError(f"has no preset {unknown[0]!r}; there are {', '.join(known)}")
-    return chosen
-
-
-def _address(value: str) -> str:
-    if not re.fullmatch(r"https?://[^/?#@\s]+/?", value):
-        raise ValueError("must be like https://host:port")
-    return value.rstrip("/")
-
-
-SETTINGS: dict[str, Setting] = {
-    "namespace": Setting("FC_FRAMEWORK_NAMESPACE", _text, "", "namespace of the Framework"),
-    "framework": Setting("FC_FRAMEWORK_NAME", _text, "", "name of the Framework"),
-    "configmap": Setting("FC_CONFIGMAP_NAME", _text, "", "ConfigMap with the roster (default: {framework}-attempt)"),
-    "configmap_uid": Setting("FC_CONFIGMAP_UID", _text, "", "UID of that ConfigMap: another one is another attempt"),
-    "framework_uid": Setting("FC_FRAMEWORK_UID", _text, "", "UID of the Framework"),
-    "attempt_id": Setting("FC_FRAMEWORK_ATTEMPT_ID", _index, None, "Framework attempt that this Pod belongs to"),
-    "role": Setting("FC_TASKROLE_NAME", _role, None, "role of this Pod"),
-    "index": Setting("FC_TASK_INDEX", _index, None, "index of this Pod in its role"),
-    "uid": Setting("FC_POD_UID", _text, None, "UID of this Pod"),
-    "apiserver": Setting("KUBE_APISERVER_ADDRESS", _address, "", "API server (default: the cluster's own)"),
-    "kubeconfig": Setting("KUBECONFIG", _text, "", "kubeconfig, where there is neither of the above"),
-    "token_dir": Setting("FB_TOKEN_DIR", _text, DEFAULT_TOKEN_DIR, "folder with token, ca.crt and namespace"),
-    "interval_sec": Setting(
-        "BARRIER_CHECK_INTERVAL_SEC", _seconds, 10.0, "seconds between looks, where it may not watch"
-    ),
-    "timeout_sec": Setting("BARRIER_CHECK_TIMEOUT_SEC", _seconds, 600.0, "seconds to wait at most"),
-    "mode": Setting("FB_MODE", _one_of("init", "sidecar"), "init", "init or sidecar"),
-    "wait_for": Setting("FB_WAIT_FOR", _one_of("ip", "arrived"), "ip", "what makes a Task ready: ip or arrived"),
-    "presets": Setting("FB_PRESET", _presets, (), "presets, comma separated"),
-    "ports": Setting("FB_PORTS", _numbers_by_role(1, 65535), {}, "ports by role: ps=2222,worker=2223"),
-    "slots": Setting("FB_SLOTS", _slots, {"": 1}, "MPI slots: 8, or by role: launcher=0,worker=8"),
-    "nproc_per_node": Setting("FB_NPROC_PER_NODE", _nproc, "1", "processes per Pod for torchrun"),
-    "output_dir": Setting("FB_OUTPUT_DIR", _text, DEFAULT_OUTPUT_DIR, "folder to write to"),
-    "template_dir": Setting("FB_TEMPLATE_DIR", _text, "", "folder with *.j2 to render"),
-    "framework_json": Setting("FB_FRAMEWORK_JSON", _one_of("auto", "always", "never"), "auto", "auto, always or never"),
-    "selector": Setting("FB_SELECTOR", _text, "", "label selector of the gang's Pods, where there is no Framework"),
-    "roles": Setting("FB_ROLES", _numbers_by_role(0, 10_000), {}, "Tasks by role: ps=2,worker=4"),
-    "role_label": Setting("FB_ROLE_LABEL", _text, "", "label that holds a Pod's role"),
-    "env_syntax": Setting("FB_ENV_SYNTAX", _one_of("quoted", "plain"), "quoted", "quoted (Kubernetes 1.35+) or plain"),
-    "log_format": Setting("FB_LOG_FORMAT", _one_of("text", "json"), "text", "text or json"),
-    "termination_log": Setting("FB_TERMINATION_LOG", _text, DEFAULT_TERMINATION_LOG, "file for the last line"),
-}
+SETTINGS: Mapping[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}
 
 
 def parse(environ: Mapping[str, str], argv: Sequence[str] = ()) -> Settings:
@@ -195,65 +277,48 @@ def parse(environ: Mapping[str, str], argv: Sequence[str] = ()) -> Settings:
     """
     texts = {name: environ.get(setting.env, "") for name, setting in SETTINGS.items()}
     if argv:
-        texts |= _flags(argv)
-    values: dict[str, Any] = {}
+        from frameworkbarrier import flags
+
+        texts |= flags.read(
+            argv, ((name, setting.flag, setting.env, setting.help) for name, setting in SETTINGS.items())
+        )
+    found: dict[str, Any] = {}
     faults: list[str] = []
     for name, setting in SETTINGS.items():
-        text = texts[name].strip()
         try:
-            values[name] = setting.parse(text) if text else setting.default
-        except ValueError as fault:
-            faults.append(f"{setting.env}={_shown(text)}: {fault}")
+            found[name] = setting.of_environment(texts[name])
+        except values.BadValueError as fault:
+            faults.append(f"{setting.env}={shorten(repr(texts[name].strip()), 80)}: must be {fault}")
     if not faults:
-        faults += _together(values)
+        found["configmap"] = found["configmap"] or f"{found['framework']}-attempt"
+        settings = Settings(**found)
+        faults = _contradictions(settings)
     if faults:
         raise SettingsError("bad settings: " + "; ".join(faults))
-    values["me"] = Me(values.pop("role"), values.pop("index"), values.pop("uid"))
-    values["configmap"] = values["configmap"] or f"{values['framework']}-attempt"
-    return Settings(**values)
+    return settings
 
 
-def _together(values: Mapping[str, Any]) -> list[str]:
-    """What is wrong with values that are right one by one."""
+def _contradictions(settings: Settings) -> list[str]:
+    """Return what is wrong with values that are right one by one."""
     faults: list[str] = []
-    if values["selector"]:
-        if not values["roles"]:
+    try:
+        values.check_presets(settings.presets, settings.preset_definitions)
+    except values.BadValueError as fault:
+        faults.append(f"FB_PRESET={shorten(repr(values.as_text(settings.presets)), 80)}: must be {fault}")
+    if settings.selector:
+        if not settings.roles:
             faults.append("FB_ROLES: is needed with FB_SELECTOR, like ps=2,worker=4")
-        if len(values["roles"]) > 1 and not values["role_label"]:
+        if len(settings.roles) > 1 and not settings.role_label:
             faults.append("FB_ROLE_LABEL: is needed where FB_ROLES names more than one role")
     else:
-        needed = [SETTINGS[name].env for name in ("namespace", "framework") if not values[name]]
+        needed = [SETTINGS[name].env for name in ("namespace", "framework") if not getattr(settings, name)]
         faults += [f"{env}: is needed (or FB_SELECTOR and FB_ROLES)" for env in needed]
-    identity = [name for name in ("role", "index", "uid") if values[name] is not None]
-    if not values["selector"] and 0 < len(identity) < 3:
-        absent = [SETTINGS[name].env for name in ("role", "index", "uid") if values[name] is None]
+    identity = {name: getattr(settings, name) for name in ("role", "index", "uid")}
+    absent = [SETTINGS[name].env for name, value in identity.items() if value is None]
+    if not settings.selector and 0 < len(absent) < 3:
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
-    if values["selector"] and identity and values["uid"] is None:
+    if settings.selector and 0 < len(absent) < 3 and settings.uid is None:
         faults.append("FC_POD_UID: needed too, to know which of the Pods this one is (fieldRef metadata.uid)")
-    if values["presets"] and not identity:
+    if settings.presets and len(absent) == 3:
         faults.append("FB_PRESET: needs FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     return faults
-
-
-def _flags(argv: Sequence[str]) -> dict[str, str]:
-    import argparse
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise SettingsError(f"bad settings: {message}")
-
-    parser = Parser(
-        prog="frameworkbarrier",
-        description="Wait until every Task of the gang is there, then write who and where the peers are.",
-        epilog="Exit codes: 0 open, 201 not open in time, 210 can never open, 143 SIGTERM, 1 anything else.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=__version__)
-    for name, setting in SETTINGS.items():
-        parser.add_argument(setting.flag, dest=name, metavar=setting.env, help=setting.help)
-    return {name: text for name, text in vars(parser.parse_args(list(argv))).items() if text is not None}
-
-
-def _shown(text: str) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 80 else shown[:79] + "…"

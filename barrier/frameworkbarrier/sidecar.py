@@ -1,66 +1,91 @@
-"""The life of a native sidecar after the gate: follow the gang and keep the files true until SIGTERM."""
+"""The life of a native sidecar after the gate has opened: it follows the gang and rewrites the files.
+
+`__main__` calls `follow` after the first write, with the source that it waited on. It never returns: SIGTERM ends the
+process. It promises that the files are those of the last complete gang that could be written.
+"""
 
 import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from .errors import BarrierError, SettingsError
-from .gang import Me, Open, decide
-from .log import Log
-from .views import Look
-from .wait import Inbox, Opened
-from .writer import Writer
+from frameworkbarrier.errors import BarrierError, SettingsError
+from frameworkbarrier.gang import Gang
+from frameworkbarrier.gate import Observation, Released, decide
+from frameworkbarrier.log import Log
+from frameworkbarrier.settings import Identity
+from frameworkbarrier.wait import SourceReader
+from frameworkbarrier.writer import Writer
 
-SAME_TROUBLE_SEC = 60.0
-"""Least time between two lines about troubles."""
+FAULT_LINE_SEC = 60.0
+"""Least time between two lines about faults."""
 WRITE_AGAIN_SEC = 5.0
-"""After which files that could not be written are tried again."""
+"""Time after which files that could not be written are tried again."""
 NEVER_SEC = 86400.0
 
 
 def follow(
-    inbox: Inbox, me: Me, opened: Opened, writer: Writer, log: Log, *, clock: Callable[[], float] = time.monotonic
-) -> None:
-    """Write the files again whenever the gang has changed and is complete. Never returns.
+    reader: SourceReader,
+    identity: Identity,
+    gang: Gang,
+    writer: Writer,
+    log: Log,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> NoReturn:
+    """Write the files again whenever the gang has changed and is complete.
 
-    An incomplete gang changes nothing: those who run keep the last complete one. Whatever goes wrong is said in the
-    log, because a sidecar that ended would be started again and could do no better. What could not be written is
-    tried again, and the same fault said once, unless no retry will help.
+    An incomplete gang changes nothing: the applications that run keep the last complete one. Every failure goes to the
+    log and does not end the process, because the kubelet would only start it again. A failed write is tried again, and
+    the same failure is logged once, unless the settings are wrong: then no retry helps.
+
+    Args:
+        reader: a started source.
+        identity: who this Pod is.
+        gang: the gang whose files are written already.
+        writer: writes the files.
+        log: takes a line for each generation and each failure.
+        clock: seconds that never go back.
     """
-    written = opened.open.gang
-    wanted: tuple[Open, Look] | None = None
-    said = ""
+    written = gang
+    wanted: Released | None = None
+    last_failure = ""
     quiet_until = clock()
     while True:
         try:
-            item = inbox.get(NEVER_SEC if wanted is None else WRITE_AGAIN_SEC)
+            item = reader.get(NEVER_SEC if wanted is None else WRITE_AGAIN_SEC)
         except BarrierError as end:
-            log.caution(f"the files stay as they are: {end}")
-            _sleep_for_ever()
-        if isinstance(item, Look):
-            verdict = decide(item.gang, me)
-            if isinstance(verdict, Open):
-                news = (item.gang.generation, item.gang.roles) != (written.generation, written.roles)
-                wanted = (verdict, item) if news else None
-        elif item is not None and clock() >= quiet_until:
-            quiet_until = clock() + SAME_TROUBLE_SEC
-            log.note(item.text)
-        if wanted is not None and (isinstance(item, Look) or item is None):
-            gang = wanted[0].gang
-            try:
-                count = writer.write(*wanted)
-            except BarrierError as fault:
-                line = f"generation {gang.generation} was not written: {fault}"
-                if line != said:
-                    said = line
-                    log.caution(line)
-                if isinstance(fault, SettingsError):
-                    written, wanted = gang, None
-            else:
-                written, wanted = gang, None
-                log.note(f"generation {gang.generation}: {gang.total} Tasks; wrote {count} files")
+            log.warning(f"the files stay as they are: {end}")
+            _wait_for_sigterm(reader)
+        if isinstance(item, Observation):
+            verdict = decide(item, identity)
+            if isinstance(verdict, Released):
+                wanted = verdict if _differ(verdict.gang, written) else None
+        elif item is not None:
+            if clock() >= quiet_until:
+                quiet_until = clock() + FAULT_LINE_SEC
+                log.info(item.text)
+            continue
+        if wanted is None:
+            continue
+        generation = f"generation {wanted.gang.generation}"
+        try:
+            count = writer.write(wanted)
+        except BarrierError as failure:
+            line = f"{generation} was not written: {failure}"
+            if line != last_failure:
+                last_failure = line
+                log.warning(line)
+            if isinstance(failure, SettingsError):
+                written, wanted = wanted.gang, None
+        else:
+            log.info(f"{generation}: {wanted.gang.total} Tasks; wrote {count} files")
+            written, wanted = wanted.gang, None
 
 
-def _sleep_for_ever() -> NoReturn:
+def _differ(gang: Gang, written: Gang) -> bool:
+    return (gang.generation, gang.roles) != (written.generation, written.roles)
+
+
+def _wait_for_sigterm(reader: SourceReader) -> NoReturn:
     while True:
-        time.sleep(NEVER_SEC)
+        reader.get(NEVER_SEC)  # of a source that has ended; not `time.sleep`, which can miss a signal

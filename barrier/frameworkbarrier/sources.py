@@ -1,82 +1,178 @@
-"""Which source: the roster, the Framework or the Pods. A source is an endless iterator of looks and troubles.
+"""Chooses the source that shows the gang: the roster, the Framework or the Pods; and follows it.
 
-It ends only by raising why the gate can never open.
+`__main__` calls `observe` once, and a thread of `wait.SourceReader` iterates over the result. A source is an endless
+iterator of Observations and Faults; it ends only by raising why the gate can never open. It makes no request before the
+next item is asked for.
+Source of the rules: docs/reference/barrier.md, section 2.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any
 
-from . import access
-from .errors import SettingsError
-from .follow import Follower, Seen, Trouble
-from .gang import Me
-from .kube import Api, ApiError
-from .settings import Settings
-from .views import FrameworkView, Look, PodsView, RosterView
+from frameworkbarrier import access
+from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
+from frameworkbarrier.follow import Follower, Update
+from frameworkbarrier.gang import answers
+from frameworkbarrier.gate import Fault, Observation
+from frameworkbarrier.kube import Api, ApiError
+from frameworkbarrier.render import wants_framework
+from frameworkbarrier.settings import Identity, Settings
+from frameworkbarrier.shape import ShapeError
+from frameworkbarrier.text import is_dns_name
+from frameworkbarrier.views import FrameworkView, PodsView, RosterView
 
 WAIT_FOR_ANNOTATION = "barrier.frameworkcontroller.microsoft.com/wait-for"
 """By which a Pod template asks, also without the injector, that its roster counts arrivals."""
 
 
-def observe(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
+LOOK_AGAIN_SEC = 60.0
+"""Least time between two looks for a roster while the Framework is the source."""
+
+
+class Source(Enum):
+    """Where the gang is read from."""
+
+    ROSTER = "roster"
+    FRAMEWORK = "framework"
+    PODS = "pods"
+
+
+class ConfigMapAnswer(Enum):
+    """What reading the attempt's ConfigMap has shown so far."""
+
+    NONE = "none"
+    ROSTER = "roster"
+    NO_ROSTER = "no roster"
+    FORBIDDEN = "forbidden"
+    """403 from the first request on, still after the time that a new Role may take."""
+
+
+def choose(settings: Settings, answer: ConfigMapAnswer, *, framework_readable: bool = False) -> Source:
+    """Choose the source.
+
+    Args:
+        settings: the barrier's settings; a selector means that there is no Framework. Only a roster knows who has
+            `arrived`, so a barrier that asks for that keeps asking for the ConfigMap.
+        answer: what the ConfigMap has shown.
+        framework_readable: whether the Framework may be read; it matters only for `FORBIDDEN`.
+    """
+    if settings.selector:
+        return Source.PODS
+    instead = answer is ConfigMapAnswer.FORBIDDEN and framework_readable and settings.wait_for != "arrived"
+    if instead or answer is ConfigMapAnswer.NO_ROSTER:
+        return Source.FRAMEWORK
+    return Source.ROSTER
+
+
+def observe(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     """Choose the source and follow it.
 
     Raises:
         GoneError: the Framework attempt, or the own Task, is over.
-        ForbiddenError: still forbidden after 30 s.
-        SettingsError: the source that there is cannot do what is asked.
+        StillForbiddenError: still forbidden after 30 s.
+        SettingsError: the chosen source cannot do what the settings ask for.
     """
-    if settings.selector:
-        namespace = settings.namespace or access.read_namespace(settings.token_dir)
-        arrived = settings.wait_for == "arrived"
-        view = PodsView(
-            namespace,
-            settings.selector,
-            settings.roles,
-            settings.role_label,
-            arrived=arrived,
-            own_uid=settings.me.uid,
-        )
-        return _follow_pods(view, api, settings.interval_sec)
-    return _of_framework(settings, api)
+    if choose(settings, ConfigMapAnswer.NONE) is Source.PODS:
+        yield from _follow_pods(settings, api)
+        return
+    while True:
+        # Each ends only where the other is the better source.
+        yield from _follow_roster(settings, api)
+        yield from _follow_framework(settings, api)
 
 
-def _follow_pods(view: PodsView, api: Api, poll_sec: float) -> Iterator[Look | Trouble]:
-    for item in Follower(api, view, poll_sec=poll_sec):
-        yield item.value if isinstance(item, Seen) else item
-
-
-def _of_framework(settings: Settings, api: Api) -> Iterator[Look | Trouble]:
-    """The roster, unless the ConfigMap has none, or may not be read while the Framework may."""
-    view = RosterView(settings.namespace, settings.configmap, settings.configmap_uid)
-    whole = FrameworkView(
-        settings.namespace, settings.framework, settings.framework_uid, settings.me, settings.attempt_id
+def _follow_pods(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
+    namespace = settings.namespace or access.read_namespace(settings.token_dir)
+    if not is_dns_name(namespace):
+        raise SettingsError(f"FB_TOKEN_DIR={settings.token_dir}: the file namespace does not hold the name of one")
+    view = PodsView(
+        namespace,
+        settings.selector,
+        settings.roles,
+        settings.role_label,
+        wait_for=settings.wait_for,
+        own_uid=settings.uid,
     )
-    seen = False
     for item in Follower(api, view, poll_sec=settings.interval_sec):
-        if isinstance(item, Trouble):
-            if item.refused and not seen and _may_read(api, whole.read_path):
-                break
-            yield item
-        elif item.value is None:
-            break
-        else:
-            seen = True
-            if isinstance(item.value, Look):
-                _check_readiness(settings, item.value.gang.readiness, view.what)
-            yield item.value
-    _check_readiness(settings, "ip", whole.what)
-    for thing in Follower(api, whole, poll_sec=settings.interval_sec):
-        yield thing.value if isinstance(thing, Seen) else thing
+        yield item.value if isinstance(item, Update) else item
 
 
-def _check_readiness(settings: Settings, level: str, what: str) -> None:
-    if settings.wait_for == "arrived" and level != "arrived":
+def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
+    """Follow the ConfigMap until the Framework is the better source."""
+    view = RosterView(settings)
+    try:
+        for item in Follower(api, view, poll_sec=settings.interval_sec):
+            if isinstance(item, Fault):
+                yield item
+            elif item.value is None:
+                if choose(settings, ConfigMapAnswer.NO_ROSTER) is Source.FRAMEWORK:
+                    return
+            else:
+                if isinstance(item.value, Observation):
+                    _check_readiness(settings, item.value.gang.readiness, view.what)
+                yield item.value
+    except StillForbiddenError:
+        framework = _framework_view(settings)
+        readable = _may_read(api, framework.read_path)
+        if choose(settings, ConfigMapAnswer.FORBIDDEN, framework_readable=readable) is not Source.FRAMEWORK:
+            raise
+        yield Fault(f"may still not read {view.what}: reading {framework.what} instead", lasting=True)
+
+
+def _follow_framework(
+    settings: Settings, api: Api, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Observation | Fault]:
+    """Follow the Framework; while its gang is incomplete, look from time to time whether there is a roster by now.
+
+    A gang that was complete stays with this source, because the roster counts its generations by itself.
+    """
+    view, configmap = _framework_view(settings), RosterView(settings)
+    _check_readiness(settings, "ip", view.what)
+    look_at = clock() + LOOK_AGAIN_SEC
+    opened = False
+    for item in Follower(api, view, poll_sec=settings.interval_sec):
+        value = item.value if isinstance(item, Update) else item
+        opened = opened or (isinstance(value, Observation) and value.gang.complete)
+        if not opened and clock() >= look_at:
+            look_at = clock() + LOOK_AGAIN_SEC
+            if _has_roster(api, configmap):
+                return
+        yield value
+
+
+def _framework_view(settings: Settings) -> FrameworkView:
+    return FrameworkView(
+        settings.namespace,
+        settings.framework,
+        settings.framework_uid,
+        settings.identity,
+        settings.attempt_id,
+        keeps=lambda gang: wants_framework(gang, settings),
+    )
+
+
+def _check_readiness(settings: Settings, readiness: str, what: str) -> None:
+    if not answers(readiness, settings.wait_for):
         raise SettingsError(
-            f"FB_WAIT_FOR=arrived: {what} tells only who has an address, not who has arrived; the controller counts "
-            "arrivals if a Pod template of the Framework asks for them: by the annotation "
+            f"FB_WAIT_FOR=arrived: {what} shows only which Tasks have an address, not which have arrived; the "
+            "controller counts arrivals if a Pod template of the Framework asks for them: by the annotation "
             f"{WAIT_FOR_ANNOTATION}: arrived, or by FB_WAIT_FOR or --wait-for of an init container that is "
             "named frameworkbarrier"
         )
+
+
+def _has_roster(api: Api, view: RosterView) -> bool:
+    """Report whether the ConfigMap may be read and carries a usable roster.
+
+    Raises:
+        GoneError: the Framework attempt is over.
+    """
+    try:
+        return isinstance(view.loaded(api.get(view.read_path)), Observation)
+    except (ApiError, ShapeError):
+        return False
 
 
 def _may_read(api: Api, path: str) -> bool:
@@ -87,11 +183,12 @@ def _may_read(api: Api, path: str) -> bool:
     return True
 
 
-def framework_of(settings: Settings, api: Api) -> Look | None:
-    """The whole Framework, decompressed, for `framework.json`; None if it may not, or cannot, be read just now."""
-    view = FrameworkView(settings.namespace, settings.framework, settings.framework_uid, Me(None, None, None), None)
+def read_framework(settings: Settings, api: Api) -> Mapping[str, Any] | None:
+    """Read the whole Framework, decompressed, for `framework.json`; None if it cannot be read now."""
+    nobody = Identity(None, None, None)
+    view = FrameworkView(settings.namespace, settings.framework, settings.framework_uid, nobody, None)
     try:
         found = view.loaded(api.get(view.read_path))
-    except ApiError:
+    except (ApiError, GoneError, ShapeError):
         return None
-    return found if isinstance(found, Look) else None
+    return found.framework if isinstance(found, Observation) else None

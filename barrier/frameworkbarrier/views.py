@@ -1,23 +1,20 @@
-"""What is followed at the API server, each kind translated into looks at the gang."""
+"""The three things that a `Follower` follows, each translated into Observations of the gang. No requests are made here.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+`sources` makes one view for the chosen source. A view takes what the API server answers and returns what that means: an
+Observation, or a Fault if the roster cannot be used. It raises a `ShapeError` for what is no object of its kind.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from . import framework, pods, roster
-from .errors import GoneError
-from .follow import Trouble
-from .gang import Gang, Me, Role
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The gang as one look told, and the documents that go to the application as they were read."""
-
-    gang: Gang
-    roster_text: str
-    framework: Mapping[str, Any] | None = None
-    """The Framework object, decompressed, where the source read it."""
+from frameworkbarrier import framework, pods, roster
+from frameworkbarrier.errors import GoneError
+from frameworkbarrier.gang import Gang, Role
+from frameworkbarrier.gate import Fault, Observation
+from frameworkbarrier.settings import Identity, Settings
+from frameworkbarrier.shape import ShapeError, rows, table, word
+from frameworkbarrier.text import one_line
 
 
 class Generations:
@@ -28,17 +25,27 @@ class Generations:
         self._members: tuple[Role, ...] = ()
 
     def stamp(self, gang: Gang) -> Gang:
-        """The gang with a generation that grows whenever its complete membership differs from the last one."""
+        """Return the gang with a generation that grows whenever the complete membership differs from the last one."""
         if gang.complete and gang.roles != self._members:
             self._number += 1
             self._members = gang.roles
         return replace(gang, generation=self._number)
 
 
+def _uid_of(document: dict[str, Any], namespace: str, name: str) -> str:
+    """Return the UID of an object, which must be the one of this name."""
+    meta = table(document.get("metadata"), "metadata")
+    for field, expected in (("namespace", namespace), ("name", name)):
+        if meta.get(field) != expected:
+            raise ShapeError(f"metadata.{field}: is {one_line(repr(meta.get(field)), 80)}, not {expected!r}")
+    return word(meta.get("uid"), "metadata.uid")
+
+
 class RosterView:
     """The roster in the attempt's ConfigMap. None: the ConfigMap carries no roster (Microsoft's controller)."""
 
-    def __init__(self, namespace: str, name: str, uid: str) -> None:
+    def __init__(self, settings: Settings) -> None:
+        namespace, name = settings.namespace, settings.configmap
         collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self.read_path = f"{collection}/{name}"
         self.read_params: Mapping[str, str] = {}
@@ -46,24 +53,28 @@ class RosterView:
         self.watch_params: Mapping[str, str] = {"fieldSelector": f"metadata.name={name}"}
         self.what = f"ConfigMap {namespace}/{name}"
         self.rule = f'{{apiGroups: [""], resources: [configmaps], resourceNames: [{name}], verbs: [get, watch]}}'
-        self._uid = uid
+        self._settings = settings
 
-    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Look | Trouble | None:  # noqa: ARG002
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault | None:  # noqa: ARG002 -- the protocol's signature
         """Read the roster out of the ConfigMap."""
-        uid = str((document.get("metadata") or {}).get("uid") or "")
-        if self._uid and uid and uid != self._uid:
+        uid = _uid_of(document, self._settings.namespace, self._settings.configmap)
+        if self._settings.configmap_uid and uid and uid != self._settings.configmap_uid:
             raise GoneError(f"{self.what} belongs to another attempt: this Pod's Framework attempt is over")
         try:
             text = roster.find(document)
-            return None if text is None else Look(roster.decode(text), text)
+            if text is None:
+                return None
+            gang = roster.decode(text)
+            roster.check_owner(gang, self._settings)
+            return Observation(gang, text)
         except roster.RosterError as fault:
-            return Trouble(f"{self.what} has no usable roster: {fault}")
+            return Fault(f"{self.what} has no usable roster: {fault}")
 
-    def absent(self) -> Look | Trouble | None:
-        """The controller makes the ConfigMap before any Pod, so its absence is the end."""
+    def absent(self) -> Observation | Fault | None:
+        """End the wait: the controller creates the ConfigMap before any Pod and deletes it after the attempt."""
         raise GoneError(f"{self.what} is gone: this Pod's Framework attempt is over")
 
-    def changed(self, kind: str, document: dict[str, Any]) -> Look | Trouble | None:
+    def changed(self, kind: str, document: dict[str, Any]) -> Observation | Fault | None:
         """Take a watch event."""
         return self.absent() if kind == "DELETED" else self.loaded(document)
 
@@ -71,7 +82,26 @@ class RosterView:
 class FrameworkView:
     """The Framework object itself."""
 
-    def __init__(self, namespace: str, name: str, uid: str, me: Me, attempt_id: int | None) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        identity: Identity,
+        attempt_id: int | None,
+        keeps: Callable[[Gang], bool] = lambda _gang: True,
+    ) -> None:
+        """Prepare to follow a Framework.
+
+        Args:
+            namespace: of the Framework.
+            name: of the Framework.
+            uid: of the Framework; "": any.
+            identity: who this Pod is.
+            attempt_id: the Framework attempt that this Pod belongs to, if it is known.
+            keeps: whether an Observation keeps the whole object. That of a large Framework is most of the memory of
+                the barrier, which would hold two of them whenever the next one arrives.
+        """
         collection = f"{framework.API}/namespaces/{namespace}/frameworks"
         self.read_path = f"{collection}/{name}"
         self.read_params: Mapping[str, str] = {}
@@ -82,28 +112,27 @@ class FrameworkView:
             "{apiGroups: [frameworkcontroller.microsoft.com], resources: [frameworks], "
             f"resourceNames: [{name}], verbs: [get, watch]}}"
         )
+        self._namespace, self._name = namespace, name
         self._uid = uid
-        self._me = me
+        self._identity = identity
         self._attempt_id = attempt_id
+        self._keeps = keeps
         self._generations = Generations()
 
-    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Look | Trouble:  # noqa: ARG002
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault:  # noqa: ARG002 -- the protocol's signature
         """Read the gang out of the Framework."""
-        uid = str((document.get("metadata") or {}).get("uid") or "")
+        uid = _uid_of(document, self._namespace, self._name)
         if self._uid and uid and uid != self._uid:
-            raise GoneError(f"{self.what} was deleted and made anew: this Pod's is over")
-        try:
-            plain = framework.decompress(document)
-            gang = self._generations.stamp(framework.gang_of(plain, self._me, self._attempt_id))
-        except roster.RosterError as fault:
-            return Trouble(f"{self.what} cannot be read: {fault}")
-        return Look(gang, roster.encode(gang), plain)
+            raise GoneError(f"{self.what} was deleted and created again: this Pod's Framework is gone")
+        plain = framework.decompress(document)
+        gang = self._generations.stamp(framework.gang_of(plain, self._identity, self._attempt_id))
+        return Observation(gang, roster.encode(gang), plain if self._keeps(gang) else None)
 
-    def absent(self) -> Look | Trouble:
-        """Nobody makes a Framework anew for a Pod that runs already."""
+    def absent(self) -> Observation | Fault:
+        """End the wait: a Framework of the same name that is created later has other Pods."""
         raise GoneError(f"{self.what} is gone")
 
-    def changed(self, kind: str, document: dict[str, Any]) -> Look | Trouble:
+    def changed(self, kind: str, document: dict[str, Any]) -> Observation | Fault:
         """Take a watch event."""
         return self.absent() if kind == "DELETED" else self.loaded(document)
 
@@ -117,8 +146,7 @@ class PodsView:
         selector: str,
         roles: Mapping[str, int],
         role_label: str,
-        *,
-        arrived: bool,
+        wait_for: str,
         own_uid: str | None = None,
     ) -> None:
         self.read_path = self.watch_path = f"/api/v1/namespaces/{namespace}/pods"
@@ -129,33 +157,35 @@ class PodsView:
         self._namespace = namespace
         self._roles = roles
         self._role_label = role_label
-        self._arrived = arrived
+        self._wait_for = wait_for
         self._own_uid = own_uid
         self._peers: dict[str, pods.Peer] = {}
         self._generations = Generations()
 
-    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Look | Trouble:
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault:
         """Take one page of a list; `more`: it is not the first."""
+        if "items" not in document:
+            raise ShapeError("items: is not there")
         if not more:
             self._peers = {}
-        for pod in document.get("items") or ():
+        for pod in rows(document.get("items"), "items"):
             self._keep(pod)
-        return self._look()
+        return self._observe()
 
-    def absent(self) -> Look | Trouble:
-        """A list is never absent; the API server is not one, then."""
-        return Trouble(f"{self.what}: the API server knows no Pods")
+    def absent(self) -> Observation | Fault:
+        """Report a fault: an API server always has a list of Pods."""
+        return Fault(f"{self.what}: the API server has no Pods")
 
-    def changed(self, kind: str, document: dict[str, Any]) -> Look | Trouble:
+    def changed(self, kind: str, document: dict[str, Any]) -> Observation | Fault:
         """Take a watch event."""
         if kind == "DELETED":
-            self._peers.pop(str(document["metadata"]["uid"]), None)
+            self._peers.pop(pods.uid_of(document), None)
         else:
             self._keep(document)
-        return self._look()
+        return self._observe()
 
     def _keep(self, pod: Mapping[str, Any]) -> None:
-        uid = str(pod["metadata"]["uid"])
+        uid = pods.uid_of(pod)
         if uid == self._own_uid:
             pods.check_own(pod, self._roles, self._role_label)
         peer = pods.peer_of(pod, self._roles, self._role_label)
@@ -164,7 +194,7 @@ class PodsView:
         else:
             self._peers[peer.uid] = peer
 
-    def _look(self) -> Look:
-        gang = pods.gang_of(self._peers.values(), self._roles, self._namespace, arrived=self._arrived)
+    def _observe(self) -> Observation:
+        gang = pods.gang_of(self._peers.values(), self._roles, self._namespace, self._wait_for)
         gang = self._generations.stamp(gang)
-        return Look(gang, roster.encode(gang))
+        return Observation(gang, roster.encode(gang))

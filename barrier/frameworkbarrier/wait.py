@@ -1,63 +1,72 @@
-"""The wait itself: a deadline, a line for a person when something changes, and the gate.
+"""The wait: a deadline, a line for a person when something changes, and the gate.
 
-The network is read by a thread, so that neither a silent server nor a slow resolver can hold the deadline or SIGTERM,
-which only the main thread receives.
+`__main__` starts a `SourceReader` on the chosen source and calls `wait`, which returns when the gate is open and raises
+why it will not open. A thread reads the network, so that neither a silent server nor a slow resolver can delay the
+deadline or SIGTERM, which only the main thread receives. This module knows no network itself.
 """
 
-import queue
+import contextlib
+import os
+import select
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from .errors import BarrierError, GaveUpError
-from .follow import Trouble
-from .gang import Me, Open, Waiting, decide
-from .log import Log
-from .views import Look
+from frameworkbarrier.errors import BarrierError, WaitTimeoutError
+from frameworkbarrier.gate import Fault, Observation, Released, Waiting, decide
+from frameworkbarrier.log import Log
+from frameworkbarrier.settings import Identity
 
 PROGRESS_SEC = 10.0
 """Least time between two progress lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The gate is open: the decision and the look that it was made from."""
+class SourceReader:
+    """Reads a source in a thread: Observations, Faults, and at last the exception that ended the source.
 
-    open: Open
-    look: Look
-
-
-class Inbox:
-    """What the reading thread tells: looks, troubles, and at last why it ended."""
+    The main thread waits in a `select` on a pipe and not for a lock: a signal that arrives just before a thread blocks
+    on a lock is not handled until the lock is released. `__main__` lets the interpreter write a byte for each signal to
+    `wakeup_fd` (`signal.set_wakeup_fd`), which ends the `select`.
+    """
 
     def __init__(self) -> None:
-        self._items: queue.SimpleQueue[Look | Trouble | BaseException] = queue.SimpleQueue()
+        self._items: deque[Observation | Fault | BaseException] = deque()
         self._wanted = threading.Event()
         self._handed_over = False
+        self._readable, self.wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def start(self, source: Iterable[Look | Trouble]) -> None:
+    def start(self, source: Iterable[Observation | Fault]) -> None:
         """Begin to read."""
         threading.Thread(target=self._pump, args=(source,), name="source", daemon=True).start()
 
-    def _pump(self, source: Iterable[Look | Trouble]) -> None:
+    def _pump(self, source: Iterable[Observation | Fault]) -> None:
         try:
             for item in source:
-                self._items.put(item)
-                # No request is made ahead of its need: a gate found open must not cost a watch.
+                self._put(item)
+                # No request is made before it is needed: a gate that is open must not cost a watch.
                 self._wanted.wait()
                 self._wanted.clear()
-        except BaseException as end:  # noqa: BLE001  # it is raised again where it can be answered
-            self._items.put(end)
+        except BaseException as end:  # noqa: BLE001 -- `get` raises it again in the main thread
+            self._put(end)
 
-    def get(self, timeout_sec: float) -> Look | Trouble | None:
-        """The next item, None after `timeout_sec`; raises what ended the source."""
+    def _put(self, item: Observation | Fault | BaseException) -> None:
+        self._items.append(item)
+        with contextlib.suppress(BlockingIOError):  # a full pipe wakes up the main thread too
+            os.write(self.wakeup_fd, b"\0")
+
+    def get(self, timeout_sec: float) -> Observation | Fault | None:
+        """Return the next item, None after `timeout_sec`; raise what ended the source."""
         if self._handed_over:
             self._handed_over = False
             self._wanted.set()
-        try:
-            item = self._items.get(timeout=max(timeout_sec, 0.0))
-        except queue.Empty:
-            return None
+        deadline = time.monotonic() + timeout_sec
+        while not self._items:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._readable], [], [], left)[0]:
+                return None
+            os.read(self._readable, 4096)
+        item = self._items.popleft()
         self._handed_over = True
         if isinstance(item, BaseException):
             raise item
@@ -65,93 +74,93 @@ class Inbox:
 
 
 class Progress:
-    """What to tell a person while waiting, and when: a line when the count changes, at most every 10 s."""
+    """What to report to a person while waiting, and when: a line when the count changes, at most every 10 s."""
 
     def __init__(self, log: Log, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
-        self._told: tuple[object, ...] | None = None
+        self._reported: tuple[object, ...] | None = None
         self._quiet_until = self._started = clock()
         self.waiting: Waiting | None = None
-        self.trouble = ""
+        self.fault = ""
 
     def waited(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return self._clock() - self._started
 
     def due_in(self) -> float | None:
-        """Seconds until the next line may be written, None if there is nothing to say."""
-        if self._state() == self._told:
+        """Return the seconds until the next line may be written, None if there is nothing to report."""
+        if self._state() == self._reported:
             return None
-        at_first = self._told is None and not self.waiting and not self.trouble
+        at_first = self._reported is None and not self.waiting and not self.fault
         due = self._started + PROGRESS_SEC if at_first else self._quiet_until
         return max(due - self._clock(), 0.0)
 
-    def note(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """Write a line of its own."""
-        self._log.note(text)
+        self._log.info(text)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Write the line if it is due."""
         if self.due_in() == 0.0:
-            self._told = self._state()
+            self._reported = self._state()
             self._quiet_until = self._clock() + PROGRESS_SEC
-            self._log.note(f"waiting{self.describe()}")
+            self._log.info(f"waiting{self.describe()}")
 
     def describe(self) -> str:
-        """Who is missing and why, and what is wrong with the way to know it; goes on after a word like `waiting`."""
+        """Say who is missing and why, and what keeps the source from observing; continues a word like `waiting`."""
         if self.waiting:
-            return f" {self.waiting}" + (f"; {self.trouble}" if self.trouble else "")
-        return f": {self.trouble}" if self.trouble else " for the first answer of the API server"
+            return f" {self.waiting}" + (f"; {self.fault}" if self.fault else "")
+        return f": {self.fault}" if self.fault else " for the first answer of the API server"
 
     def describe_with_time(self) -> str:
-        """The same with how long; goes on after words like `ended by SIGTERM`."""
+        """Say the same with the time waited; continues words like `ended by SIGTERM`."""
         return f" after {self.waited():.1f} s of waiting{self.describe()}"
 
     def _state(self) -> tuple[object, ...]:
         waiting = self.waiting
-        return (waiting and (waiting.ready, waiting.total), self.trouble)
+        return (waiting and (waiting.ready, waiting.total), self.fault)
 
 
 def wait(
-    inbox: Inbox,
-    me: Me,
-    timeout_sec: float,
+    reader: SourceReader,
+    identity: Identity,
+    timeout_sec: int,
     progress: Progress,
     *,
     while_waiting: Callable[[], None] = lambda: None,
-) -> Opened:
+) -> Released:
     """Wait until the gate opens.
 
     Args:
-        inbox: a started source.
-        me: who this Pod is.
-        timeout_sec: seconds after which to give up, since the start of `progress`.
-        progress: tells about it.
-        while_waiting: called once, after the first look that found the gate closed.
+        reader: a started source.
+        identity: who this Pod is.
+        timeout_sec: seconds to wait at most, since the start of `progress`.
+        progress: reports to a person.
+        while_waiting: called once, after the first item that does not open the gate.
 
     Raises:
-        GaveUpError: not open within the timeout.
-        BarrierError: whatever ended the source.
+        WaitTimeoutError: not open within the timeout.
+        BarrierError: what ended the source.
     """
     prepared = False
     while (left := timeout_sec - progress.waited()) > 0:
         due = progress.due_in()
         try:
-            item = inbox.get(left if due is None else min(left, due))
+            item = reader.get(left if due is None else min(left, due))
         except BarrierError as end:
             raise type(end)(f"{end} (waited {progress.waited():.1f} s)") from end
-        if isinstance(item, Look):
-            verdict = decide(item.gang, me)
-            if isinstance(verdict, Open):
-                return Opened(verdict, item)
-            progress.waiting, progress.trouble = verdict, ""
-        elif isinstance(item, Trouble) and item.lasting:
-            progress.note(item.text)
-        elif isinstance(item, Trouble):
-            progress.trouble = item.text
-        progress.tell()
+        if isinstance(item, Observation):
+            verdict = decide(item, identity)
+            if isinstance(verdict, Released):
+                return verdict
+            progress.waiting, progress.fault = verdict, ""
+        elif isinstance(item, Fault) and item.lasting:
+            progress.info(item.text)
+        elif isinstance(item, Fault):
+            progress.fault = item.text
+        progress.report()
         if item is not None and not prepared:
             prepared = True
             while_waiting()
-    raise GaveUpError(f"gave up after {timeout_sec:g} s of waiting{progress.describe()}")
+    raise WaitTimeoutError(f"gave up after {timeout_sec} s of waiting{progress.describe()}")

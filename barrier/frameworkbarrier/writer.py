@@ -1,47 +1,64 @@
-"""Writes the files of an open gang, once or again and again; takes away what a later gang does not have any more."""
+"""Writes the files of an open gang, and removes those that a later gang no longer has.
 
-from collections.abc import Mapping
+`__main__` calls `write` once when the gate opens, and the sidecar for each later generation. It promises that a reader
+who finds the file `generation` finds all files of that generation. It knows no network: what it must read is handed in.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from .errors import GoneError
-from .gang import Open
-from .kube import Api
-from .log import Log
-from .output import OutputDirectory
-from .render import FRAMEWORK_JSON, render, wants_framework
-from .settings import Settings
-from .sources import framework_of
-from .surroundings import Surroundings
-from .views import Look
+from frameworkbarrier.container import ContainerContext
+from frameworkbarrier.gate import Released
+from frameworkbarrier.log import Log
+from frameworkbarrier.output import OutputDirectory
+from frameworkbarrier.render import FRAMEWORK_JSON, render, wants_framework
+from frameworkbarrier.settings import Settings
 
 
 class Writer:
-    """The files in the shared folder. `warn` of each thing is said once."""
+    """The files in the shared folder; it warns of each thing once."""
 
-    def __init__(self, folder: OutputDirectory, settings: Settings, around: Surroundings, api: Api, log: Log) -> None:
+    def __init__(
+        self,
+        folder: OutputDirectory,
+        settings: Settings,
+        container: ContainerContext,
+        read_framework: Callable[[], Mapping[str, Any] | None],
+        log: Log,
+    ) -> None:
+        """Prepare to write.
+
+        Args:
+            folder: where to write.
+            settings: the barrier's settings.
+            container: what this container is like.
+            read_framework: reads the Framework object, decompressed; None if it cannot be read now.
+            log: takes the warnings.
+        """
         self._folder = folder
         self._settings = settings
-        self._around = around
-        self._api = api
+        self._container = container
+        self._read_framework = read_framework
         self._log = log
         self._names: set[str] = set()
         self._warned: set[str] = set()
 
-    def write(self, opened: Open, look: Look) -> int:
+    def write(self, released: Released) -> int:
         """Write all files; returns how many.
 
         Raises:
             SettingsError: a template cannot be rendered.
             OutputError: a file cannot be written.
         """
-        framework = self._framework(opened, look)
-        rendered = render(opened, self._settings, look.roster_text, self._around, framework)
+        wanted = bool(self._settings.framework) and wants_framework(released.gang, self._settings)
+        framework = (released.framework or self._read_framework()) if wanted else None
+        rendered = render(released, self._settings, self._container, framework)
         for warning in rendered.warnings:
             self._warn(warning)
         names = {file.name for file in rendered.files}
         if framework is None and self._settings.framework_json == "always":
             self._warn(f"{FRAMEWORK_JSON} is not written: the Framework cannot be read")
-        if framework is None and FRAMEWORK_JSON in self._names and wants_framework(opened, self._settings):
+        if framework is None and wanted and FRAMEWORK_JSON in self._names:
             names.add(FRAMEWORK_JSON)  # an old one is better than none
         for name in self._names - names:
             self._folder.remove(name)
@@ -54,15 +71,4 @@ class Writer:
         thing = warning.split(" ", 1)[0]
         if thing not in self._warned:
             self._warned.add(thing)
-            self._log.caution(warning)
-
-    def _framework(self, opened: Open, look: Look) -> Mapping[str, Any] | None:
-        if not self._settings.framework or not wants_framework(opened, self._settings):
-            return None
-        if look.framework is not None:
-            return look.framework
-        try:
-            found = framework_of(self._settings, self._api)
-        except GoneError:
-            return None
-        return found.framework if found else None
+            self._log.warning(warning)

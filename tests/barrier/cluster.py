@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from barrier.process import Barrier
+from tests.barrier.process import Barrier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from support.raw import Json, Raw
+    from localcluster.client import Json, RawClient
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def start(cluster: Cluster, account: Path, tmp_path: Path) -> Iterator[Callable[
         barrier.stop()
 
 
-def grant(raw: Raw, namespace: str, group: str, resource: str, *verbs: str) -> None:
-    """Give the namespace's default service account these rights."""
+def grant(raw: RawClient, namespace: str, group: str, resource: str, *verbs: str) -> None:
+    """Give the namespace's default service account these permissions."""
     base = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
     name = f"barrier-{resource}"
     rules = [{"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from barrier.faulty_server import FaultyServer, Script
+from tests.barrier.faulty_server import FaultyServer, Script
 
 
 @pytest.fixture

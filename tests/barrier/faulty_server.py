@@ -1,4 +1,4 @@
-"""An HTTP server that says exactly what a test wants, also what no healthy API server would: for faults only.
+"""An HTTP server that answers exactly what a test wants, also what no healthy API server would: for faults only.
 
 That the barrier works with Kubernetes is shown against a real API server in `tests/apiserver`.
 """
@@ -67,7 +67,7 @@ class Reply:
         self._handler.wfile.write(b"0\r\n\r\n")
 
     def hang(self, seconds: float = 3600.0) -> None:
-        """Keep the connection and say nothing."""
+        """Keep the connection open and send nothing."""
         self._closing.wait(seconds)
 
     def reset(self) -> None:

@@ -3,6 +3,10 @@
 import json
 from typing import Any
 
+from frameworkbarrier.gate import Observation, Released, decide
+from frameworkbarrier.roster import decode
+from frameworkbarrier.settings import Identity
+
 
 def uid(role: str, index: int, instance: int = 0) -> str:
     """A Pod's UID, its first eight characters different for each Task and instance."""
@@ -60,6 +64,19 @@ def configmap(document: dict[str, Any] | None, version: int = 1, cm_uid: str = "
     if document is not None:
         body["data"] = {"roster": json.dumps(document)}
     return body
+
+
+def observation(document: dict[str, Any]) -> Observation:
+    """A roster as its source reports it."""
+    text = json.dumps(document)
+    return Observation(decode(text), text)
+
+
+def released(document: dict[str, Any], role: str = "worker", index: int = 0) -> Released:
+    """The open gate of one Task."""
+    verdict = decide(observation(document), Identity(role, index, uid(role, index)))
+    assert isinstance(verdict, Released)
+    return verdict
 
 
 def environment(role: str = "worker", index: int = 0, **more: str) -> dict[str, str]:

@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+
+from localcluster.waiting import patience
 
 
 class Barrier:
@@ -35,11 +38,25 @@ class Barrier:
             text=True,
         )
 
-    def ends(self, within: float = 20.0) -> tuple[int, str]:
-        """Exit code and last line."""
-        out, err = self.process.communicate(timeout=within)
+    def reports(self, text: str, within: float = 30.0) -> None:
+        """Read its log until a line contains the text; `within` are the seconds that an idle machine needs at most."""
+        assert self.process.stderr is not None
+        late = threading.Timer(patience(within), self.process.kill)
+        late.start()
+        try:
+            for line in self.process.stderr:
+                self.lines.append(line.rstrip("\n"))
+                if text in line:
+                    return
+        finally:
+            late.cancel()
+        raise AssertionError(f"no line contains {text!r}: {self.lines}")
+
+    def ends(self, within: float = 30.0) -> tuple[int, str]:
+        """Exit code and last line; `within` are the seconds that an idle machine needs at most."""
+        out, err = self.process.communicate(timeout=patience(within))
         assert out == ""
-        self.lines = err.splitlines()
+        self.lines += err.splitlines()
         return self.process.returncode, self.lines[-1]
 
     def read(self, name: str) -> str:

@@ -7,7 +7,7 @@ import responses
 from frameworkbarrier import access
 from frameworkbarrier.access import Access, Token
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.kube import AbsentError, Api, ApiError, ExpiredError, RefusedError, SickError
+from frameworkbarrier.kube import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -26,7 +26,7 @@ def test_an_ipv6_service_address_is_bracketed(token_dir: Path) -> None:
     assert access.find("", "", str(token_dir), environ).address == "https://[fd00::1]:6443"
 
 
-def test_a_pod_without_a_token_is_told_how_to_get_one(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_token_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"FB_TOKEN_DIR=.*automountServiceAccountToken"):
         access.find("", "", str(tmp_path), IN_CLUSTER)
 
@@ -60,12 +60,12 @@ STATUS = {"kind": "Status", "message": 'configmaps "x" is\nforbidden'}
 @pytest.mark.parametrize(
     ("code", "kind", "text"),
     [
-        (403, RefusedError, 'HTTP 403: configmaps "x" is forbidden'),
-        (404, AbsentError, "HTTP 404: "),
+        (403, ForbiddenError, 'HTTP 403: configmaps "x" is forbidden'),
+        (404, NotFoundError, "HTTP 404: "),
         (410, ExpiredError, "HTTP 410: "),
-        (401, SickError, "the API server answers HTTP 401: "),
-        (400, SickError, "the API server answers HTTP 400: "),
-        (302, SickError, "the API server answers HTTP 302: "),
+        (401, UnavailableError, "the API server answers HTTP 401: "),
+        (400, UnavailableError, "the API server answers HTTP 400: "),
+        (302, UnavailableError, "the API server answers HTTP 302: "),
     ],
 )
 @responses.activate
@@ -79,9 +79,9 @@ def test_each_answer_has_its_meaning_and_the_servers_own_words(code: int, kind: 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", "[" * 100_000], ids=["empty", "half", "list", "null", "deep"])
 @responses.activate
-def test_an_answer_that_is_no_object_is_a_sick_servers(body: str) -> None:
+def test_an_answer_that_is_no_object_is_that_of_a_faulty_server(body: str) -> None:
     responses.get("https://api/x", body=body)
-    with pytest.raises(SickError):
+    with pytest.raises(UnavailableError):
         Api(Access("https://api")).get("/x")
 
 
@@ -98,6 +98,6 @@ def test_a_request_carries_the_token_and_no_credentials_of_the_image(token_dir: 
 @responses.activate
 def test_retry_after_is_read_with_care(value: str, seconds: float | None) -> None:
     responses.get("https://api/x", status=429, headers={"Retry-After": value})
-    with pytest.raises(SickError) as caught:
+    with pytest.raises(UnavailableError) as caught:
         Api(Access("https://api")).get("/x")
     assert caught.value.retry_after == seconds

@@ -1,6 +1,6 @@
-"""A gang of Pods behind an API server that is sick for a minute: afterwards all of it is seen, and it was not stormed.
+"""A gang of Pods behind an API server that is faulty for a minute: then the gang is complete, and no request too many.
 
-The minute is the test's own: sleeping moves its clock, and so does a healthy watch that has nothing to tell.
+The minute is the test's own: a sleep moves its clock, and so does a healthy watch without events.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from barrier.faulty_server import FaultyServer, Reply, Request, Script
 from frameworkbarrier import follow
 from frameworkbarrier.access import Access
-from frameworkbarrier.follow import Follower, Seen
+from frameworkbarrier.follow import Follower, Update
 from frameworkbarrier.gang import Gang
+from frameworkbarrier.gate import Observation
 from frameworkbarrier.kube import Api
-from frameworkbarrier.views import Look, PodsView
+from frameworkbarrier.views import PodsView
+from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]
 
@@ -40,29 +41,29 @@ def pod(index: int, *, ready: bool = True) -> dict[str, Any]:
     }
 
 
-class Sick:
+class FaultyForAMinute:
     """An API server with four Pods on two pages that answers some requests wrongly for the first minute."""
 
-    def __init__(self, fault: Script, falls_ill: Callable[[Request], bool]) -> None:
+    def __init__(self, fault: Script, hits: Callable[[Request], bool]) -> None:
         self.now = 0.0
         self.during: list[tuple[float, Request]] = []
         """What was asked in that minute, and when by the test's clock."""
         self._fault = fault
-        self._falls_ill = falls_ill
+        self._hits = hits
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
     def clock(self) -> float:
         assert self.now < GIVEN_UP_SEC, "no complete gang"
-        assert len(self.during) < 1000, "a storm"  # which need not move the clock
+        assert len(self.during) < 1000, "too many requests"  # which need not move the clock
         return self.now
 
     def __call__(self, request: Request, reply: Reply) -> None:
         healed = self.now >= HEALED_SEC
         if not healed:
             self.during.append((self.now, request))
-        if not healed and self._falls_ill(request):
+        if not healed and self._hits(request):
             self._fault(request, reply)
         elif request.watches:
             self._watch(int(request.query["resourceVersion"]), reply, healed=healed)
@@ -105,7 +106,7 @@ def status(code: int, message: str) -> Script:
     return lambda request, reply: reply.status(code, message)
 
 
-def tells(kind: str, body: object) -> Script:
+def sends(kind: str, body: object) -> Script:
     """One event, then the end of the watch."""
 
     def script(request: Request, reply: Reply) -> None:
@@ -153,28 +154,28 @@ FAULTS = {
     "garbage instead of HTTP": Fault(is_no_http, BACKED_OFF),
     "garbage instead of HTTP everywhere": Fault(is_no_http, BACKED_OFF_FROM_THE_START, anything),
     "HTML everywhere": Fault(is_html, BACKED_OFF_FROM_THE_START, anything),
-    # It told something, so it counts as healthy and only the floor between two watches holds.
+    # It sent something, so it counts as healthy and only the floor between two watches holds.
     "a bookmark and then the end": Fault(
-        tells("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}}), 2 + int(HEALED_SEC / follow.WATCH_FLOOR_SEC)
+        sends("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}}), 2 + int(HEALED_SEC / follow.WATCH_FLOOR_SEC)
     ),
     # The list, ten watches at most, and the list again after each third of them; a list takes two requests.
     "an error event 429 that asks for 6 seconds": Fault(
-        tells("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
+        sends("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
     ),
-    "an error event without a shape": Fault(tells("ERROR", {}), BACKED_OFF),
+    "an error event without a shape": Fault(sends("ERROR", {}), BACKED_OFF),
     "an Expired error without a code": Fault(
-        tells("ERROR", {"kind": "Status", "reason": "Expired", "message": "too old resource version"}), BACKED_OFF
+        sends("ERROR", {"kind": "Status", "reason": "Expired", "message": "too old resource version"}), BACKED_OFF
     ),
     "an expired continue token": Fault(status(410, "The provided continue parameter is too old"), 40, a_second_page),
 }
 
 
-def gangs_until_complete(server: FaultyServer, sick: Sick) -> list[Gang]:
-    """Every gang that is told, up to the first complete one."""
-    view = PodsView("lab", "app=web", {"worker": 4}, "", arrived=False)
+def gangs_until_complete(server: FaultyServer, faulty: FaultyForAMinute) -> list[Gang]:
+    """Every observed gang, up to the first complete one."""
+    view = PodsView("lab", "app=web", {"worker": 4}, "", wait_for="ip")
     gangs = []
-    for item in Follower(Api(Access(server.url)), view, poll_sec=10, sleep=sick.sleep, clock=sick.clock):
-        if isinstance(item, Seen) and isinstance(item.value, Look):
+    for item in Follower(Api(Access(server.url)), view, poll_sec=10, sleep=faulty.sleep, clock=faulty.clock):
+        if isinstance(item, Update) and isinstance(item.value, Observation):
             gangs.append(item.value.gang)
             if gangs[-1].complete:
                 break
@@ -182,42 +183,42 @@ def gangs_until_complete(server: FaultyServer, sick: Sick) -> list[Gang]:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_after_a_sick_minute_the_gang_is_complete_and_the_server_was_spared(serve: Serve, fault: Fault) -> None:
-    sick = Sick(fault.answer, fault.hits)
-    gangs = gangs_until_complete(serve(sick), sick)
+def test_after_a_faulty_minute_the_gang_is_complete_and_the_server_got_few_requests(serve: Serve, fault: Fault) -> None:
+    faulty = FaultyForAMinute(fault.answer, fault.hits)
+    gangs = gangs_until_complete(serve(faulty), faulty)
     assert [task.pod for task in gangs[-1].roles[0].tasks] == ["web-0", "web-1", "web-2", "web-3"]
-    # Whatever was told before is all that there was: both pages, and the last Pod not ready.
+    # What was observed before was the truth: both pages, and the last Pod not ready.
     assert {gang.ready for gang in gangs[:-1]} <= {3}
-    assert 3 < len(sick.during) <= fault.at_most
+    assert 3 < len(faulty.during) <= fault.at_most
 
 
-def test_watches_that_tell_only_a_bookmark_keep_the_floor_between_them(serve: Serve) -> None:
-    sick = Sick(FAULTS["a bookmark and then the end"].answer, a_watch)
-    gangs_until_complete(serve(sick), sick)
-    opened = [at for at, request in sick.during if request.watches]
+def test_watches_that_send_only_a_bookmark_keep_the_floor_between_them(serve: Serve) -> None:
+    faulty = FaultyForAMinute(FAULTS["a bookmark and then the end"].answer, a_watch)
+    gangs_until_complete(serve(faulty), faulty)
+    opened = [at for at, request in faulty.during if request.watches]
     assert len(opened) == HEALED_SEC / follow.WATCH_FLOOR_SEC
     assert min(later - earlier for earlier, later in pairwise(opened)) >= follow.WATCH_FLOOR_SEC
 
 
 def test_an_error_event_is_waited_for_as_long_as_it_asks(serve: Serve) -> None:
-    sick = Sick(FAULTS["an error event 429 that asks for 6 seconds"].answer, a_watch)
-    gangs_until_complete(serve(sick), sick)
-    opened = [at for at, request in sick.during if request.watches]
+    faulty = FaultyForAMinute(FAULTS["an error event 429 that asks for 6 seconds"].answer, a_watch)
+    gangs_until_complete(serve(faulty), faulty)
+    opened = [at for at, request in faulty.during if request.watches]
     assert min(later - earlier for earlier, later in pairwise(opened)) >= 6
 
 
 def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve) -> None:
-    sick = Sick(status(410, "The provided continue parameter is too old"), lambda request: False)
+    faulty = FaultyForAMinute(status(410, "The provided continue parameter is too old"), lambda request: False)
     expired = iter([True])
 
     def once(request: Request, reply: Reply) -> None:
         if "continue" in request.query and next(expired, False):
             reply.status(410, "The provided continue parameter is too old")
         else:
-            sick(request, reply)
+            faulty(request, reply)
 
     server = serve(once)
-    gangs_until_complete(server, sick)
+    gangs_until_complete(server, faulty)
     asked = ["watch" if each.watches else each.query.get("continue", "first") for each in server.requests]
     assert asked[:5] == ["first", "second", "first", "second", "watch"]
 
@@ -233,14 +234,14 @@ def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve)
     ],
 )
 def test_a_page_that_fails_once_is_not_left_out_of_the_gang(serve: Serve, answer: Script) -> None:
-    sick = Sick(answer, lambda request: False)
+    faulty = FaultyForAMinute(answer, lambda request: False)
     fails = iter([True])
 
     def once(request: Request, reply: Reply) -> None:
         if "continue" in request.query and next(fails, False):
             answer(request, reply)
         else:
-            sick(request, reply)
+            faulty(request, reply)
 
-    gangs = gangs_until_complete(serve(once), sick)
+    gangs = gangs_until_complete(serve(once), faulty)
     assert gangs[-1].complete

@@ -1,6 +1,6 @@
 """Every file of every case in `golden/`: `NAME.json` is the case, `NAME.txt` what the application finds.
 
-After a wanted change write them anew (FB_WRITE_GOLDENS=1 pytest tests/barrier/test_goldens.py) and read the diff.
+After an intended change write them again (FB_WRITE_GOLDENS=1 pytest tests/barrier/test_goldens.py) and read the diff.
 """
 
 import hashlib
@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from barrier.gangs import environment, roster, uid
 from frameworkbarrier import presets, render, settings
-from frameworkbarrier import roster as roster_module
-from frameworkbarrier.gang import Me, Open, decide
-from frameworkbarrier.surroundings import Surroundings
+from frameworkbarrier.container import ContainerContext
+from tests.barrier.gangs import environment, released, roster
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -25,12 +23,14 @@ WHOLE_UP_TO = 4096
 
 def render_case(case: dict[str, Any]) -> str:
     role, index = case["me"]
-    text = json.dumps(roster(case["shape"], **case.get("roster", {})))
-    opened = decide(roster_module.decode(text), Me(role, index, uid(role, index)))
-    assert isinstance(opened, Open)
+    document = roster(case["shape"], **case.get("roster", {}))
+    for entry in document["taskRoles"]:
+        if gpus := case.get("gpus", {}).get(entry["name"]):
+            entry["gpus"] = gpus
+    opened = released(document, role, index)
     read = settings.parse(environment(role, index, **case.get("environment", {})))
-    around = Surroundings("127.0.0.1\tlocalhost\n", case.get("hostname", ""), case.get("templates", {}))
-    rendered = render.render(opened, read, text, around, case.get("framework"))
+    container = ContainerContext("127.0.0.1\tlocalhost\n", case.get("hostname", ""), case.get("templates", {}))
+    rendered = render.render(opened, read, container, case.get("framework"))
     parts = [
         f"=== {file.name} {file.mode:o}{' in place' if file.in_place else ''}\n{shown(file.data)}"
         for file in rendered.files

@@ -1,4 +1,4 @@
-"""The client keeps to its own credentials and its own patience, whatever the image or the server brings."""
+"""The client uses its own credentials and its own timeouts, whatever the image or the server brings."""
 
 import time
 from collections.abc import Callable
@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from barrier.faulty_server import FaultyServer, Reply, Request, Script
 from frameworkbarrier import kube
 from frameworkbarrier.access import Access, Token
+from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]
 
 PATH = "/api/v1/namespaces/lab/configmaps/x"
+SILENT_SEC = 120.0
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -89,15 +90,15 @@ def test_a_get_waits_for_a_silent_server_as_long_as_its_constant_says(
 ) -> None:
     def silent(request: Request, reply: Reply) -> None:
         begin(reply)
-        reply.hang(4)
+        reply.hang(SILENT_SEC)
         reply.reset()  # so that a client without a timeout fails here instead of hanging
 
     monkeypatch.setattr(kube, "READ_TIMEOUT_SEC", 0.3)
     api = kube.Api(Access(serve(silent).url))
     started = time.monotonic()
-    with pytest.raises(kube.SickError):
+    with pytest.raises(kube.UnavailableError):
         api.get(PATH)
-    assert 0.3 <= time.monotonic() - started < 3
+    assert 0.3 <= time.monotonic() - started < SILENT_SEC / 2
 
 
 def test_a_get_is_given_up_before_a_silent_watch_would_be() -> None:

@@ -2,19 +2,21 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from barrier.faulty_server import FaultyServer, Reply, Request, Script
-from barrier.gangs import configmap, environment, ip, roster
-from barrier.process import Barrier
-from support import eventually
+from localcluster.waiting import eventually, patience
+from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
+from tests.barrier.gangs import configmap, environment, ip, roster
+from tests.barrier.process import Barrier
 
 Serve = Callable[[Script], FaultyServer]
 
@@ -41,6 +43,27 @@ def always(document: dict[str, object] | None) -> Script:
             reply.answer(200, configmap(document))
 
     return script
+
+
+def imported(environ: dict[str, str]) -> set[str]:
+    """Top-level packages that one run imports."""
+    own = {"PATH": os.environ["PATH"], "FB_TERMINATION_LOG": "/nonexistent"}
+    command = [sys.executable, "-X", "importtime", "-m", "frameworkbarrier"]
+    run = subprocess.run(command, env=own | environ, capture_output=True, text=True, timeout=patience(30), check=False)
+    lines = [line for line in run.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
+
+def test_a_pod_imports_only_what_it_needs(serve: Serve, folder: Path) -> None:
+    server = serve(always(roster({"worker": 1})))
+    environ = environment(
+        "worker", 0, KUBE_APISERVER_ADDRESS=server.url, FB_OUTPUT_DIR=str(folder), FB_FRAMEWORK_JSON="never"
+    )
+    assert imported(environ) >= {"frameworkbarrier", "requests"}
+    assert (folder / "generation").exists()
+    assert not imported(environ) & {"tenacity", "jinja2", "argparse", "kubernetes"}
+    without_folder = environ | {"FB_OUTPUT_DIR": str(folder / "absent")}
+    assert not imported(without_folder) & {"requests", "urllib3", "tomllib", "ssl"}
 
 
 def test_an_open_gang_exits_0_with_all_files_and_one_request(
@@ -92,31 +115,32 @@ def test_a_gang_that_completes_later_opens_by_the_watch_alone(start: Callable[..
 
 def test_a_roster_of_an_earlier_instance_of_this_pod_does_not_open(start: Callable[..., Barrier], serve: Serve) -> None:
     server = serve(always(roster({"worker": 2})))
-    environ = environment(FC_POD_UID="ffffffff-0000-4000-8000-000000000000", BARRIER_CHECK_TIMEOUT_SEC="1.5")
-    code, last = start(server.url, environ).ends()
-    assert code == 201
-    assert "worker-0 (this Pod) is not recorded yet" in last
+    barrier = start(server.url, environment(FC_POD_UID="ffffffff-0000-4000-8000-000000000000"))
+    barrier.reports("worker-0 (this Pod) is not recorded yet")
+    with pytest.raises(subprocess.TimeoutExpired):
+        barrier.process.wait(1)
 
 
 def test_the_timeout_exits_201_and_says_who_is_missing_and_why(start: Callable[..., Barrier], serve: Serve) -> None:
     missing = [{"task": "worker-3", "why": "Pending: Unschedulable"}, {"task": "worker-4", "why": ""}]
     server = serve(always(roster({"worker": 10}, ready=7, waitingFor=missing)))
-    barrier = start(server.url, environment(), "--check-timeout-sec", "1")
+    # Much more than the first answer takes, on a busy machine too.
+    barrier = start(server.url, environment(), "--check-timeout-sec", "10")
     code, last = barrier.ends()
     assert code == 201
     assert last.endswith(
-        "gave up after 1 s of waiting 7/10: worker-3 Pending: Unschedulable, worker-4, 1 more (exit code 201)"
+        "gave up after 10 s of waiting 7/10: worker-3 Pending: Unschedulable, worker-4, 1 more (exit code 201)"
     )
     assert last.endswith(f" {barrier.termination_log.read_text()}"), last
 
 
 def test_the_timeout_holds_against_a_server_that_says_nothing(start: Callable[..., Barrier], serve: Serve) -> None:
     server = serve(lambda request, reply: reply.hang())
-    begun = time.monotonic()
     code, last = start(server.url, environment(BARRIER_CHECK_TIMEOUT_SEC="1")).ends()
     assert code == 201
-    assert time.monotonic() - begun < 4
-    assert "the first answer of the API server" in last
+    # The first request was still under way: when it is given up, the line says why instead.
+    assert last.endswith("gave up after 1 s of waiting for the first answer of the API server (exit code 201)")
+    assert len(server.requests) <= 1
 
 
 @pytest.mark.parametrize("phase", ["first answer", "watch"])
@@ -132,18 +156,48 @@ def test_sigterm_exits_143_at_once(start: Callable[..., Barrier], serve: Serve, 
     server = serve(script)
     barrier = start(server.url, environment())
     wanted = 2 if phase == "watch" else 1
-    for _ in range(200):
-        if len(server.requests) >= wanted:
-            break
-        time.sleep(0.05)
+
+    def has_asked() -> None:
+        assert len(server.requests) >= wanted
+
+    eventually(has_asked)
     time.sleep(0.2)
-    begun = time.monotonic()
     barrier.process.send_signal(signal.SIGTERM)
     code, last = barrier.ends()
     assert code == 143
-    assert "ended by SIGTERM" in last
-    assert time.monotonic() - begun < 1
+    # It did not wait for the end of the request, which is a fault that the line would name.
+    says = "1/2: 1 Task" if phase == "watch" else " for the first answer of the API server"
+    assert re.search(rf"ended by SIGTERM after \S+ s of waiting ?{says} \(exit code 143\)$", last), last
     assert last.endswith(f" {barrier.termination_log.read_text()}"), last
+
+
+def test_the_startup_probe_of_a_sidecar_succeeds_when_the_gate_opens(
+    start: Callable[..., Barrier], serve: Serve, folder: Path
+) -> None:
+    opens = threading.Event()
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.stream()
+            opens.wait(60)
+            reply.event("MODIFIED", configmap(roster({"worker": 2})))
+            reply.hang()
+        else:
+            reply.answer(200, configmap(roster({"worker": 2}, ready=1)))
+
+    barrier = start(serve(script).url, environment(FB_MODE="sidecar", FB_FRAMEWORK_JSON="never"))
+    barrier.reports("waiting 1/2")
+    command = ["flock", "-s", "-w", "60", str(folder), "test", "-s", str(folder / "generation")]
+    with subprocess.Popen(command) as probe:
+        time.sleep(0.3)
+        assert probe.poll() is None
+        opens.set()
+        assert probe.wait(60) == 0
+    barrier.process.kill()
+    barrier.process.wait()
+    (folder / "generation").unlink()
+    # The lock is gone with the process, so the next probe fails at once.
+    assert subprocess.run(command, check=False, timeout=60).returncode == 1
 
 
 @pytest.mark.parametrize("mode", ["init", "sidecar"])
@@ -155,7 +209,7 @@ def test_sigterm_ends_it_at_any_moment_of_its_start(
     time.sleep(after)
     barrier.process.send_signal(signal.SIGTERM)
     # Before Python itself is up, nobody handles the signal, and it ends the process by its own meaning.
-    assert barrier.process.wait(10) in {143, -signal.SIGTERM}
+    assert barrier.process.wait(patience(10)) in {143, -signal.SIGTERM}
 
 
 def test_as_pid_1_sigterm_ends_it(folder: Path, serve: Serve) -> None:
@@ -173,7 +227,7 @@ def test_as_pid_1_sigterm_ends_it(folder: Path, serve: Serve) -> None:
         assert "waiting 1/2" in process.stderr.readline()
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGTERM)
-        assert process.wait(10) == 143
+        assert process.wait(patience(10)) == 143
         assert "ended by SIGTERM" in process.stderr.read()
     finally:
         process.kill()
@@ -262,7 +316,7 @@ def test_a_file_that_cannot_be_written_exits_1(start: Callable[..., Barrier], se
 
 def test_a_log_in_json_is_json(start: Callable[..., Barrier], serve: Serve) -> None:
     server = serve(always(roster({"worker": 2}, ready=1)))
-    barrier = start(server.url, environment(FB_LOG_FORMAT="json", BARRIER_CHECK_TIMEOUT_SEC="1"))
+    barrier = start(server.url, environment(FB_LOG_FORMAT="json", BARRIER_CHECK_TIMEOUT_SEC="10"))
     assert barrier.ends()[0] == 201
     lines = [json.loads(line) for line in barrier.lines]
     assert [line["level"] for line in lines] == ["info", "error"]

@@ -1,5 +1,7 @@
+import fcntl
 import os
 import stat
+import subprocess
 import threading
 from pathlib import Path
 
@@ -119,6 +121,45 @@ def test_an_output_folder_that_is_none_is_a_fault_of_the_settings(tmp_path: Path
         path.symlink_to(tmp_path)
     with pytest.raises(SettingsError, match="FB_OUTPUT_DIR"):
         OutputDirectory(str(path))
+
+
+def probe(folder: Path, seconds: float) -> int:
+    """Run the startup probe of a sidecar."""
+    command = ["flock", "-s", "-w", str(seconds), str(folder), "test", "-s", str(folder / "generation")]
+    return subprocess.run(command, check=False, timeout=60).returncode
+
+
+def test_the_startup_probe_waits_for_the_lock_and_then_for_the_file(folder: Path) -> None:
+    assert probe(folder, 0.1) == 1
+    with OutputDirectory(str(folder)) as directory:
+        directory.hold()
+        directory.write(File("generation", b"1"))
+        assert probe(folder, 0.1) == 1
+        directory.let_go()
+        assert probe(folder, 30) == 0
+        directory.hold()
+        assert probe(folder, 0.1) == 1
+    assert probe(folder, 30) == 0
+
+
+def test_a_probe_that_has_the_lock_is_waited_for_and_somebody_who_keeps_it_is_not(folder: Path) -> None:
+    other, slept = os.open(folder, os.O_RDONLY), []
+
+    def wait_for_others(_seconds: float) -> None:
+        slept.append(1)
+        if len(slept) == 3:
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+    with OutputDirectory(str(folder)) as directory:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        directory.hold(wait_for_others)
+        assert len(slept) == 3
+        assert probe(folder, 0.1) == 1
+        directory.let_go()
+        fcntl.flock(other, fcntl.LOCK_SH)
+        directory.hold(lambda _seconds: None)
+        assert probe(folder, 30) == 1
+    os.close(other)
 
 
 def test_a_reader_never_sees_half_a_file(folder: Path) -> None:

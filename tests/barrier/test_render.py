@@ -10,17 +10,15 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from barrier.gangs import environment, ip, roster, uid
 from frameworkbarrier import environment as subject
 from frameworkbarrier import render, settings
-from frameworkbarrier import roster as roster_module
+from frameworkbarrier.container import ContainerContext
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Me, Open, decide
 from frameworkbarrier.output import File
-from frameworkbarrier.surroundings import Surroundings
 from frameworkbarrier.variables import Variable
 from localcluster import packages
 from localcluster.progress import Lines
+from tests.barrier.gangs import environment, ip, released, roster
 
 SHELLS = ["dash", "bash", "busybox sh"]
 
@@ -34,12 +32,9 @@ def busybox() -> None:
 def files(
     shape: dict[str, int], role: str, index: int, folder: str = "/mnt/frameworkbarrier", **environ: str
 ) -> dict[str, File]:
-    text = json.dumps(roster(shape))
-    opened = decide(roster_module.decode(text), Me(role, index, uid(role, index)))
-    assert isinstance(opened, Open)
     read = settings.parse(environment(role, index, FB_OUTPUT_DIR=folder, **environ))
-    around = Surroundings("127.0.0.1\tlocalhost\n10.9.9.9\tme\n", "me")
-    return {file.name: file for file in render.render(opened, read, text, around).files}
+    container = ContainerContext("127.0.0.1\tlocalhost\n10.9.9.9\tme\n", "me")
+    return {file.name: file for file in render.render(released(roster(shape), role, index), read, container).files}
 
 
 def source(shell: str, script: bytes, command: str, path: Path, before: str = "") -> str:
@@ -120,18 +115,18 @@ def test_hostile_ports_of_the_caller_are_not_run(shell: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_value_arrives_as_it_is_and_runs_nothing(shell: str, value: str, tmp_path: Path) -> None:
-    script = subject.injector_script([], [], [Variable("X", value)], subject.Spill("/mnt")).encode()
+    script = subject.injector_script([], [], [Variable("X", value)], subject.OverflowFiles("/mnt")).encode()
     assert source(shell, script, 'printf %s "$X"', tmp_path) == value
     assert [path.name for path in tmp_path.iterdir()] == ["injector.sh"]
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
 @example("'")
 @example("\r\n")
 @pytest.mark.parametrize("shell", SHELLS)
 def test_any_value_survives_a_shell(tmp_path: Path, shell: str, value: str) -> None:
-    script = subject.injector_script([], [], [Variable("X", value)], subject.Spill("/mnt")).encode()
+    script = subject.injector_script([], [], [Variable("X", value)], subject.OverflowFiles("/mnt")).encode()
     (tmp_path / "injector.sh").write_bytes(script)
     out = subprocess.run(
         [*shell.split(), "-euc", '. ./injector.sh; printf %s "$X"'], cwd=tmp_path, capture_output=True, check=True
@@ -144,13 +139,14 @@ def test_any_value_survives_a_shell(tmp_path: Path, shell: str, value: str) -> N
 @example("a\r\nb")
 @example("a\nb=c")
 def test_any_value_survives_an_env_file_or_lies_in_a_file_that_is_named(value: str) -> None:
-    spill = subject.Spill("/mnt")
-    values = read_env_file(subject.env_file([], [], [Variable("X", value), Variable("Y", "1")], spill, "quoted"))
+    overflow = subject.OverflowFiles("/mnt")
+    fitting, _ = subject.fit_env_file([], [], [Variable("X", value), Variable("Y", "1")], overflow, "quoted")
+    values = read_env_file(subject.env_file(fitting, "quoted"))
     if "X" in values:
         assert values == {"X": value, "Y": "1"}
     else:
         assert values == {"X_FILE": "/mnt/X", "Y": "1"}
-        assert spill.files == {"X": value}
+        assert overflow.files == {"X": value}
 
 
 def test_env_holds_the_presets_variables_and_the_lists() -> None:
@@ -188,10 +184,11 @@ def test_plain_syntax_carries_tf_config_as_it_stands() -> None:
 )
 def test_a_value_that_plain_syntax_cannot_hold_lies_in_a_file(value: str, *, fits: bool) -> None:
     """As the parser of Kubernetes 1.34 reads it: the line up to its end, without the blanks around it."""
-    spill = subject.Spill("/mnt")
-    line = subject.env_file([], [], [Variable("X", value)], spill, "plain")
+    overflow = subject.OverflowFiles("/mnt")
+    fitting, _ = subject.fit_env_file([], [], [Variable("X", value)], overflow, "plain")
+    line = subject.env_file(fitting, "plain")
     assert line == (f"X={value}\n" if fits else "X_FILE=/mnt/X\n")
-    assert spill.files == ({} if fits else {"X": value})
+    assert overflow.files == ({} if fits else {"X": value})
 
 
 @pytest.mark.parametrize(
@@ -207,6 +204,110 @@ def test_tf_config_leaves_the_evaluator_and_strangers_out_of_the_cluster(
         "cluster": {"chief": [f"{ip(1)}:2222"], "ps": [f"{ip(2)}:9"]},
         "task": task,
     }
+
+
+def config_of(files: dict[str, File]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(read_env_file(files["env"].data.decode())["TF_CONFIG"])
+    return found
+
+
+def test_roles_of_other_names_are_what_the_settings_say_to_tensorflow() -> None:
+    made = files(
+        {"server": 1, "trainer": 2}, "trainer", 1, FB_PRESET="tensorflow", FB_TF_ROLES="trainer=worker,server=ps"
+    )
+    assert config_of(made) == {
+        "cluster": {"ps": [f"{ip(1)}:2222"], "worker": [f"{ip(2)}:2222", f"{ip(3)}:2222"]},
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "shape", [{"trainer": 2}, {"ps": 1, "trainer": 2}, {"evaluator": 1, "worker": 0, "trainer": 1}]
+)
+def test_a_gang_in_which_nobody_would_train_for_tensorflow_is_refused_with_advice(shape: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match=r"preset tensorflow: none of the roles .*FB_TF_ROLES=trainer=worker"):
+        files(shape, "trainer", 0, FB_PRESET="tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("tf_roles", "says"),
+    [
+        ("driver=worker", "there is no role 'driver'"),
+        ("trainer=worker", "trainer=worker, but worker is the worker too"),
+    ],
+)
+def test_roles_for_tensorflow_that_do_not_fit_the_gang_are_refused(tf_roles: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=f"FB_TF_ROLES: {says}"):
+        files({"worker": 1, "trainer": 1}, "trainer", 0, FB_PRESET="tensorflow", FB_TF_ROLES=tf_roles)
+
+
+@pytest.mark.parametrize(("chief", "count"), [(1, 4_000), (0, 10_000)])
+def test_workers_without_ps_always_learn_of_each_other(chief: int, count: int) -> None:
+    """A sparse form would let each of them believe that it is alone."""
+    made = files({"chief": chief, "worker": count}, "worker", 7, FB_PRESET="tensorflow")
+    values = read_env_file(made["env"].data.decode())
+    assert "TF_CONFIG" not in values
+    assert values["TF_CONFIG_FILE"] == "/mnt/frameworkbarrier/TF_CONFIG"
+    assert len(json.loads(made["TF_CONFIG"].data)["cluster"]["worker"]) == count
+    assert ("TF_CONFIG_FILE" in made["injector.sh"].data.decode()) is (count == 10_000)
+
+
+@pytest.mark.parametrize(("nproc", "world"), [("1", "2"), ("8", "16"), ("auto", None), ("gpu", None), ("cpu", None)])
+def test_a_world_size_that_only_torchrun_can_know_is_left_out_and_this_is_said(nproc: str, world: str | None) -> None:
+    read = settings.parse(environment(FB_PRESET="pytorch", FB_NPROC_PER_NODE=nproc))
+    rendered = render.render(released(roster({"worker": 2})), read, ContainerContext())
+    values = read_env_file(next(file for file in rendered.files if file.name == "env").data.decode())
+    assert values.get("WORLD_SIZE") == world
+    assert (values["PET_NNODES"], values["PET_NPROC_PER_NODE"], values["RANK"]) == ("2", nproc, "0")
+    assert [warning.split(":")[0] for warning in rendered.warnings] == ([] if world else ["WORLD_SIZE is not set"])
+
+
+def ranks_of(shape: dict[str, int], role: str, index: int, **environ: str) -> tuple[str, str | None, str]:
+    values = read_env_file(files(shape, role, index, FB_PRESET="pytorch", **environ)["env"].data.decode())
+    return values["WORLD_SIZE"], values.get("RANK"), values["MASTER_ADDR"]
+
+
+def test_a_single_role_of_any_name_has_the_ranks() -> None:
+    assert ranks_of({"trainer": 3, "spare": 0}, "trainer", 2) == ("3", "2", ip(1))
+
+
+@pytest.mark.parametrize("preset", ["pytorch", "jax"])
+def test_of_several_roles_without_master_or_worker_nobody_guesses_the_ranks(preset: str) -> None:
+    with pytest.raises(SettingsError, match=rf"preset {preset}: .* learner, actor .*FB_RANK_ROLES=learner,actor"):
+        files({"learner": 1, "actor": 2}, "actor", 0, FB_PRESET=preset)
+
+
+def test_the_roles_with_ranks_are_those_of_the_settings_in_their_order() -> None:
+    shape = {"actor": 2, "learner": 1, "worker": 1}
+    assert ranks_of(shape, "actor", 1, FB_RANK_ROLES="learner,actor") == ("3", "2", ip(3))
+    assert ranks_of(shape, "worker", 0, FB_RANK_ROLES="learner,actor") == ("3", None, ip(3))
+
+
+@pytest.mark.parametrize(("named", "says"), [("driver", "there is no role 'driver'"), ("worker", "have no Tasks")])
+def test_roles_with_ranks_that_do_not_fit_the_gang_are_refused(named: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=f"FB_RANK_ROLES: .*{says}"):
+        ranks_of({"worker": 0, "trainer": 1}, "trainer", 0, FB_RANK_ROLES=named)
+
+
+@pytest.mark.parametrize(
+    ("shape", "environ", "hosts"),
+    [
+        ({"launcher": 1, "worker": 2}, {}, {2: 1, 3: 1}),
+        ({"launcher": 1, "worker": 2}, {"FB_SLOTS": "8"}, {2: 8, 3: 8}),
+        ({"launcher": 1, "worker": 2}, {"FB_SLOTS": "launcher=1,worker=8"}, {1: 1, 2: 8, 3: 8}),
+        ({"launcher": 1, "worker": 2}, {"FB_SLOTS": "launcher=2"}, {1: 2}),
+        ({"launcher": 1, "worker": 2}, {"FB_RUN_LAUNCHER_AS_WORKER": "true"}, {1: 1, 2: 1, 3: 1}),
+        ({"launcher": 1, "worker": 2}, {"FB_RUN_LAUNCHER_AS_WORKER": "true", "FB_SLOTS": "worker=2"}, {2: 2, 3: 2}),
+        ({"launcher": 2, "worker": 0}, {}, {1: 1, 2: 1}),
+        ({"master": 1, "worker": 1}, {}, {1: 1, 2: 1}),
+    ],
+)
+def test_a_launcher_has_no_slots_unless_the_settings_say_so_or_nobody_else_has(
+    shape: dict[str, int], environ: dict[str, str], hosts: dict[int, int]
+) -> None:
+    made = files(shape, next(iter(shape)), 0, FB_PRESET="mpi", **environ)
+    assert made["hostfile"].data.decode() == "".join(f"{ip(number)} slots={slots}\n" for number, slots in hosts.items())
+    assert made["hostfile.mpich"].data.decode() == "".join(f"{ip(number)}:{slots}\n" for number, slots in hosts.items())
 
 
 def test_hosts_keeps_the_containers_own_and_names_every_task() -> None:
@@ -249,10 +350,8 @@ def test_in_a_large_gang_no_exported_value_exceeds_the_limits(count: int, tmp_pa
 
 
 def test_one_warning_names_each_value_that_went_to_a_file(tmp_path: Path) -> None:
-    text = json.dumps(roster({"worker": 10_000}))
-    opened = decide(roster_module.decode(text), Me("worker", 0, uid("worker", 0)))
-    assert isinstance(opened, Open)
-    rendered = render.render(opened, settings.parse(environment()), text, Surroundings())
+    opened = released(roster({"worker": 10_000}))
+    rendered = render.render(opened, settings.parse(environment()), ContainerContext())
     assert [warning.split(" ")[0] for warning in rendered.warnings] == ["FB_WORKER_IPS", "FB_WORKER_ADDRESSES"]
 
 
@@ -271,8 +370,8 @@ def test_of_many_roles_the_presets_variables_stay_in_env_and_only_what_is_long_i
     assert len(made["env"].data) <= 60 * 1024
 
 
-def test_a_shortened_value_is_said() -> None:
-    spill = subject.Spill("/folder")
+def test_a_shortened_value_is_reported() -> None:
+    overflow = subject.OverflowFiles("/folder")
     long = Variable("TF_CONFIG", "x" * 100, short="y")
-    assert spill.fit(long, 10, "env").value == "y"
-    assert spill.warnings == ["TF_CONFIG (100 bytes) does not fit into env: shortened"]
+    assert overflow.fit(long, 10, "env").value == "y"
+    assert overflow.warnings == ["TF_CONFIG (100 bytes) does not fit into env: shortened"]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrier.gangs import configmap, roster
 from frameworkbarrier import roster as subject
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.roster import RosterError
+from tests.barrier.gangs import configmap, roster
 
 
 def decode(**changes: Any) -> Any:

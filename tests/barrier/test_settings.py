@@ -1,15 +1,15 @@
 import pytest
 
-from barrier.gangs import environment, uid
 from frameworkbarrier import presets, settings
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Me
+from frameworkbarrier.settings import Identity
+from tests.barrier.gangs import environment, uid
 
 
 def test_what_the_controller_injects_is_enough() -> None:
     read = settings.parse(environment("worker", 3))
     assert (read.namespace, read.framework, read.configmap) == ("lab", "mnist", "mnist-attempt")
-    assert read.me == Me("worker", 3, uid("worker", 3))
+    assert read.identity == Identity("worker", 3, uid("worker", 3))
     assert (read.interval_sec, read.timeout_sec, read.output_dir) == (10, 600, "/mnt/frameworkbarrier")
     assert (read.mode, read.wait_for, read.presets) == ("init", "ip", ())
 
@@ -17,7 +17,7 @@ def test_what_the_controller_injects_is_enough() -> None:
 def test_what_an_older_pod_of_microsofts_barrier_has_is_enough() -> None:
     environ = {"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist", "BARRIER_CHECK_TIMEOUT_SEC": "1200"}
     read = settings.parse(environ)
-    assert (read.configmap, read.timeout_sec, read.me) == ("mnist-attempt", 1200, Me(None, None, None))
+    assert (read.configmap, read.timeout_sec, read.identity) == ("mnist-attempt", 1200, Identity(None, None, None))
 
 
 def test_a_flag_wins_over_its_variable() -> None:
@@ -67,7 +67,7 @@ def test_a_bad_value_is_refused_with_its_name_and_text(env: str, value: str) -> 
     assert f"{env}='{value}': " in str(caught.value)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         settings.parse(environment(FB_MODE="x", FB_SLOTS="y"))
     assert "FB_MODE" in str(caught.value)
@@ -89,7 +89,7 @@ def test_without_its_uid_a_pod_of_a_selector_could_be_any_of_its_role() -> None:
     selected = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FC_TASKROLE_NAME": "worker"}
     with pytest.raises(SettingsError, match=r"FC_POD_UID: .*need"):
         settings.parse(selected)
-    assert settings.parse(selected | {"FC_POD_UID": "abc"}).me.uid == "abc"
+    assert settings.parse(selected | {"FC_POD_UID": "abc"}).identity.uid == "abc"
 
 
 def test_slots_are_one_number_or_one_per_role() -> None:
@@ -98,9 +98,9 @@ def test_slots_are_one_number_or_one_per_role() -> None:
 
 
 def test_each_preset_names_its_variables() -> None:
-    assert presets.variables("tensorflow") == ("TF_CONFIG",)
+    assert tuple(presets.load("tensorflow").variables) == ("TF_CONFIG",)
     for name in presets.names():
-        assert presets.variables(name)
+        assert presets.variables([name])
 
 
 def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
-from barrier.faulty_server import FaultyServer, Reply, Request, Script
-from barrier.gangs import configmap, environment, roster, uid
 from frameworkbarrier import framework, pods, settings, sources
 from frameworkbarrier.access import Access
-from frameworkbarrier.errors import ForbiddenError, GoneError, SettingsError
-from frameworkbarrier.follow import Trouble
-from frameworkbarrier.gang import Gang, Me
+from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
+from frameworkbarrier.gang import Gang
+from frameworkbarrier.gate import Fault, Observation
 from frameworkbarrier.kube import Api
-from frameworkbarrier.roster import RosterError, decode
-from frameworkbarrier.views import FrameworkView, Look, PodsView
+from frameworkbarrier.roster import decode
+from frameworkbarrier.settings import Identity
+from frameworkbarrier.shape import ShapeError
+from frameworkbarrier.sources import ConfigMapAnswer, Source, choose
+from frameworkbarrier.views import FrameworkView, PodsView
+from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
+from tests.barrier.gangs import configmap, environment, roster, uid
 
 Serve = Callable[[Script], FaultyServer]
 
@@ -48,10 +51,10 @@ def framework_object(roles: dict[str, list[dict[str, Any]]], numbers: dict[str, 
     }
 
 
-ME = Me("worker", 0, uid("worker", 0))
+ME = Identity("worker", 0, uid("worker", 0))
 
 
-def gang_of(document: dict[str, Any], me: Me = ME, attempt: int | None = 3) -> Gang:
+def gang_of(document: dict[str, Any], me: Identity = ME, attempt: int | None = 3) -> Gang:
     return framework.gang_of(framework.decompress(document), me, attempt)
 
 
@@ -61,6 +64,16 @@ def test_a_framework_whose_tasks_are_all_recorded_with_an_address_is_complete() 
     assert [role.name for role in gang.roles] == ["ps", "worker"]
     assert gang.roles[1].tasks[0].pod == "mnist-worker-0"
     assert gang.roles[1].tasks[0].uid8 == uid("worker", 0)[:8]
+
+
+def test_a_role_that_waits_for_others_has_no_tasks_in_the_gang_yet() -> None:
+    document = framework_object({"reduce": [task("reduce", 0, None)], "worker": [task("worker", 0, "10.0.0.2")]})
+    document["status"]["attemptStatus"]["taskRoleStatuses"][0]["dependenciesMet"] = False
+    gang = gang_of(document)
+    assert (gang.complete, gang.ready, gang.total) == (True, 1, 1)
+    assert [(role.name, len(role.tasks)) for role in gang.roles] == [("reduce", 0), ("worker", 1)]
+    document["status"]["attemptStatus"]["taskRoleStatuses"][0]["dependenciesMet"] = True
+    assert (gang_of(document).complete, gang_of(document).total) == (False, 2)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +87,7 @@ def test_a_framework_whose_tasks_are_all_recorded_with_an_address_is_complete() 
     ],
 )
 def test_a_task_that_is_not_ready_is_missing_with_its_reason(tasks: list[Any], number: int, why: str) -> None:
-    gang = gang_of(framework_object({"worker": tasks}, {"worker": number}), Me("worker", 5, uid("worker", 5)))
+    gang = gang_of(framework_object({"worker": tasks}, {"worker": number}), Identity("worker", 5, uid("worker", 5)))
     assert (gang.complete, gang.ready, gang.total) == (False, 0, 1)
     assert [(each.task, each.why) for each in gang.waiting_for] == [("worker-0", why)]
 
@@ -126,14 +139,14 @@ def test_the_own_task_on_its_way_out_is_over() -> None:
 def test_an_object_of_another_shape_is_unreadable_and_named(path: str) -> None:
     document = framework_object({"worker": [task("worker", 0)]})
     document[path] = {}
-    with pytest.raises((RosterError, GoneError)) if path == "metadata" else pytest.raises(RosterError):
+    with pytest.raises((ShapeError, GoneError)) if path == "metadata" else pytest.raises(ShapeError):
         gang_of({**document, "spec": {"taskRoles": [{"name": "worker"}]}} if path == "spec" else document)
 
 
 def test_a_bad_compressed_status_is_unreadable_and_named() -> None:
     document = framework_object({})
     document["status"]["attemptStatus"] = {"taskRoleStatusesCompressed": "!!!"}
-    with pytest.raises(RosterError, match="taskRoleStatusesCompressed"):
+    with pytest.raises(ShapeError, match="taskRoleStatusesCompressed"):
         gang_of(document)
 
 
@@ -141,10 +154,10 @@ def test_the_generation_of_a_framework_grows_with_its_membership_only() -> None:
     view = FrameworkView("lab", "mnist", "", ME, None)
 
     def generation(*tasks: dict[str, Any]) -> int:
-        look = view.loaded(framework_object({"worker": list(tasks)}))
-        assert isinstance(look, Look)
-        assert decode(look.roster_text) == look.gang
-        return look.gang.generation
+        seen = view.loaded(framework_object({"worker": list(tasks)}))
+        assert isinstance(seen, Observation)
+        assert decode(seen.roster_text) == seen.gang
+        return seen.gang.generation
 
     assert generation(task("worker", 0)) == 1
     assert generation(task("worker", 0, state="AttemptRunning")) == 1
@@ -176,8 +189,8 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
         ({"labels": {}}, "FB_ROLE_LABEL=role: this Pod's label is not there"),
     ],
 )
-def test_a_pod_that_can_be_no_member_of_its_own_gang_is_told_why(metadata: dict[str, Any], says: str) -> None:
-    view = PodsView("lab", "app=x", {"worker": 1}, "role", arrived=False, own_uid="own")
+def test_a_pod_that_can_be_no_member_of_its_own_gang_learns_the_reason(metadata: dict[str, Any], says: str) -> None:
+    view = PodsView("lab", "app=x", {"worker": 1}, "role", wait_for="ip", own_uid="own")
     with pytest.raises(SettingsError, match=says):
         view.loaded({"items": [pod("web-0", metadata=metadata | {"uid": "own"})]})
     view.loaded({"items": [pod("web-0", metadata=metadata)]})  # another's is its own affair
@@ -227,9 +240,9 @@ def test_a_pod_that_is_no_member_is_none(changes: dict[str, Any]) -> None:
     assert pods.peer_of(pod("web-1", **changes), ["worker"], "role") is None
 
 
-def gang_of_pods(*documents: dict[str, Any], number: int = 1, arrived: bool = False) -> Gang:
+def gang_of_pods(*documents: dict[str, Any], number: int = 1, wait_for: str = "ip") -> Gang:
     found = [pods.peer_of(document, ["worker"], "") for document in documents]
-    return pods.gang_of([peer for peer in found if peer], {"worker": number}, "lab", arrived=arrived)
+    return pods.gang_of([peer for peer in found if peer], {"worker": number}, "lab", wait_for)
 
 
 def test_pods_with_addresses_are_a_gang() -> None:
@@ -245,7 +258,7 @@ def test_of_two_pods_for_one_index_the_younger_counts() -> None:
         assert gang_of_pods(*order).roles[0].tasks[0].uid8 == "new"
 
 
-def test_why_a_pod_is_missing_is_told_as_kubernetes_tells_it() -> None:
+def test_why_a_pod_is_missing_is_shown_in_the_words_of_kubernetes() -> None:
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     pull = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     gang = gang_of_pods(
@@ -273,31 +286,49 @@ def test_why_a_pod_is_missing_is_told_as_kubernetes_tells_it() -> None:
 def test_arrived_means_that_the_barrier_runs_or_has_opened(state: dict[str, Any], arrived: bool) -> None:
     statuses = [{"name": "mesh", "state": {"running": {}}}, {"name": "frameworkbarrier", "state": state}]
     document = pod("web-0", status={"initContainerStatuses": statuses})
-    assert gang_of_pods(document, arrived=True).complete is arrived
+    assert gang_of_pods(document, wait_for="arrived").complete is arrived
     assert gang_of_pods(document).complete
 
 
 def test_a_list_in_pages_is_one_gang_and_a_deleted_pod_leaves_it() -> None:
-    view = PodsView("lab", "app=web", {"worker": 2}, "", arrived=False)
+    view = PodsView("lab", "app=web", {"worker": 2}, "", wait_for="ip")
     view.loaded({"items": [pod("web-0")]})
-    look = view.loaded({"items": [pod("web-1")]}, more=True)
-    assert isinstance(look, Look)
-    assert look.gang.complete
-    look = view.changed("DELETED", pod("web-1"))
-    assert isinstance(look, Look)
-    assert look.gang.ready == 1
-    look = view.loaded({"items": []})
-    assert isinstance(look, Look)
-    assert look.gang.ready == 0
+    seen = view.loaded({"items": [pod("web-1")]}, more=True)
+    assert isinstance(seen, Observation)
+    assert seen.gang.complete
+    seen = view.changed("DELETED", pod("web-1"))
+    assert isinstance(seen, Observation)
+    assert seen.gang.ready == 1
+    seen = view.loaded({"items": []})
+    assert isinstance(seen, Observation)
+    assert seen.gang.ready == 0
 
 
-def first(server: FaultyServer, **environ: str) -> Look | Trouble:
-    """The first thing that is told which is not a trouble about 403."""
+def first(server: FaultyServer, **environ: str) -> Observation | Fault:
+    """The first item that is not a fault about 403."""
     read = settings.parse(environment() | environ)
     for item in sources.observe(read, Api(Access(server.url))):
-        if not (isinstance(item, Trouble) and item.refused):
+        if not (isinstance(item, Fault) and item.forbidden):
             return item
     raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("selector", "answer", "framework_readable", "chosen"),
+    [
+        ("app=x", ConfigMapAnswer.NONE, False, Source.PODS),
+        ("", ConfigMapAnswer.NONE, False, Source.ROSTER),
+        ("", ConfigMapAnswer.ROSTER, True, Source.ROSTER),
+        ("", ConfigMapAnswer.NO_ROSTER, False, Source.FRAMEWORK),
+        ("", ConfigMapAnswer.FORBIDDEN, True, Source.FRAMEWORK),
+        ("", ConfigMapAnswer.FORBIDDEN, False, Source.ROSTER),
+    ],
+)
+def test_settings_and_the_answer_for_the_configmap_choose_the_source(
+    selector: str, answer: ConfigMapAnswer, framework_readable: bool, chosen: Source
+) -> None:
+    read = settings.parse(environment(FB_SELECTOR=selector, FB_ROLES="worker=2"))
+    assert choose(read, answer, framework_readable=framework_readable) is chosen
 
 
 CONFIGMAP = "/api/v1/namespaces/lab/configmaps/mnist-attempt"
@@ -321,31 +352,127 @@ def answers(**by_path: Any) -> Script:
 def test_a_configmap_without_roster_leads_to_the_framework(serve: Serve) -> None:
     document = framework_object({"worker": [task("worker", 0)]})
     server = serve(answers(configmap=configmap(None), framework=document))
-    look = first(server, FC_FRAMEWORK_UID="fw-uid", FC_FRAMEWORK_ATTEMPT_ID="3")
-    assert isinstance(look, Look)
-    assert look.framework == document
+    seen = first(server, FC_FRAMEWORK_UID="fw-uid", FC_FRAMEWORK_ATTEMPT_ID="3")
+    assert isinstance(seen, Observation)
+    assert seen.framework == document
     assert [request.path for request in server.requests] == [CONFIGMAP, FRAMEWORK]
 
 
-def test_where_only_the_framework_may_be_read_it_is(serve: Serve) -> None:
+@pytest.mark.parametrize("wait_for", ["ip", "arrived"])
+def test_a_role_that_is_still_on_its_way_changes_no_source(serve: Serve, wait_for: str) -> None:
+    """As the first requests of a Pod may find it: 403 for the ConfigMap, while the Framework may be read."""
+    refusals = iter([403, 403])
     document = framework_object({"worker": [task("worker", 0)]})
-    look = first(serve(answers(configmap=403, framework=document)))
-    assert isinstance(look, Look)
-    assert look.gang.complete
+
+    def script(request: Request, reply: Reply) -> None:
+        complete = configmap(roster({"worker": 1}, generation=7, readiness="arrived"))
+        answers(configmap=next(refusals, complete), framework=document)(request, reply)
+
+    server = serve(script)
+    seen = first(server, FB_WAIT_FOR=wait_for)
+    assert isinstance(seen, Observation)
+    assert seen.gang.generation == 7
+    assert [request.path for request in server.requests] == [CONFIGMAP] * 3
+
+
+def test_where_only_the_framework_may_be_read_it_is_after_the_time_that_a_role_may_take(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    document = framework_object({"worker": [task("worker", 0)]})
+    items = sources.observe(
+        settings.parse(environment()), Api(Access(serve(answers(configmap=403, framework=document)).url))
+    )
+    switched, seen = next(items), next(items)
+    assert isinstance(switched, Fault)
+    assert switched.lasting
+    assert switched.text.endswith("may still not read ConfigMap lab/mnist-attempt: reading Framework lab/mnist instead")
+    assert isinstance(seen, Observation)
+    assert seen.gang.complete
+
+
+def test_who_asks_for_arrivals_needs_the_configmap_and_is_told_so(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    document = framework_object({"worker": [task("worker", 0)]})
+    with pytest.raises(StillForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
+        first(serve(answers(configmap=403, framework=document)), FB_WAIT_FOR="arrived")
+
+
+@pytest.mark.parametrize("before", [403, "no roster"])
+def test_while_the_framework_is_the_source_a_roster_is_looked_for(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, before: object
+) -> None:
+    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.sources.LOOK_AGAIN_SEC", 0.0)
+    incomplete = framework_object({"worker": [task("worker", 0, None)]})
+    shown: list[Any] = [403 if before == 403 else configmap(None)]
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches and request.path == FRAMEWORK.removesuffix("/mnist"):
+            reply.stream()
+            reply.event("MODIFIED", incomplete)
+            reply.hang()
+        else:
+            answers(configmap=shown[0], framework=incomplete)(request, reply)
+
+    seen = (
+        item
+        for item in sources.observe(settings.parse(environment()), Api(Access(serve(script).url)))
+        if isinstance(item, Observation)
+    )
+    assert next(seen).framework is not None
+    shown[0] = configmap(roster({"worker": 1}, generation=7))
+    last = next(seen)
+    assert last.framework is None
+    assert last.gang.generation == 7
+
+
+@pytest.mark.parametrize(("tasks", "wish", "kept"), [(500, "auto", True), (501, "auto", False), (501, "always", True)])
+def test_the_whole_framework_stays_in_memory_only_where_it_is_written(
+    serve: Serve, tasks: int, wish: str, kept: bool
+) -> None:
+    """It is most of the memory of a large gang, twice while the next one is read."""
+    document = framework_object({"worker": [task("worker", index) for index in range(tasks)]})
+    read = settings.parse(environment(FB_FRAMEWORK_JSON=wish))
+    seen = next(sources.observe(read, Api(Access(serve(answers(configmap=configmap(None), framework=document)).url))))
+    assert isinstance(seen, Observation)
+    assert seen.gang.total == tasks
+    assert (seen.framework is not None) is kept
+
+
+def test_a_gang_that_was_complete_stays_with_its_source(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generations of two sources are not comparable."""
+    monkeypatch.setattr("frameworkbarrier.sources.LOOK_AGAIN_SEC", 0.0)
+    complete = framework_object({"worker": [task("worker", 0)]})
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.stream()
+            reply.event("MODIFIED", framework_object({"worker": [task("worker", 0, None)]}))
+            reply.hang()
+        else:
+            answers(configmap=configmap(None), framework=complete)(request, reply)
+
+    server = serve(script)
+    items = sources.observe(settings.parse(environment()), Api(Access(server.url)))
+    next(items), next(items)
+    assert [request.path for request in server.requests].count(CONFIGMAP) == 1
 
 
 def test_where_neither_may_be_read_the_roster_is_what_is_asked_for(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
-    with pytest.raises(ForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
+    with pytest.raises(StillForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
         first(serve(answers(configmap=403, framework=403)))
 
 
 def test_a_framework_that_is_gone_or_new_is_over(serve: Serve) -> None:
     with pytest.raises(GoneError, match="Framework lab/mnist is gone"):
         first(serve(answers(configmap=configmap(None), framework=404)))
-    with pytest.raises(GoneError, match="made anew"):
+    with pytest.raises(GoneError, match="created again"):
         first(serve(answers(configmap=configmap(None), framework=framework_object({}))), FC_FRAMEWORK_UID="another")
 
 
@@ -356,7 +483,7 @@ def test_arrived_is_refused_where_the_source_cannot_tell(serve: Serve) -> None:
         first(serve(answers(configmap=configmap(None), framework=404)), FB_WAIT_FOR="arrived")
 
 
-def test_who_asks_for_arrived_in_vain_hears_how_to_ask_the_controller_for_it(serve: Serve) -> None:
+def test_the_refusal_of_arrived_says_how_to_ask_the_controller_for_it(serve: Serve) -> None:
     with pytest.raises(SettingsError) as refusal:
         first(serve(answers(configmap=configmap(roster({"worker": 1})), framework=404)), FB_WAIT_FOR="arrived")
     assert "annotation barrier.frameworkcontroller.microsoft.com/wait-for: arrived" in str(refusal.value)
@@ -365,13 +492,13 @@ def test_who_asks_for_arrived_in_vain_hears_how_to_ask_the_controller_for_it(ser
 
 def test_arrived_is_served_by_a_roster_that_says_so(serve: Serve) -> None:
     document = configmap(roster({"worker": 1}, readiness="arrived"))
-    look = first(serve(answers(configmap=document, framework=404)), FB_WAIT_FOR="arrived")
-    assert isinstance(look, Look)
-    assert look.gang.readiness == "arrived"
+    seen = first(serve(answers(configmap=document, framework=404)), FB_WAIT_FOR="arrived")
+    assert isinstance(seen, Observation)
+    assert seen.gang.readiness == "arrived"
 
 
-def test_an_unusable_roster_is_a_trouble_and_not_the_end(serve: Serve) -> None:
+def test_an_unusable_roster_is_a_fault_and_not_the_end(serve: Serve) -> None:
     broken = configmap(None) | {"data": {"roster": "{"}}
     item = first(serve(answers(configmap=broken, framework=404)))
-    assert isinstance(item, Trouble)
+    assert isinstance(item, Fault)
     assert "no usable roster" in item.text

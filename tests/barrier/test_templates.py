@@ -1,22 +1,18 @@
-import json
 from pathlib import Path
 
 import pytest
 
-from barrier.gangs import environment, roster, uid
-from frameworkbarrier import render, settings, surroundings
-from frameworkbarrier import roster as roster_module
+from frameworkbarrier import container as container_module
+from frameworkbarrier import render, settings
+from frameworkbarrier.container import ContainerContext
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Me, Open, decide
-from frameworkbarrier.surroundings import Surroundings
+from tests.barrier.gangs import environment, released, roster
 
 
 def rendered(**templates: str) -> dict[str, str]:
-    text = json.dumps(roster({"ps": 1, "worker": 2}))
-    opened = decide(roster_module.decode(text), Me("worker", 1, uid("worker", 1)))
-    assert isinstance(opened, Open)
-    around = Surroundings(templates=templates)
-    files = render.render(opened, settings.parse(environment("worker", 1)), text, around).files
+    opened = released(roster({"ps": 1, "worker": 2}), "worker", 1)
+    container = ContainerContext(templates=templates)
+    files = render.render(opened, settings.parse(environment("worker", 1)), container).files
     return {file.name: file.data.decode() for file in files}
 
 
@@ -51,7 +47,7 @@ def test_a_template_may_not_replace_a_file_of_the_barrier(name: str) -> None:
 
 def test_a_wrong_syntax_is_found_while_waiting() -> None:
     with pytest.raises(SettingsError, match="template x, line 3"):
-        render.warm_up(settings.parse(environment()), Surroundings(templates={"x": "\n\n{{"}))
+        render.warm_up(settings.parse(environment()), ContainerContext(templates={"x": "\n\n{{"}))
 
 
 def test_templates_are_read_as_a_configmap_volume_has_them(tmp_path: Path) -> None:
@@ -61,7 +57,7 @@ def test_templates_are_read_as_a_configmap_volume_has_them(tmp_path: Path) -> No
     (tmp_path / "..data").symlink_to(hidden.name)
     (tmp_path / "a.conf.j2").symlink_to("..data/a.conf.j2")
     (tmp_path / "README").write_text("no template")
-    assert surroundings.look(str(tmp_path)).templates == {"a.conf": "A"}
+    assert container_module.read(str(tmp_path)).templates == {"a.conf": "A"}
 
 
 @pytest.mark.parametrize("kind", ["absent", "empty", "binary", "huge"])
@@ -74,4 +70,4 @@ def test_a_folder_without_usable_templates_is_a_fault_of_the_settings(tmp_path: 
     if kind == "huge":
         (folder / "x.j2").write_text("x" * 1_100_000)
     with pytest.raises(SettingsError, match="FB_TEMPLATE_DIR"):
-        surroundings.look(str(folder))
+        container_module.read(str(folder))

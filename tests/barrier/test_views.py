@@ -4,11 +4,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from barrier.faulty_server import FaultyServer, Reply, Request, Script
 from frameworkbarrier import settings, sources
 from frameworkbarrier.access import Access
+from frameworkbarrier.gate import Observation
 from frameworkbarrier.kube import Api
-from frameworkbarrier.views import Look
+from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]
 
@@ -31,10 +31,10 @@ def test_the_pods_of_every_page_of_a_list_are_in_the_gang(serve: Serve) -> None:
 
     server = serve(script)
     read = settings.parse({"FB_SELECTOR": "app=web", "FB_ROLES": "worker=5", "FC_FRAMEWORK_NAMESPACE": "lab"})
-    looks = list(islice(sources.observe(read, Api(Access(server.url))), 1))
-    assert isinstance(looks[0], Look)
-    assert looks[0].gang.complete
-    assert [task.pod for task in looks[0].gang.roles[0].tasks] == [f"web-{index}" for index in range(5)]
+    items = list(islice(sources.observe(read, Api(Access(server.url))), 1))
+    assert isinstance(items[0], Observation)
+    assert items[0].gang.complete
+    assert [task.pod for task in items[0].gang.roles[0].tasks] == [f"web-{index}" for index in range(5)]
     # Each page is asked for with the same selector: a token alone would not do.
     assert [request.query.get("continue", "") for request in server.requests] == ["", "second", "third"]
     assert {request.query["labelSelector"] for request in server.requests} == {"app=web"}

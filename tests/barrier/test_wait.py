@@ -2,31 +2,31 @@
 
 import io
 import json
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from barrier.gangs import roster, uid
-from frameworkbarrier.errors import GaveUpError, GoneError
-from frameworkbarrier.follow import Trouble
-from frameworkbarrier.gang import Me
+from frameworkbarrier.errors import GoneError, WaitTimeoutError
+from frameworkbarrier.gate import Fault, Observation
 from frameworkbarrier.log import Log, leave_message
-from frameworkbarrier.roster import decode
-from frameworkbarrier.views import Look
-from frameworkbarrier.wait import Inbox, Progress, wait
+from frameworkbarrier.settings import Identity
+from frameworkbarrier.wait import Progress, SourceReader, wait
+from tests.barrier.gangs import observation, roster, uid
 
-ME = Me("worker", 0, uid("worker", 0))
+ME = Identity("worker", 0, uid("worker", 0))
 
 
-class Script(Inbox):
-    """An inbox that tells its items at set seconds."""
+class Script(SourceReader):
+    """A reader that returns its items at set seconds."""
 
-    def __init__(self, *items: tuple[float, Look | Trouble | Exception]) -> None:
+    def __init__(self, *items: tuple[float, Observation | Fault | Exception]) -> None:
         super().__init__()
         self.now = 0.0
         self._items_at = list(items)
 
-    def get(self, timeout_sec: float) -> Look | Trouble | None:
+    def get(self, timeout_sec: float) -> Observation | Fault | None:
         if self._items_at and self._items_at[0][0] <= self.now + timeout_sec:
             at, item = self._items_at.pop(0)
             self.now = max(self.now, at)
@@ -37,42 +37,41 @@ class Script(Inbox):
         return None
 
 
-def look(ready: int, total: int = 10, **changes: object) -> Look:
-    text = json.dumps(roster({"worker": total}, ready=ready, **changes))
-    return Look(decode(text), text)
+def seen(ready: int, total: int = 10, **changes: object) -> Observation:
+    return observation(roster({"worker": total}, ready=ready, **changes))
 
 
-def run(script: Script, timeout_sec: float = 600) -> tuple[list[str], Exception | None]:
+def run(script: Script, timeout_sec: int = 600) -> tuple[list[str], Exception | None]:
     stream = io.StringIO()
     end: Exception | None = None
     try:
         wait(script, ME, timeout_sec, Progress(Log(stream=stream), lambda: script.now))
-    except (GaveUpError, GoneError) as raised:
+    except (WaitTimeoutError, GoneError) as raised:
         end = raised
     return [line.split(" INFO ")[1] for line in stream.getvalue().splitlines()], end
 
 
 def test_lines_come_when_the_count_changes_and_at_most_every_ten_seconds() -> None:
-    script = Script((0, look(1)), (1, look(2)), (2, look(3)), (30, look(4)), (31, look(4)), (50, look(10)))
+    script = Script((0, seen(1)), (1, seen(2)), (2, seen(3)), (30, seen(4)), (31, seen(4)), (50, seen(10)))
     lines, end = run(script)
     assert end is None
     assert lines == ["waiting 1/10: 9 Tasks", "waiting 3/10: 7 Tasks", "waiting 4/10: 6 Tasks"]
 
 
 def test_a_quiet_wait_writes_one_line() -> None:
-    lines, end = run(Script((0, look(9))))
+    lines, end = run(Script((0, seen(9))))
     assert lines == ["waiting 9/10: 1 Task"]
     assert str(end) == "gave up after 600 s of waiting 9/10: 1 Task"
 
 
-def test_a_server_that_never_answers_is_told_after_ten_seconds() -> None:
+def test_a_server_that_never_answers_is_reported_after_ten_seconds() -> None:
     lines, end = run(Script())
     assert lines == ["waiting for the first answer of the API server"]
     assert str(end) == "gave up after 600 s of waiting for the first answer of the API server"
 
 
-def test_trouble_is_told_beside_the_last_count_and_forgotten_when_it_is_over() -> None:
-    script = Script((0, look(5)), (20, Trouble("the API server answers HTTP 503")), (40, look(6)))
+def test_a_fault_is_reported_beside_the_last_count_until_it_is_over() -> None:
+    script = Script((0, seen(5)), (20, Fault("the API server answers HTTP 503")), (40, seen(6)))
     lines, _ = run(script)
     assert lines == [
         "waiting 5/10: 5 Tasks",
@@ -81,8 +80,8 @@ def test_trouble_is_told_beside_the_last_count_and_forgotten_when_it_is_over() -
     ]
 
 
-def test_trouble_before_any_count_is_told_alone() -> None:
-    lines, end = run(Script((0, Trouble("no route"))), 5)
+def test_a_fault_before_any_count_is_reported_alone() -> None:
+    lines, end = run(Script((0, Fault("no route"))), 5)
     assert lines == ["waiting: no route"]
     assert str(end) == "gave up after 5 s of waiting: no route"
 
@@ -95,7 +94,7 @@ def test_why_the_source_ended_says_how_long_it_took() -> None:
 
 def test_what_takes_time_is_prepared_once_while_waiting() -> None:
     calls: list[float] = []
-    script = Script((0, look(1)), (5, look(2)), (6, look(10)))
+    script = Script((0, seen(1)), (5, seen(2)), (6, seen(10)))
     progress = Progress(Log(stream=io.StringIO()), lambda: script.now)
     wait(script, ME, 60, progress, while_waiting=lambda: calls.append(1))
     assert calls == [1]
@@ -104,17 +103,25 @@ def test_what_takes_time_is_prepared_once_while_waiting() -> None:
 def test_no_request_is_made_ahead_of_its_need() -> None:
     asked: list[int] = []
 
-    def source() -> Iterator[Look]:
+    def source() -> Iterator[Observation]:
         for number in range(5):
             asked.append(number)
-            yield look(10)
+            yield seen(10)
 
-    inbox = Inbox()
-    inbox.start(source())
-    inbox.get(5)
+    reader = SourceReader()
+    reader.start(source())
+    reader.get(60)
     assert asked == [0]
-    inbox.get(5)
+    reader.get(60)
     assert asked == [0, 1]
+
+
+def test_a_wake_up_without_an_item_is_not_the_end_of_the_wait() -> None:
+    reader = SourceReader()
+    os.write(reader.wakeup_fd, b"\x0f")  # as the interpreter does for a signal
+    begun = time.monotonic()
+    assert reader.get(0.2) is None
+    assert time.monotonic() - begun >= 0.2
 
 
 def test_a_termination_message_fits_and_is_one_line(tmp_path: object) -> None:
@@ -132,11 +139,11 @@ def test_a_termination_message_fits_and_is_one_line(tmp_path: object) -> None:
 def test_a_log_that_cannot_be_written_decides_nothing() -> None:
     stream = io.StringIO()
     stream.close()
-    Log(stream=stream).note("nobody hears it")
+    Log(stream=stream).info("nobody hears it")
 
 
 @pytest.mark.parametrize("text", ["é\u2028", 'quote " and \\'])
 def test_a_line_of_json_holds_any_text(text: str) -> None:
     stream = io.StringIO()
-    Log(as_json=True, stream=stream).note(text)
+    Log(as_json=True, stream=stream).info(text)
     assert json.loads(stream.getvalue())["msg"] == text

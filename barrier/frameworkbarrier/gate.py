@@ -1,0 +1,87 @@
+"""What a source reports, and the one decision about it: is the gate open for this Pod? Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from frameworkbarrier.gang import Gang, Missing, Role, Task
+from frameworkbarrier.settings import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The gang as a source has just read it, and the documents that go to the application as they were read."""
+
+    gang: Gang
+    roster_text: str
+    framework: Mapping[str, Any] | None = None
+    """The Framework object, decompressed, where the source read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What keeps a source from observing; the source tries again. The text is for a person."""
+
+    text: str
+    forbidden: bool = False
+    """The API server answered 403."""
+    lasting: bool = False
+    """It will stay so: worth a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The gate is open, for this gang. `role` and `task` are this Pod's own; None if its environment names no Task."""
+
+    gang: Gang
+    role: Role | None
+    task: Task | None
+    roster_text: str
+    framework: Mapping[str, Any] | None = None
+    """The Framework object, where the source read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The gate is closed: how many of how many are ready, and who is missing."""
+
+    ready: int
+    total: int
+    missing: tuple[Missing, ...]
+
+    def __str__(self) -> str:
+        """`7/10: worker-3 Pending: Unschedulable, worker-5, worker-6`."""
+        return f"{self.ready}/{self.total}: {self._name_missing()}"
+
+    def _name_missing(self) -> str:
+        """Name who is missing, and how many more there are than the source named."""
+        named = [f"{each.task} {each.why}".strip() for each in self.missing]
+        unnamed = self.total - self.ready - len(self.missing)
+        if unnamed > 0:
+            named.append(f"{unnamed} more" if named else f"{unnamed} Task{'s' if unnamed > 1 else ''}")
+        return ", ".join(named) or "the gang to be complete"
+
+
+def decide(observation: Observation, identity: Identity) -> Released | Waiting:
+    """Open the gate only for a complete gang that lists this very Pod instance.
+
+    A complete gang that does not list this Pod's own UID is older than this Pod. To wait for a newer one is what
+    guarantees that no application container runs before the controller has persisted its Pod.
+    Source: docs/reference/barrier.md, section 1.
+    """
+    gang = observation.gang
+    if not gang.complete:
+        return Waiting(gang.ready, gang.total, gang.waiting_for)
+    if identity.role is None and identity.uid is None:
+        return Released(gang, None, None, observation.roster_text, observation.framework)
+    for role in gang.roles:
+        if identity.role is not None and role.name != identity.role:
+            continue
+        for task in role.tasks:
+            if identity.index is not None and task.index != identity.index:
+                continue
+            if identity.uid is None or task.uid8 == identity.uid[:8]:
+                return Released(gang, role, task, observation.roster_text, observation.framework)
+    name = "this Pod" if identity.role is None else f"{identity.role}-{identity.index}"
+    ready = min(gang.ready, gang.total - 1) if gang.total else 0
+    return Waiting(ready, gang.total, (Missing(name, "(this Pod) is not recorded yet"),))

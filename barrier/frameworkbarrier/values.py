@@ -1,0 +1,311 @@
+"""What the text of a setting may be: one validator for each kind of value.
+
+The table in `frameworkbarrier.settings` names the validator of each setting; the injector checks its annotations with
+them. A validator takes text without surrounding white space and returns the value, or raises a `BadValueError`. Its
+time is linear in the length of the text, because users of the injector are not trusted.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from frameworkbarrier.text import is_dns_name, is_role_name
+
+if TYPE_CHECKING:
+    from frameworkbarrier import presets as known
+
+# Where a Pod's index is, in labels and then in annotations.
+INDEX_LABELS = (
+    "batch.kubernetes.io/job-completion-index",
+    # Before the next: Pods of a LeaderWorkerSet belong to StatefulSets too, whose index of a leader is its group's.
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "apps.kubernetes.io/pod-index",
+)
+DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+DNS_SUBDOMAIN = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*"
+_LABEL_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_KEY = rf"(?:{DNS_SUBDOMAIN}/)?{_LABEL_NAME}"
+_LABEL_KEY_LIMIT = 253 + 1 + 63
+_SELECTOR_LIMIT = 4096
+_PATH_LIMIT = 512
+_UID_LIMIT = 128
+# What torchrun accepts instead of a number.
+_NPROC_WORDS = ("auto", "cpu", "gpu")
+
+
+class BadValueError(ValueError):
+    """The text is not a value of the setting; the message completes "must be ..."."""
+
+
+def as_text(value: Any) -> str:
+    """Write a value in its shortest form, from which its validator reads the same value."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{role}={number}" if role else str(number) for role, number in value.items())
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def text(value: str) -> str:
+    """Accept any text."""
+    return value
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Accept one of these words."""
+
+    def read(value: str) -> str:
+        if value not in choices:
+            raise BadValueError(f"one of {', '.join(choices)}")
+        return value
+
+    return read
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Accept a whole number from `low` to `high`."""
+
+    def read(value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,9}", value) or not low <= int(value) <= high:
+            raise BadValueError(f"a whole number from {low} to {high}")
+        return int(value)
+
+    return read
+
+
+def matching(pattern: str, expected: str, limit: int) -> Callable[[str], str]:
+    """Accept text of at most `limit` characters that matches the regular expression; `expected` describes it."""
+
+    def read(value: str) -> str:
+        if len(value) > limit or not re.fullmatch(pattern, value):
+            raise BadValueError(expected)
+        return value
+
+    return read
+
+
+def folder(value: str) -> str:
+    """Accept an absolute path of characters that need no quotes anywhere; a slash at its end is left out."""
+    path = value.removesuffix("/")
+    steps = path.split("/")
+    if (
+        len(value) > _PATH_LIMIT
+        or steps[0]
+        or len(steps) < 2
+        or not all(re.fullmatch(r"[A-Za-z0-9._-]+", step) and step not in (".", "..") for step in steps[1:])
+    ):
+        raise BadValueError("an absolute path without . and .., of letters, digits and the characters . _ - /")
+    return path
+
+
+def items(value: str, expected: str) -> tuple[str, ...]:
+    """Split a list at its commas; the caller checks the items.
+
+    Args:
+        value: the text; white space around an item is ignored.
+        expected: describes the list for the error.
+
+    Raises:
+        BadValueError: an item is repeated.
+    """
+    found = tuple(item.strip() for item in value.split(","))
+    if len(found) != len(set(found)):
+        raise BadValueError(f"{expected}, without repetition")
+    return found
+
+
+def numbers_by_role(example: str, low: int, high: int) -> Callable[[str], Mapping[str, int]]:
+    """Accept a list of roles, each with a whole number from `low` to `high`."""
+    expected = f"a list as {example}, numbers from {low} to {high}"
+
+    def read(value: str) -> Mapping[str, int]:
+        numbers: dict[str, int] = {}
+        for item in items(value, expected):
+            role, _, number = item.partition("=")
+            if not is_role_name(role) or not re.fullmatch(r"[0-9]{1,6}", number) or not low <= int(number) <= high:
+                raise BadValueError(expected)
+            if role in numbers:
+                raise BadValueError(f"{expected}, each role once")
+            numbers[role] = int(number)
+        return numbers
+
+    return read
+
+
+def slots(most: int) -> Callable[[str], Mapping[str, int]]:
+    """Accept one number of slots for all roles, returned under the key `""`, or one number for each role."""
+    for_all, by_role = whole(1, most), numbers_by_role("launcher=0,worker=8", 0, most)
+
+    def read(value: str) -> Mapping[str, int]:
+        try:
+            return {"": for_all(value)}
+        except BadValueError as fault:
+            expected = str(fault)
+        try:
+            return by_role(value)
+        except BadValueError as fault:
+            raise BadValueError(f"{expected}, or {fault}") from None
+
+    return read
+
+
+def jobs_by_role(*known: str) -> Callable[[str], Mapping[str, str]]:
+    """Accept a list of roles, each with one of the known jobs; a job belongs to one role only."""
+    expected = f"a list as trainer=worker,server=ps, of {', '.join(known)}, each role and each job once"
+
+    def read(value: str) -> Mapping[str, str]:
+        jobs: dict[str, str] = {}
+        for item in items(value, expected):
+            name, _, job = item.partition("=")
+            if not is_role_name(name) or job not in known or name in jobs or job in jobs.values():
+                raise BadValueError(expected)
+            jobs[name] = job
+        return jobs
+
+    return read
+
+
+def roles(value: str) -> tuple[str, ...]:
+    """Accept names of roles."""
+    expected = "names of roles, separated by commas"
+    found = items(value, expected)
+    if not all(map(is_role_name, found)):
+        raise BadValueError(expected)
+    return found
+
+
+def processes(most: int) -> Callable[[str], str]:
+    """Accept a number of processes, or a word by which torchrun finds it."""
+
+    def read(value: str) -> str:
+        if value not in _NPROC_WORDS and (not re.fullmatch(r"[1-9][0-9]{0,8}", value) or int(value) > most):
+            raise BadValueError(f"a whole number from 1 to {most}, or one of {', '.join(_NPROC_WORDS)}")
+        return value
+
+    return read
+
+
+def bounds(most: int) -> Callable[[str], str]:
+    """Accept two whole numbers, the least and the most, as `2:4`; returned in this form."""
+    expected = f"two whole numbers like 2:4, from 1 to {most}, the greater one last"
+
+    def read(value: str) -> str:
+        found = re.fullmatch(r"0*([1-9][0-9]{0,8}):0*([1-9][0-9]{0,8})", value)
+        if found is None or not int(found[1]) <= int(found[2]) <= most:
+            raise BadValueError(expected)
+        return f"{found[1]}:{found[2]}"
+
+    return read
+
+
+def role(value: str) -> str:
+    """Accept the name of a role."""
+    if not is_role_name(value):
+        raise BadValueError("the name of a role: letters, digits, '-', '_' and '.', at most 63")
+    return value
+
+
+def dns_name(value: str) -> str:
+    """Accept the name of an object of Kubernetes."""
+    if not is_dns_name(value):
+        raise BadValueError("the name of a Kubernetes object: lower-case letters, digits, '-' and '.', at most 253")
+    return value
+
+
+def uid(value: str) -> str:
+    """Accept the UID of an object of Kubernetes; it is compared only."""
+    if len(value) > _UID_LIMIT or not value.isascii() or not value.replace("-", "0").isalnum():
+        raise BadValueError("a UID: letters, digits and '-', at most 128")
+    return value
+
+
+def address(value: str) -> str:
+    """Accept the address of a server; returned without a slash at the end."""
+    if not re.fullmatch(r"https?://[^/?#@\s]+/?", value):
+        raise BadValueError("like https://host:port")
+    return value.rstrip("/")
+
+
+label_key = matching(_LABEL_KEY, "the key of a label", _LABEL_KEY_LIMIT)
+
+
+def selector(value: str) -> str:
+    """Accept a label selector; returned with each run of white space as one space.
+
+    Source: the grammar of `labels.Parse` of Kubernetes, without `<` and `>`.
+    """
+    normal = " ".join(value.split())
+    if len(normal) > _SELECTOR_LIMIT or not _is_selector(re.findall(r"==|!=|[-A-Za-z0-9_./]+|[^ ]", normal)):
+        raise BadValueError("a label selector, as app=trainer,tier!=test or job in (a,b)")
+    return normal
+
+
+def _is_selector(tokens: list[str]) -> bool:
+    """Report whether the tokens are requirements with commas between them; each token is looked at a few times."""
+    at = _after_requirement(tokens, 0)
+    while at is not None and at < len(tokens) and tokens[at] == ",":
+        at = _after_requirement(tokens, at + 1)
+    return at == len(tokens)
+
+
+def _after_requirement(tokens: list[str], at: int) -> int | None:
+    """Return the position after the requirement that begins at `at`, None if none does."""
+    first, second, third, *_ = [*tokens[at : at + 3], "", "", ""]
+    if first == "!":
+        return at + 2 if _is_label_key(second) else None
+    if not _is_label_key(first):
+        return None
+    if second in {"=", "==", "!="}:
+        # A value may be empty.
+        return at + 3 if re.fullmatch(_LABEL_NAME, third) else at + 2
+    if second in {"in", "notin"}:
+        return _after_values(tokens, at + 3) if third == "(" else None
+    return at + 1
+
+
+def _after_values(tokens: list[str], at: int) -> int | None:
+    """Return the position after the values and the closing parenthesis that begin at `at`, None if none do."""
+    before = ","
+    for position in range(at, len(tokens)):
+        word = tokens[position]
+        if word == ")":
+            return position + 1
+        if word != "," and (before != "," or not re.fullmatch(_LABEL_NAME, word)):
+            return None
+        before = word
+    return None
+
+
+def _is_label_key(token: str) -> bool:
+    return len(token) <= _LABEL_KEY_LIMIT and re.fullmatch(_LABEL_KEY, token) is not None
+
+
+def presets(value: str) -> tuple[str, ...]:
+    """Accept names of presets; `check_presets` says whether there are such presets."""
+    expected = "names of presets like pytorch,mpi, separated by commas"
+    found = items(value, expected)
+    if not all(re.fullmatch(DNS_LABEL, each) for each in found):
+        raise BadValueError(expected)
+    return found
+
+
+def check_presets(chosen: Collection[str], own: "known.Presets") -> None:
+    """Check that there are such presets, in this version or among the operator's own.
+
+    Raises:
+        BadValueError: there is no such preset; names those that there are.
+    """
+    if not chosen:
+        return
+    from frameworkbarrier import presets as known
+
+    if not set(chosen) <= set(known.names(own)):
+        raise BadValueError(f"one or more of {', '.join(known.in_order(own))}, separated by commas")
+
+
+def definitions(value: str) -> "known.Presets":
+    """Accept definitions of presets as the injector writes them."""
+    from frameworkbarrier import presets as known
+
+    try:
+        return known.decode_all(value)
+    except known.PresetError as fault:
+        raise BadValueError(f"definitions of presets, but {fault}") from fault

@@ -1,0 +1,170 @@
+"""Names from outside never add a line or a word to a file: each line has its shape, or the barrier refuses.
+
+Rosters, Frameworks and Pods in which somebody wrote other names; the valid ones open the gate and are written too.
+"""
+
+import json
+import os
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from frameworkbarrier import settings
+from frameworkbarrier.container import ContainerContext
+from frameworkbarrier.environment import EXPORT_FUNCTION
+from frameworkbarrier.errors import BarrierError, SettingsError
+from frameworkbarrier.gate import Fault, Observation, Released, decide
+from frameworkbarrier.render import render
+from frameworkbarrier.shape import ShapeError
+from frameworkbarrier.views import FrameworkView, PodsView, RosterView
+from tests.barrier.documents import DOCUMENTS, HOSTILE, a_configmap, a_framework, a_list, tampered
+from tests.barrier.gangs import configmap, environment, roster, uid
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "500"))
+OWN_HOSTS = "127.0.0.1\tlocalhost\n"
+IP = r"[0-9A-Fa-f:.]{2,45}"
+NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+VALUE = r"[A-Za-z0-9.,:/_\[\]-]*"
+PORT = r"\$\{FB_[A-Z0-9_]+_PORT(?:-|:-[0-9]+)\}"
+COMMENT = r"# To be sourced.*"
+# A call of the function, or a line of its definition.
+PRESET = rf"fb_export [A-Z][A-Za-z0-9_]* '?{VALUE}'?|" + "|".join(
+    re.escape(line) for line in (*EXPORT_FUNCTION.split("\n"), "unset -f fb_export", "unset fb_value fb_is_set")
+)
+LINES = {
+    "hosts": rf"127\.0\.0\.1\tlocalhost|# Tasks of the gang, by the barrier\.|{IP}\t{NAME} {NAME} {NAME}",
+    "hostfile": rf"{IP} slots=[0-9]+",
+    "hostfile.mpich": rf"(?:{IP}|\[{IP}\]):[0-9]+",
+    "env": rf"[A-Z][A-Za-z0-9_]*='{VALUE}'",
+    "injector.sh": rf"{COMMENT}|export [A-Z][A-Za-z0-9_]*=(?:'?{VALUE}'?|{PORT}|\"(?:{VALUE}{PORT})*\")|{PRESET}",
+    "presets.sh": rf"{COMMENT}|{PRESET}",
+    "generation": r"[0-9]+",
+}
+ROLE_HOSTS = IP
+
+
+def written(source: str, document: dict[str, Any]) -> dict[str, bytes] | str:
+    """The files, or the sentence with which the barrier refuses or waits."""
+    by_pods = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"} if source == "pods" else {}
+    read = settings.parse(environment(FC_FRAMEWORK_UID="fw-uid", FB_PRESET="pytorch,jax,mpi", **by_pods))
+    view: RosterView | FrameworkView | PodsView
+    match source:
+        case "roster":
+            view = RosterView(read)
+        case "framework":
+            view = FrameworkView("lab", "mnist", "fw-uid", read.identity, None)
+        case _:
+            view = PodsView("lab", "a=b", {"ps": 1, "worker": 2}, "role", wait_for="ip", own_uid=read.uid)
+    try:
+        seen = view.loaded(document)
+        if not isinstance(seen, Observation):
+            return seen.text if isinstance(seen, Fault) else "no roster"
+        verdict = decide(seen, read.identity)
+        if not isinstance(verdict, Released):
+            return str(verdict)
+        files = render(verdict, read, ContainerContext(OWN_HOSTS, "me"), verdict.framework).files
+    except (ShapeError, BarrierError) as refusal:
+        return str(refusal)
+    return {file.name: file.data for file in files}
+
+
+def check(files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        shape = LINES.get(name, ROLE_HOSTS if name.endswith(".hosts") else None)
+        if shape is not None:
+            lines = data.decode().split("\n")
+            assert lines.pop() == ""
+            assert [line for line in lines if not re.fullmatch(shape, line.replace(" me", ""))] == [], name
+    assert all(json.loads(files[name]) for name in ("roster.json", "framework.json") if name in files)
+
+
+VALID = {"roster": a_configmap(), "framework": a_framework(), "pods": a_list()}
+CONFIGMAPS = tampered(roster({"ps": 1, "worker": 2})).map(
+    lambda document: configmap(None) | {"data": {"roster": json.dumps(document)}}
+)
+TAMPERED = {"roster": CONFIGMAPS, "framework": tampered(a_framework()), "pods": tampered(a_list())}
+
+
+@pytest.mark.parametrize("source", VALID)
+def test_a_valid_document_of_each_source_is_written(source: str) -> None:
+    files = written(source, VALID[source])
+    assert isinstance(files, dict)
+    check(files)
+    assert files["worker.hosts"] == b"10.0.0.2\n10.0.0.3\n"
+
+
+@pytest.mark.parametrize("source", VALID)
+@given(data=st.data())
+@hypothesis_settings(max_examples=EXAMPLES)
+def test_each_line_of_each_file_has_its_shape_or_the_barrier_refuses(source: str, data: st.DataObject) -> None:
+    files = written(source, data.draw(TAMPERED[source] | DOCUMENTS[source]))
+    if isinstance(files, dict):
+        check(files)
+    else:
+        assert files
+
+
+def with_framework(**changes: Any) -> dict[str, Any]:
+    document = roster({"ps": 1, "worker": 2})
+    document["framework"] |= changes
+    return configmap(document)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"name": "mnist\n10.6.6.6 registry.example"}, "framework: "),
+        ({"name": "other"}, "framework.name: is 'other', FC_FRAMEWORK_NAME of this Pod is 'mnist'"),
+        ({"namespace": "prod"}, "framework.namespace: is 'prod', FC_FRAMEWORK_NAMESPACE of this Pod is 'lab'"),
+        ({"uid": "another"}, "framework.uid: is 'another', FC_FRAMEWORK_UID of this Pod is 'fw-uid'"),
+    ],
+    ids=["a line break", "another name", "another namespace", "another uid"],
+)
+def test_a_roster_of_another_framework_does_not_open_and_says_why(changes: dict[str, str], says: str) -> None:
+    refusal = written("roster", with_framework(**changes))
+    assert isinstance(refusal, str)
+    assert "has no usable roster" in refusal
+    assert says in refusal
+
+
+def test_a_roster_of_another_attempt_does_not_open() -> None:
+    view = RosterView(settings.parse(environment(FC_FRAMEWORK_ATTEMPT_ID="3")))
+    seen = view.loaded(with_framework(attemptID=2))
+    assert isinstance(seen, Fault)
+    assert "framework.attemptID: is 2, FC_FRAMEWORK_ATTEMPT_ID of this Pod is 3" in seen.text
+    assert isinstance(view.loaded(with_framework(attemptID=3)), Observation)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "says"),
+    [
+        ([[1, "10.0.0.1", uid("worker", 0)[:8], 0, "node-1", ""]], "tasks[0]"),
+        ([[0, "10.0.0.1", uid("worker", 0)[:8], 0, "node 1", ""]], "tasks[0]"),
+        ([[0, "10.0.0.1", uid("worker", 0)[:8], 0, "node-1", "10.0.0.1 x"]], "tasks[0]"),
+        ([], "has 0 Tasks, total is 1"),
+    ],
+    ids=["an index twice or left out", "a node", "a host address", "fewer Tasks than it says"],
+)
+def test_a_roster_whose_tasks_cannot_be_right_names_the_field(tasks: list[Any], says: str) -> None:
+    refusal = written("roster", configmap(roster({"worker": 1}, taskRoles=[{"name": "worker", "tasks": tasks}])))
+    assert isinstance(refusal, str)
+    assert says in refusal
+
+
+@pytest.mark.parametrize("env", ["FC_FRAMEWORK_NAMESPACE", "FC_FRAMEWORK_NAME", "FC_CONFIGMAP_NAME"])
+@given(text=st.sampled_from([each for each in HOSTILE if each.strip()]) | st.text(min_size=1))
+@example(text="a..b")
+@example(text="a-.b")
+@hypothesis_settings(max_examples=100)
+def test_a_setting_that_is_a_name_is_one(env: str, text: str) -> None:
+    try:
+        read = settings.parse(environment() | {env: text})
+    except SettingsError:
+        return
+    label = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+    names = (read.namespace, read.framework, read.configmap)
+    assert all(re.fullmatch(rf"{label}(\.{label})*", name) for name in names)
