@@ -1,4 +1,8 @@
-"""The command line: ``frameworkinjector [serve]``, ``frameworkinjector render`` and ``frameworkinjector audit``."""
+"""The command line: `frameworkinjector [serve]`, `frameworkinjector render` and `frameworkinjector audit`.
+
+The image's entry point and `python -m frameworkinjector` call `main`. It translates arguments into the values that
+`run` and `commands` take, and is the only home of their defaults. Source: docs/reference/injector.md, section 2.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,50 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from frameworkinjector import __version__
-from frameworkinjector.config import DEFAULT_BARRIER_IMAGE, Config, EnvFiles, PullPolicy
+from frameworkbarrier import values
+from frameworkinjector import __version__, ownpresets
+from frameworkinjector.config import (
+    DEFAULT_BARRIER_IMAGE,
+    DEFAULT_LIMITS,
+    DEFAULT_REQUESTS,
+    Config,
+    EnvFiles,
+    PullPolicy,
+)
+from frameworkinjector.ownpresets import OwnPresetsError
+from frameworkinjector.resources import Claims, read_limits, read_requests
+from frameworkinjector.settings import image_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from frameworkinjector.run import Options
+
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _E = TypeVar("_E", bound=StrEnum)
+_V = TypeVar("_V")
 _COMMANDS = ("serve", "render", "audit")
+_DAY_SECONDS = 24 * 3600
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code."""
+    """Run a command and return the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
     if not given or given[0].startswith("-"):
         given = given if given[:1] in (["-h"], ["--help"], ["--version"]) else ["serve", *given]
-    options = _parser().parse_args(given)
+    parser = _parser()
+    options = parser.parse_args(given)
+    limits = getattr(options, "barrier_limits", {})
+    for resource, amount in getattr(options, "barrier_requests", {}).items():
+        if resource in limits and limits[resource] < amount:
+            parser.error(f"{resource} of --barrier-requests is above --barrier-limits")
     run: Callable[[argparse.Namespace], int] = options.run
     return run(options)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="frameworkinjector", description="Adds the barrier to the Pods that ask for it by a label."
+        prog="frameworkinjector", description="Add the barrier to the Pods that ask for it by a label."
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
@@ -46,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_render(render: argparse.ArgumentParser) -> None:
     render.set_defaults(run=_render)
     _add_config(render)
-    render.add_argument("-f", "--filename", required=True, help="a Pod, or something with a Pod template; - for stdin")
+    render.add_argument("-f", "--filename", required=True, help="Pods, Frameworks, Jobs, Lists, ...; - for stdin")
     render.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
     render.add_argument(
         "--env-files",
@@ -59,18 +83,18 @@ def _add_render(render: argparse.ArgumentParser) -> None:
 
 def _add_audit(audit: argparse.ArgumentParser) -> None:
     audit.set_defaults(run=_audit)
-    audit.add_argument("-n", "--namespace", help="only this one (default: all)")
+    audit.add_argument("-n", "--namespace", help="namespace to look at (default: all)")
     audit.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    audit.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, the Pod's service account")
+    audit.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, or the Pod's service account")
 
 
 def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.set_defaults(run=_serve)
     _add_config(serve)
     serve.add_argument("--host", help="address to listen on (default: all, IPv4 and IPv6)")
-    serve.add_argument("--port", type=_port, default=8443, help="of the webhook, HTTPS (default %(default)s)")
-    serve.add_argument("--health-port", type=_port, default=8081, help="of /healthz, /readyz, /metrics")
-    serve.add_argument("--namespace", help="where the injector runs (default: its service account's)")
+    serve.add_argument("--port", type=_port, default=8443, help="port of the webhook, HTTPS (default %(default)s)")
+    serve.add_argument("--health-port", type=_port, default=8081, help="port of /healthz, /readyz, /metrics")
+    serve.add_argument("--namespace", help="the injector's own namespace (default: that of its service account)")
     serve.add_argument("--service", default="frameworkinjector", help="the Service that the API server calls")
     serve.add_argument("--secret", default="frameworkinjector-tls", help="the Secret that replicas share")
     serve.add_argument("--webhook-configuration", default="frameworkinjector", help="where caBundle is written")
@@ -81,62 +105,112 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
         "--env-files",
         type=_one_of(EnvFiles),
         metavar="|".join(EnvFiles),
-        help="what the cluster supports (default: ask it; with --tls-cert-file too, the API server is never called)",
+        help="what the cluster supports (default: ask the API server; given with --tls-cert-file, never call it)",
     )
-    serve.add_argument("--authority-days", type=_positive, default=1825.0, help="life (default %(default)g)")
-    serve.add_argument("--certificate-days", type=_positive, default=90.0, help="life (default %(default)g)")
-    serve.add_argument("--check-seconds", type=_positive, default=10.0, help="between looks at the certificates")
-    serve.add_argument("--settle-seconds", type=_positive, default=5.0, help="before a new authority is relied on")
+    serve.add_argument(
+        "--authority-days", type=_positive, default=1825.0, help="life of an authority (default %(default)g)"
+    )
+    serve.add_argument(
+        "--certificate-days", type=_positive, default=90.0, help="life of a certificate (default %(default)g)"
+    )
+    serve.add_argument(
+        "--check-seconds", type=_positive, default=10.0, help="time between two looks at the certificates"
+    )
+    serve.add_argument("--settle-seconds", type=_positive, default=5.0, help="time before a new authority is relied on")
     serve.add_argument("--kubeconfig", help="instead of the Pod's service account")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--barrier-image", default=DEFAULT_BARRIER_IMAGE, help="default %(default)s")
+    parser.add_argument(
+        "--barrier-image",
+        type=_checked(image_name),
+        default=DEFAULT_BARRIER_IMAGE,
+        help="by tag or by digest (default %(default)s)",
+    )
     parser.add_argument(
         "--barrier-pull-policy",
         type=_one_of(PullPolicy),
         default=PullPolicy.IF_NOT_PRESENT,
         metavar="|".join(PullPolicy),
+        help="default %(default)s, which keeps serving an old image where a tag such as dev moves",
+    )
+    parser.add_argument(
+        "--barrier-image-pull-secret",
+        action="append",
+        type=_checked(values.matching(values.DNS_SUBDOMAIN, "the name of a Secret", 253)),
+        default=[],
+        metavar="NAME",
+        help="a Secret for the image's registry, in each namespace with Pods that ask for the barrier; repeatable",
+    )
+    parser.add_argument(
+        "--barrier-requests",
+        type=_checked(read_requests),
+        default=DEFAULT_REQUESTS,
+        metavar="LIST",
+        help="what the barrier requests at least, where the application requests it (default %(default)s)",
+    )
+    parser.add_argument(
+        "--barrier-limits",
+        type=_checked(read_limits),
+        default=DEFAULT_LIMITS,
+        metavar="LIST",
+        help="the least limits of the barrier, where the application has some (default %(default)s)",
+    )
+    parser.add_argument(
+        "--preset-dir", type=Path, help="a folder with presets of your own, NAME.toml each (default: none)"
     )
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from frameworkcontroller.cluster import credentials
-    from frameworkcontroller.cluster.errors import CredentialsError
-    from frameworkinjector import logs, pki
-    from frameworkinjector.certificates import Places
-    from frameworkinjector.run import Options, serve
+    from frameworkinjector import logs, run
+    from frameworkkube.errors import CredentialsError
 
     if (options.tls_cert_file is None) != (options.tls_key_file is None):
-        return _wrong("--tls-cert-file and --tls-key-file are needed together")
+        return _usage_error("--tls-cert-file and --tls-key-file are needed together")
     namespace = options.namespace or _own_namespace()
     if not namespace:
-        return _wrong("--namespace is needed outside of a Pod")
+        return _usage_error("--namespace is needed outside of a Pod")
     logs.configure(options.log_level)
+    try:
+        prepared = _serve_options(options, namespace)
+    except (CredentialsError, OwnPresetsError) as error:
+        return _usage_error(str(error))
+    asyncio.run(run.serve(prepared))
+    return 0
+
+
+def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
+    """Translate the command line; look for the API server only if a part will call it.
+
+    Raises:
+        CredentialsError: There is no usable address or credential of the API server.
+        OwnPresetsError: A preset of the operator is wrong.
+    """
+    from frameworkinjector.certificates import ManagedObjects
+    from frameworkinjector.issuing import Policy
+    from frameworkinjector.run import Options
+    from frameworkkube import credentials
+
+    files = None if options.tls_cert_file is None else (options.tls_cert_file, options.tls_key_file)
     endpoint = None
-    if options.tls_cert_file is None or options.env_files is None:
-        try:
-            endpoint = credentials.from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
-            endpoint = endpoint or credentials.in_cluster()
-        except CredentialsError as error:
-            return _wrong(str(error))
+    if files is None or options.env_files is None:
+        kubeconfig = options.kubeconfig
+        endpoint = credentials.from_kubeconfig(kubeconfig) if kubeconfig else credentials.in_cluster()
     service = f"{options.service}.{namespace}.svc"
-    day = pki.DAY_SECONDS
-    policy = pki.Policy(
-        names=(service, f"{service}.cluster.local", *options.extra_name),
-        authority_seconds=options.authority_days * day,
-        certificate_seconds=options.certificate_days * day,
-    )
-    places = Places(namespace=namespace, secret=options.secret, webhook_configuration=options.webhook_configuration)
-    prepared = Options(
+    return Options(
         config=_config(options),
         namespace=namespace,
-        policy=policy,
-        places=places,
+        policy=Policy(
+            names=(service, f"{service}.cluster.local", *options.extra_name),
+            authority_seconds=options.authority_days * _DAY_SECONDS,
+            certificate_seconds=options.certificate_days * _DAY_SECONDS,
+        ),
+        objects=ManagedObjects(
+            namespace=namespace, secret=options.secret, webhook_configuration=options.webhook_configuration
+        ),
         endpoint=endpoint,
-        certificate_file=options.tls_cert_file,
-        key_file=options.tls_key_file,
+        certificate_files=files,
         env_files=options.env_files,
         host=options.host,
         port=options.port,
@@ -144,8 +218,6 @@ def _serve(options: argparse.Namespace) -> int:
         check_seconds=options.check_seconds,
         settle_seconds=options.settle_seconds,
     )
-    asyncio.run(serve(prepared))
-    return 0
 
 
 def _render(options: argparse.Namespace) -> int:
@@ -153,24 +225,35 @@ def _render(options: argparse.Namespace) -> int:
 
     file = None if options.filename == "-" else Path(options.filename)
     as_json = options.output == "json"
-    return commands.render(file, _config(options), options.env_files, as_json=as_json, out=sys.stdout, err=sys.stderr)
+    try:
+        config = _config(options)
+    except OwnPresetsError as error:
+        return _usage_error(str(error))
+    return commands.render(file, config, options.env_files, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from frameworkcontroller.cluster import credentials
-    from frameworkcontroller.cluster.errors import CredentialsError
     from frameworkinjector import commands
+    from frameworkkube import credentials
+    from frameworkkube.errors import CredentialsError
 
     try:
         endpoint = credentials.discover(kubeconfig=options.kubeconfig)
     except CredentialsError as error:
-        return _wrong(str(error))
+        return _usage_error(str(error))
     as_json = options.output == "json"
     return commands.audit(endpoint, options.namespace, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
 def _config(options: argparse.Namespace) -> Config:
-    return Config(version=__version__, barrier_image=options.barrier_image, pull_policy=options.barrier_pull_policy)
+    return Config(
+        version=__version__,
+        barrier_image=options.barrier_image,
+        pull_policy=options.barrier_pull_policy,
+        presets={} if options.preset_dir is None else ownpresets.read(options.preset_dir),
+        pull_secrets=tuple(options.barrier_image_pull_secret),
+        resources=Claims(options.barrier_requests, options.barrier_limits),
+    )
 
 
 def _own_namespace() -> str:
@@ -185,14 +268,24 @@ def _one_of(kind: type[_E]) -> Callable[[str], _E]:
         try:
             return kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(kind)}") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(kind)}") from None
 
     return read
 
 
+def _checked(read: Callable[[str], _V]) -> Callable[[str], _V]:
+    def checked(text: str) -> _V:
+        try:
+            return read(text)
+        except values.BadValueError as fault:
+            raise argparse.ArgumentTypeError(f"{text!r} must be {fault}") from None
+
+    return checked
+
+
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
     return int(text)
 
 
@@ -202,12 +295,12 @@ def _positive(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number below 1000000")
     return number
 
 
-def _wrong(message: str) -> int:
-    print(f"frameworkinjector: {message}", file=sys.stderr)  # noqa: T201 -- the user of a command line
+def _usage_error(message: str) -> int:
+    sys.stderr.write(f"frameworkinjector: {message}\n")
     return 2
 
 

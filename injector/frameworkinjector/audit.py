@@ -1,6 +1,8 @@
-"""Pods that carry the label and live without the barrier: created while the webhook was away, or before it came.
+"""Finds Pods that carry the label and lack the barrier: created while the webhook configuration was absent or changed.
 
-``failurePolicy: Fail`` should leave none; an audit shows whether it does.
+`commands.audit` calls `findings` with a client. It promises to look at every Pod with the label, page by page, and to
+change nothing. `failurePolicy: Fail` should leave no such Pod; an audit verifies that.
+Source: docs/reference/injector.md, section 3.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from frameworkinjector.pod import Named
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from frameworkcontroller.cluster.rest import KubeClient
+    from frameworkkube.rest import KubeClient
 
 PAGE: Final = 500
 _LIVING: Final = frozenset({"Pending", "Running"})
@@ -24,7 +26,14 @@ _LIVING: Final = frozenset({"Pending", "Running"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A Pod that lives without the barrier it asked for. ``created`` is RFC 3339."""
+    """A Pod that lacks the barrier it asked for.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        phase: Pending or Running.
+        created: Its creation time, RFC 3339.
+    """
 
     namespace: str
     name: str
@@ -64,7 +73,15 @@ class _Page(msgspec.Struct):
 
 
 async def findings(client: KubeClient, namespace: str | None = None, page: int = PAGE) -> AsyncIterator[Finding]:
-    """Looks through one namespace, or all.
+    """Find such Pods in one namespace, or in all if it is None.
+
+    Args:
+        client: The client of the API server.
+        namespace: The namespace to look at.
+        page: Pods in one answer of the API server.
+
+    Yields:
+        Each Pod in phase Pending or Running that carries the label and lacks the barrier.
 
     Raises:
         KubeError: The API server refused, or did not answer.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from frameworkbarrier import presets, values
+from frameworkbarrier.settings import SETTINGS
 from frameworkcontroller.api import names as fc
-from frameworkinjector import names
+from frameworkinjector import names, resources
 from frameworkinjector.config import EnvFiles
-from frameworkinjector.settings import Mode
+from frameworkinjector.resources import Claims
+from frameworkinjector.workload import own_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,28 +21,49 @@ if TYPE_CHECKING:
 
 JSON = dict[str, Any]
 
-# The image's own user. Never root: a Pod that runs as root says nothing about the barrier.
+# The image's own user. Never root, also in a Pod that runs as root.
 DEFAULT_UID: Final = 65532
 TOKEN_SECONDS: Final = 3600
-# FC's default (BARRIER_CHECK_TIMEOUT_SEC); the startup probe of a sidecar must outlast it.
-DEFAULT_TIMEOUT_SECONDS: Final = 600
 PROBE_PERIOD_SECONDS: Final = 1
+PROBE_WAIT_SECONDS: Final = 50
+# The startup probe of a sidecar must outlast the barrier's timeout.
 PROBE_SLACK_SECONDS: Final = 60
 
 
 def framework_name(pod: Pod) -> str:
-    """The Framework that made the Pod, "" if none did."""
+    """Return the name of the Framework that the Pod belongs to, "" if there is none."""
     return pod.annotations.get(fc.FRAMEWORK_NAME) or pod.labels.get(fc.FRAMEWORK_NAME, "")
 
 
-def container(pod: Pod, namespace: str, settings: Settings, config: Config, env_files: EnvFiles) -> JSON:
-    """The barrier container, whole. ``namespace`` is that of the request: the Pod need not carry its own."""
+def container(
+    pod: Pod, namespace: str, settings: Settings, config: Config, env_files: EnvFiles, *, names_resolve: bool = False
+) -> JSON:
+    """Build the whole barrier container.
+
+    Args:
+        pod: The Pod as received.
+        namespace: That of the request: the Pod need not have one yet.
+        settings: What the Pod asks for.
+        config: What every barrier gets.
+        env_files: What the cluster supports.
+        names_resolve: Whether every chosen container has the barrier's hosts file as its /etc/hosts.
+    """
     built: JSON = {
         "name": names.CONTAINER,
         "image": settings.image or config.barrier_image,
         "imagePullPolicy": config.pull_policy.value,
-        "env": [*_identity(pod, namespace), *_options(settings, env_files)],
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        "env": [
+            *_identity(pod, namespace),
+            *_peers(pod, settings),
+            *_options(settings, env_files, names_resolve=names_resolve),
+            *_definitions(settings, config),
+        ],
+        "resources": resources.decide(
+            pod,
+            Claims(settings.requests, settings.limits),
+            config.resources,
+            sidecar=settings.barrier.mode == "sidecar",
+        ),
         # FallbackToLogsOnError: the controller reads the last line from the Pod's status either way.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
@@ -51,21 +75,21 @@ def container(pod: Pod, namespace: str, settings: Settings, config: Config, env_
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
-            {"name": names.VOLUME, "mountPath": names.OUTPUT_DIR},
+            {"name": names.VOLUME, "mountPath": settings.barrier.output_dir},
             {"name": names.TOKEN_VOLUME, "mountPath": names.TOKEN_DIR, "readOnly": True},
         ],
     }
     if settings.template:
         mount = {"name": names.TEMPLATE_VOLUME, "mountPath": names.TEMPLATE_DIR, "readOnly": True}
         built["volumeMounts"].append(mount)
-    if settings.mode is Mode.SIDECAR:
+    if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
     return built
 
 
 def volumes(settings: Settings) -> tuple[JSON, ...]:
-    """The volumes that the barrier needs."""
+    """Build the volumes that the barrier needs."""
     token = {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}}
     authority = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
     namespace = {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}
@@ -78,13 +102,19 @@ def volumes(settings: Settings) -> tuple[JSON, ...]:
     return tuple(found)
 
 
+def pull_secrets(pod: Pod, config: Config) -> tuple[JSON, ...]:
+    """Build the entries of imagePullSecrets that the Pod lacks; those of its service account are in it already."""
+    own = {one.name for one in pod.spec.image_pull_secrets or ()}
+    return tuple({"name": name} for name in dict.fromkeys(config.pull_secrets) if name not in own)
+
+
 def _uid(pod: Pod) -> int:
     security = pod.spec.security_context
     return (security.run_as_user if security else None) or DEFAULT_UID
 
 
 def _literal(name: str, value: str) -> JSON:
-    # The kubelet expands $(NAME) in values; what comes from annotations must stay what it is.
+    # The kubelet expands $(NAME) in values; text of annotations must stay as it is.
     return {"name": name, "value": value.replace("$", "$$")}
 
 
@@ -93,9 +123,9 @@ def _field(name: str, path: str) -> JSON:
 
 
 def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
-    """Who this Pod is: the same variables that a controller puts into the containers of its templates.
+    """Yield who this Pod is: the variables that the controller sets in the containers of its Pod templates.
 
-    The barrier is added after the controller wrote the Pod, so they are taken from the annotations, which say the same.
+    The barrier is added after the controller has built the Pod, so they come from the annotations, which say the same.
     """
     framework = framework_name(pod)
     if not framework:
@@ -119,38 +149,54 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
         yield {**prefix, "value": fc.attempt_instance_uid(prefix["value"], f"$({fc.POD_UID})")}
 
 
-def _options(settings: Settings, env_files: EnvFiles) -> Iterator[JSON]:
-    """The barrier's own settings; what the Pod did not say is left to the barrier's defaults."""
-    syntax = "" if env_files is EnvFiles.NONE else env_files.value
-    values: tuple[tuple[str, object], ...] = (
-        ("FB_MODE", settings.mode.value),
-        ("FB_PRESET", ",".join(settings.preset)),
-        ("FB_WAIT_FOR", settings.wait_for),
-        ("FB_PORTS", _pairs(settings.ports)),
-        ("FB_SELECTOR", settings.selector),
-        ("FB_ROLES", _pairs(settings.roles)),
-        ("FB_ROLE_LABEL", settings.role_label),
-        ("FB_SLOTS", settings.slots),
-        ("FB_NPROC_PER_NODE", settings.nproc_per_node),
-        ("FB_TEMPLATE_DIR", names.TEMPLATE_DIR if settings.template else ""),
-        ("FB_ENV_SYNTAX", syntax),
-        ("FB_LOG_FORMAT", settings.log_format),
-        ("BARRIER_CHECK_TIMEOUT_SEC", settings.timeout),
-    )
-    for name, value in values:
-        if value is not None and value != "":
-            yield _literal(name, str(value))
+def _peers(pod: Pod, settings: Settings) -> Iterator[JSON]:
+    """Yield the selector of a gang that the labels of the Pod name, if no annotation does."""
+    found = None if framework_name(pod) else own_selector(pod, settings)
+    if found is not None:
+        for variable, label in found.labels.items():
+            yield _field(variable, f"metadata.labels['{label}']")
+        yield {"name": SETTINGS["selector"].env, "value": found.text}
 
 
-def _pairs(pairs: tuple[tuple[str, int], ...]) -> str:
-    return ",".join(f"{role}={number}" for role, number in pairs)
+def _options(settings: Settings, env_files: EnvFiles, *, names_resolve: bool) -> Iterator[JSON]:
+    """Yield the barrier's settings; what neither the Pod nor the injector sets is left to the barrier's defaults.
+
+    Names survive the retry of a peer, because a sidecar keeps the hosts file up to date, so they are better there.
+    """
+    chosen = {name: getattr(settings.barrier, name) for name in (*settings.given, "mode")}
+    if settings.template:
+        chosen["template_dir"] = names.TEMPLATE_DIR
+    if env_files is not EnvFiles.NONE:
+        chosen["env_syntax"] = env_files.value
+    if names_resolve and settings.barrier.mode == "sidecar":
+        chosen.setdefault("addresses", "name")
+    for name, setting in SETTINGS.items():
+        if name in chosen:
+            yield _literal(setting.env, values.as_text(chosen[name]))
+
+
+def _definitions(settings: Settings, config: Config) -> Iterator[JSON]:
+    """Yield the definitions of the operator's presets that the Pod has chosen: the barrier knows no others."""
+    chosen = [config.presets[name] for name in settings.barrier.presets if name in config.presets]
+    if chosen:
+        yield _literal(SETTINGS["preset_definitions"].env, presets.encode(chosen))
 
 
 def _startup_probe(settings: Settings) -> JSON:
-    """Holds the application back until the gate is open, which is when the file ``generation`` is there."""
-    wait = (settings.timeout or DEFAULT_TIMEOUT_SECONDS) + PROBE_SLACK_SECONDS
+    """Build the probe that holds the application back until the file `generation` shows that the gate is open.
+
+    The barrier locks its folder while it waits. The probe waits for the lock, so that it needs one process in many
+    seconds, and succeeds in the moment in which the gate opens. A probe of a port would meet other Pods in the node's
+    network, and the proxies of meshes.
+    """
+    folder = settings.barrier.output_dir
+    wait = settings.barrier.timeout_sec + PROBE_SLACK_SECONDS
     return {
-        "exec": {"command": ["test", "-s", f"{names.OUTPUT_DIR}/generation"]},
+        "exec": {
+            "command": ["flock", "-s", "-w", str(PROBE_WAIT_SECONDS), folder, "test", "-s", f"{folder}/generation"]
+        },
         "periodSeconds": PROBE_PERIOD_SECONDS,
+        "timeoutSeconds": PROBE_WAIT_SECONDS + PROBE_PERIOD_SECONDS * 10,
+        # As if each probe ended at once, as it does until the barrier has the lock.
         "failureThreshold": wait // PROBE_PERIOD_SECONDS,
     }

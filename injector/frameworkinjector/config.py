@@ -1,16 +1,26 @@
-"""What the operator of the injector decides, and what the cluster supports."""
+"""What the operator decides for every barrier container, and what the cluster supports."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-DEFAULT_BARRIER_IMAGE: Final = "docker.io/frameworkcontroller/barrier:dev"
+if TYPE_CHECKING:
+    from frameworkbarrier.presets import Presets
+
+from frameworkinjector import __version__
+from frameworkinjector.resources import Claims, read_limits, read_requests
+
+# Of the same version, which does not move: a node may keep it.
+DEFAULT_BARRIER_IMAGE: Final = f"docker.io/frameworkcontroller/barrier:{__version__}"
+# docs/barrier.md has the measurements.
+DEFAULT_REQUESTS: Final = "cpu=10m,memory=32Mi"
+DEFAULT_LIMITS: Final = "cpu=100m,memory=96Mi"
 
 
 class PullPolicy(StrEnum):
-    """``imagePullPolicy`` of the barrier."""
+    """The `imagePullPolicy` of the barrier container."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -18,10 +28,10 @@ class PullPolicy(StrEnum):
 
 
 class EnvFiles(StrEnum):
-    """Whether the API server takes ``fileKeyRef``, and which syntax its nodes read.
+    """Whether the API server supports `fileKeyRef`, and which syntax of the file its nodes read.
 
-    Kubernetes 1.34 (feature gate EnvFiles, alpha) reads ``NAME=value``; 1.35 (beta, on by default) and later read only
-    ``NAME='value'``.
+    Kubernetes 1.34 (feature gate EnvFiles, alpha) reads `NAME=value`; 1.35 (beta, on by default) and later read only
+    `NAME='value'`.
     """
 
     NONE = "none"
@@ -31,8 +41,22 @@ class EnvFiles(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What is put into every barrier container."""
+    """What every barrier container gets.
+
+    Attributes:
+        version: The injector's version, for the status annotation.
+        barrier_image: The image, unless the Pod names another.
+        pull_policy: When the kubelet pulls the image.
+        pull_secrets: Names of Secrets for its registry, in the namespace of the Pod.
+        resources: What the barrier of a sidecar asks for, and the least limits of any barrier.
+        presets: The operator's own presets, by their names.
+    """
 
     version: str
     barrier_image: str = DEFAULT_BARRIER_IMAGE
     pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    pull_secrets: tuple[str, ...] = ()
+    resources: Claims = field(
+        default_factory=lambda: Claims(read_requests(DEFAULT_REQUESTS), read_limits(DEFAULT_LIMITS))
+    )
+    presets: Presets = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What can go wrong, by meaning."""
+"""The errors that the injector raises on purpose, by meaning."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ if TYPE_CHECKING:
 
 
 class InjectorError(Exception):
-    """Base of every error that this program raises on purpose."""
+    """The base of every error that this program raises on purpose."""
 
 
 class RefusalError(InjectorError):
-    """The Pod cannot be injected; the verdict says why, in the words that the user will read."""
+    """The Pod cannot be injected; the verdict's sentence tells the user why, and `where` the template, if it is one."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: Verdict, where: str = "") -> None:
         super().__init__(verdict.sentence)
         self.verdict = verdict
+        self.where = where
 
 
 class CertificateError(InjectorError):
-    """A certificate, key or Secret that cannot be used; the message names which and why."""
+    """A certificate, a key or an object that holds them cannot be used; the message names it and says why."""
+
+
+class SelfCallError(InjectorError):
+    """The call of a replica to itself failed; the message says why, as a clause."""

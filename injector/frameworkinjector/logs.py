@@ -1,6 +1,6 @@
-"""Logs as JSON lines on stderr: constant messages with keys, in the controller's scheme (``ts``, ``level``, ``msg``).
+"""Logs as JSON lines on stderr: constant messages with keys, in the controller's scheme (`ts`, `level`, `msg`).
 
-A line is written for each review, so its renderer is one call of the JSON encoder.
+Each review writes a line, so rendering one is a single call of the JSON encoder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def configure(level: str) -> None:
-    """Sets up structlog for the process; ``level`` as in logging (``info``)."""
+    """Set up structlog for the process; `level` is a level of the module `logging` (`info`)."""
     structlog.configure(
         processors=[structlog.processors.add_log_level, render_json],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -30,13 +30,13 @@ def configure(level: str) -> None:
 
 
 def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
-    """One JSON object: ``ts``, ``level``, ``msg`` and the keys."""
+    """Render a line as one JSON object: `ts`, `level`, `msg` and the keys."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return _encode({"ts": now, "level": event.pop("level"), "msg": event.pop("event"), **event})
 
 
 def place_of(error: BaseException) -> str:
-    """Function and line where an exception was raised: its text may quote a Pod, its type and place do not."""
+    """Return the function and line that raised an exception, whose text may quote a Pod and is not logged."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

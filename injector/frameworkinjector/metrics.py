@@ -1,4 +1,4 @@
-"""What the injector counts, ``frameworkinjector_*``; outcomes and reasons are those of ``reasons``."""
+"""The metrics `frameworkinjector_*`; source of their names: docs/reference/injector.md, section 2."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 
 
 class Metrics:
-    """A registry of its own, so that several servers in one process do not collide."""
+    """The metrics of one server, in a registry of its own so that several servers in one process do not collide."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         requests = Counter(
             "frameworkinjector_requests",
-            "Requests by what came of them.",
+            "Requests by outcome and reason.",
             ("outcome", "reason"),
             registry=self.registry,
         )
-        # All series exist from the start: a rate over a series that appears at 1 would miss the first one.
+        # Every series exists from the start: a rate over a series that appears at 1 would miss the first request.
         self._by_reason = {reason: requests.labels(reason.outcome.value, reason.slug) for reason in Reason}
         self._seconds = Histogram(
             "frameworkinjector_request_duration_seconds",
@@ -40,23 +40,32 @@ class Metrics:
         )
         self._expiry = Gauge(
             "frameworkinjector_certificate_expiry_timestamp_seconds",
-            "Unix time at which the certificate that is served ends.",
+            "Unix time at which the served certificate expires.",
             registry=self.registry,
         )
-        self.connections = Gauge(
-            "frameworkinjector_connections", "TLS connections that are open.", registry=self.registry
+        closed = Counter(
+            "frameworkinjector_connections_closed",
+            "Connections that a limit closed: idle longest, too many of one source, or without a request.",
+            ("reason",),
+            registry=self.registry,
         )
+        self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent")}
+        self.connections = Gauge("frameworkinjector_connections", "Open connections.", registry=self.registry)
 
     def review(self, verdict: Verdict, seconds: float | None) -> None:
-        """Counts one request; ``seconds`` is None for what never got as far as a review."""
+        """Count one request; `seconds` is the time of its review, None if it was rejected before one."""
         self._by_reason[verdict.reason].inc()
         if seconds is not None:
             self._seconds.observe(seconds)
 
+    def connection_closed(self, reason: str) -> None:
+        """Count a connection that a limit closed."""
+        self._closed[reason].inc()
+
     def certificate(self, until: dt.datetime) -> None:
-        """Notes that another certificate is served."""
+        """Note the expiry of a certificate that is served from now on."""
         self._expiry.set(until.timestamp())
 
     def text(self) -> bytes:
-        """The exposition format."""
+        """Return all metrics in the exposition format of Prometheus."""
         return generate_latest(self.registry)

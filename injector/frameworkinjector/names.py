@@ -1,4 +1,4 @@
-"""Names that the injector writes into Pods and reads from them."""
+"""Names that the injector writes into Pods and reads from them; source: docs/reference/injector.md, section 1."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ VOLUME: Final = "frameworkbarrier"
 TOKEN_VOLUME: Final = "frameworkbarrier-token"  # noqa: S105 -- a volume's name
 TEMPLATE_VOLUME: Final = "frameworkbarrier-template"
 
-OUTPUT_DIR: Final = "/mnt/frameworkbarrier"
 TEMPLATE_DIR: Final = "/etc/frameworkbarrier/templates"
-# A mount at this very path keeps the ServiceAccount admission plugin from mounting a token of its own.
+# A mount at exactly this path keeps the ServiceAccount admission plugin from mounting a token of its own.
 TOKEN_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- a path
 HOSTS_PATH: Final = "/etc/hosts"
 
+# What the injector tells the barrier's scripts in a container (frameworkbarrier.environment, frameworkbarrier.render).
+VARIABLES: Final = "FB_VARIABLES"
+RUN: Final = "FB_RUN"
+
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-OS_LABEL: Final = "kubernetes.io/os"

@@ -1,6 +1,8 @@
-"""A plan as RFC 6902 operations on the JSON as received: only ``add``, and ``replace`` for a command that is wrapped.
+"""Translates a plan into RFC 6902 operations on the Pod as received.
 
-Nothing of the Pod is written back, so fields that this program does not know survive.
+`review` and `render` call `operations` with the Pod and its plan. It promises that the operations only add, except for
+one `replace` of each wrapped command, and that nothing of the Pod is written back, so that fields which this program
+does not know survive. Source: docs/reference/injector.md, section 2.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def operations(pod: Pod, plan: Plan) -> list[JSON]:
-    """The operations in an order in which each finds what it refers to."""
+    """Return the operations in an order in which each path exists when its operation is applied."""
     spec = pod.spec
     return [
         *_annotation(pod, plan),
         *_appended("/spec/volumes", plan.volumes, exists=bool(spec.volumes)),
+        *_appended("/spec/imagePullSecrets", plan.pull_secrets, exists=bool(spec.image_pull_secrets)),
         *_appended("/spec/initContainers", [plan.barrier], exists=bool(spec.init_containers)),
         *(op for one in plan.containers for op in _container((spec.containers or [])[one.index], one)),
     ]
@@ -43,7 +46,7 @@ def _escaped(key: str) -> str:
 def _annotation(pod: Pod, plan: Plan) -> Iterator[JSON]:
     value = _encode(plan.status).decode()
     if pod.metadata.annotations is None:
-        # Absent or null: "add" makes the one and replaces the other.
+        # Absent or null: `add` creates the one and replaces the other.
         yield _add("/metadata/annotations", {names.STATUS: value})
     else:
         yield _add(f"/metadata/annotations/{_escaped(names.STATUS)}", value)
@@ -61,7 +64,7 @@ def _appended(path: str, values: Sequence[JSON], *, exists: bool) -> Iterator[JS
 def _container(received: Container, plan: ContainerPlan) -> Iterator[JSON]:
     path = f"/spec/containers/{plan.index}"
     if received.env:
-        # Before the user's own, so that these can say $(NAME).
+        # Before the user's own variables, so that these can refer to them as $(NAME).
         yield from (_add(f"{path}/env/{position}", variable) for position, variable in enumerate(plan.env))
     elif plan.env:
         yield _add(f"{path}/env", list(plan.env))

@@ -1,4 +1,9 @@
-"""The decision: a Pod as received, its settings and the injector's config in, what to add out. No I/O, no clock."""
+"""Decides what to add to a Pod, from the Pod as received, its settings and the injector's config.
+
+`review` and `render` call `decide` with a decoded Pod. It promises a plan, a reason to leave the Pod alone, or a
+refusal of settings that cannot work: no Pod starts half injected. It does no I/O and reads no clock.
+Source: docs/reference/injector.md, sections 1 and 2.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,27 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frameworkinjector import barrier, names
-from frameworkinjector.config import EnvFiles
+from frameworkinjector import authors, barrier, delivery, folder, names, platform, workload
 from frameworkinjector.errors import RefusalError
-from frameworkinjector.presets import variables
 from frameworkinjector.reasons import Reason, Verdict, shown, verdict
-from frameworkinjector.settings import Delivery, Hosts, Settings, parse
+from frameworkinjector.settings import Delivery, Hosts, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from frameworkbarrier import presets
     from frameworkinjector.barrier import JSON
-    from frameworkinjector.config import Config
+    from frameworkinjector.config import Config, EnvFiles
     from frameworkinjector.pod import Container, Pod
+    from frameworkinjector.settings import Settings
 
+# Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
+MAX_CONTAINERS: Final = 100
+MAX_NAME: Final = 63
 _LISTED_AT_MOST: Final = 10
-_WRAPPER: Final = f"{names.OUTPUT_DIR}/run"
+_NEVER: Final = "Never"
+_DEFAULT_RESTART_POLICY: Final = "Always"
+_SIDECAR: Final = "sidecar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +39,13 @@ class ContainerPlan:
     """What one container gets.
 
     Attributes:
-        index: Its place in ``spec.containers``.
+        index: Its place in `spec.containers`.
         name: Its name.
-        env: Variables, to stand before its own.
-        mounts: Mounts, to stand after its own.
-        command: The whole new command if it is wrapped.
-        hosts: Whether its /etc/hosts is the barrier's.
-        warning: What its author should hear.
+        env: Variables to add before its own.
+        mounts: Mounts to add after its own.
+        command: The whole new command if it is wrapped, else None.
+        hosts: Whether the barrier's hosts file is mounted at its /etc/hosts.
+        warning: A sentence for the user, None if there is nothing to warn about.
     """
 
     index: int
@@ -49,42 +59,89 @@ class ContainerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is added to a Pod."""
+    """All that is added to a Pod.
+
+    Attributes:
+        barrier: The barrier container.
+        volumes: Volumes to add after the Pod's own.
+        pull_secrets: Entries to add to the Pod's imagePullSecrets.
+        containers: What each chosen container gets.
+        status: The value of the status annotation.
+        warnings: Sentences for the user, in the answer of the API server.
+    """
 
     barrier: JSON
     volumes: tuple[JSON, ...]
+    pull_secrets: tuple[JSON, ...]
     containers: tuple[ContainerPlan, ...]
     status: JSON
     warnings: tuple[str, ...]
 
 
 def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Plan | Verdict:
-    """What to add to a Pod that is being created in ``namespace``, or why it is left alone.
+    """Return what to add to a Pod that is being created in `namespace`, or why it is left alone.
 
     Raises:
-        RefusalError: The Pod asks for the barrier in a way that cannot work.
+        RefusalError: The Pod asks for the barrier with settings that cannot work.
     """
     if (reason := _left_alone(pod)) is not None:
         return verdict(reason)
-    settings = parse(pod.annotations)
+    settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings)
     chosen = _chosen(pod, settings)
-    delivery = _delivery(settings, [one for _, one in chosen], env_files)
-    plans = tuple(_container_plan(index, one, pod, settings, delivery) for index, one in chosen)
+    _refuse_what_takes_too_much(chosen)
+    containers = [one for _, one in chosen]
+    way = delivery.way_of(settings, containers, env_files)
+    delivery.refuse_too_many_sources(containers, way)
+    plans = tuple(_container_plan(index, one, pod, settings, way, config.presets) for index, one in chosen)
+    names_resolve = all(one.hosts for one in plans)
     return Plan(
-        barrier=barrier.container(pod, namespace, settings, config, env_files),
+        barrier=barrier.container(pod, namespace, settings, config, env_files, names_resolve=names_resolve),
         volumes=barrier.volumes(settings),
+        pull_secrets=barrier.pull_secrets(pod, config),
         containers=plans,
         status={
             "reason": Reason.INJECTED.slug,
             "version": config.version,
-            "mode": settings.mode.value,
-            "env": delivery.value,
+            "mode": settings.barrier.mode,
+            "env": way.value,
             "containers": [one.name for one in plans],
             "hosts": [one.name for one in plans if one.hosts],
         },
-        warnings=tuple(one.warning for one in plans if one.warning),
+        warnings=(
+            *_warnings(pod, settings),
+            *(one.warning for one in plans if one.warning),
+            *_unresolved(plans, settings),
+        ),
     )
+
+
+def _warnings(pod: Pod, settings: Settings) -> Iterator[str]:
+    """Yield what may surprise the user of a Pod that no controller of Frameworks looks after.
+
+    Of the Pods of a Framework, the controller judges the barrier itself, whatever the kubelet does with it.
+    """
+    if barrier.framework_name(pod):
+        return
+    sidecar, policy = settings.barrier.mode == _SIDECAR, pod.spec.restart_policy or _DEFAULT_RESTART_POLICY
+    if sidecar or policy != _NEVER:
+        why = "it is a sidecar" if sidecar else f"restartPolicy is {shown(policy)} and not Never"
+        yield (
+            "A barrier that gives up (exit code 201 or 210) does not fail this Pod: "
+            f"{why}, so the kubelet restarts the barrier, and it waits again."
+        )
+
+
+def _unresolved(plans: Sequence[ContainerPlan], settings: Settings) -> list[str]:
+    """Warn of containers that get names of peers in variables but no hosts file that lists them."""
+    if settings.barrier.addresses != "name":
+        return []
+    return [
+        f"Container {shown(one.name)} gets names of its peers in variables ({names.PREFIX}addresses), but its "
+        f"{names.HOSTS_PATH} does not list them."
+        for one in plans
+        if not one.hosts
+    ]
 
 
 def _left_alone(pod: Pod) -> Reason | None:
@@ -92,26 +149,26 @@ def _left_alone(pod: Pod) -> Reason | None:
         return Reason.NOT_OPTED_IN
     if names.MIRROR_ANNOTATION in pod.annotations:
         return Reason.MIRROR_POD
-    everybody = [*(pod.spec.containers or ()), *(pod.spec.init_containers or ())]
-    if any(one.name == names.CONTAINER for one in everybody):
+    containers = [*(pod.spec.containers or ()), *(pod.spec.init_containers or ())]
+    if any(one.name == names.CONTAINER for one in containers):
         return Reason.ALREADY_PRESENT
     return None
 
 
 def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
-    """What makes a barrier impossible whatever is in the containers."""
+    """Check everything that does not depend on the chosen containers.
+
+    Raises:
+        RefusalError: The Pod has no container, is for Windows, lacks a setting, or uses a name of a barrier's volume.
+    """
     spec = pod.spec
     if not spec.containers:
         raise RefusalError(verdict(Reason.MALFORMED_POD, problem="spec.containers is missing or empty"))
-    selected_os = (spec.node_selector or {}).get(names.OS_LABEL)
-    if "windows" in (spec.os.name if spec.os else "", selected_os):
+    if platform.needs_windows(spec):
         raise RefusalError(verdict(Reason.WINDOWS))
-    if not settings.selector and not barrier.framework_name(pod):
-        raise RefusalError(verdict(Reason.SELECTOR_MISSING, annotation=f"{names.PREFIX}selector"))
-    if settings.selector and not settings.roles:
-        raise RefusalError(verdict(Reason.ROLES_MISSING, annotation=f"{names.PREFIX}roles"))
-    if settings.selector and len(settings.roles) > 1 and not settings.role_label:
-        raise RefusalError(verdict(Reason.ROLE_LABEL_MISSING, annotation=f"{names.PREFIX}role-label"))
+    if settings.barrier.selector or not barrier.framework_name(pod):
+        workload.refuse_without_peers(pod, settings)
+    folder.refuse_reserved(settings.barrier.output_dir)
     taken = {volume.name for volume in spec.volumes or ()}
     for volume in barrier.volumes(settings):
         if volume["name"] in taken:
@@ -119,92 +176,73 @@ def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
 
 
 def _chosen(pod: Pod, settings: Settings) -> list[tuple[int, Container]]:
-    """The application containers that the Pod names, all if it names none, in the Pod's order."""
-    everybody = list(enumerate(pod.spec.containers or ()))
+    """Return the application containers that the Pod names, all of its author if it names none, with their positions.
+
+    Raises:
+        RefusalError: The Pod names a container that it does not have.
+    """
     if not settings.containers:
-        return everybody
-    known = [one.name for _, one in everybody]
-    for name in settings.containers:
-        if name not in known:
-            details = {"annotation": f"{names.PREFIX}containers", "container": shown(name), "known": _listed(known)}
-            raise RefusalError(verdict(Reason.CONTAINER_NOT_FOUND, **details))
-    return [(index, one) for index, one in everybody if one.name in settings.containers]
+        return authors.authors_containers(pod)
+    candidates = list(enumerate(pod.spec.containers or ()))
+    known, asked = [one.name for _, one in candidates], frozenset(settings.containers)
+    missing = asked.difference(known)
+    if missing:
+        name = next(one for one in settings.containers if one in missing)
+        details = {"annotation": f"{names.PREFIX}containers", "container": shown(name), "known": _listed(known)}
+        raise RefusalError(verdict(Reason.CONTAINER_NOT_FOUND, **details))
+    return [(index, one) for index, one in candidates if one.name in asked]
+
+
+def _refuse_what_takes_too_much(chosen: Sequence[tuple[int, Container]]) -> None:
+    """Bound the patch before it is made.
+
+    Raises:
+        RefusalError: There are too many chosen containers, or the name of one is longer than Kubernetes allows.
+    """
+    if len(chosen) > MAX_CONTAINERS:
+        details = {"count": str(len(chosen)), "limit": str(MAX_CONTAINERS), "annotation": f"{names.PREFIX}containers"}
+        raise RefusalError(verdict(Reason.TOO_MANY_CONTAINERS, **details))
+    for index, one in chosen:
+        if len(one.name) > MAX_NAME:
+            problem = f"spec.containers[{index}].name has more than {MAX_NAME} characters"
+            raise RefusalError(verdict(Reason.MALFORMED_POD, problem=problem))
 
 
 def _listed(items: Sequence[str]) -> str:
     more = f" and {len(items) - _LISTED_AT_MOST} more" if len(items) > _LISTED_AT_MOST else ""
-    return ", ".join(items[:_LISTED_AT_MOST]) + more
+    return ", ".join(shown(item)[1:-1] for item in items[:_LISTED_AT_MOST]) + more
 
 
-def _delivery(settings: Settings, chosen: Sequence[Container], env_files: EnvFiles) -> Delivery:
-    """How variables travel: as asked for, or for ``auto`` the first way that works here. Never ``AUTO``."""
-    annotation = f"{names.PREFIX}env"
-    bare = next((one.name for one in chosen if not one.command), None)
-    match settings.env:
-        case Delivery.FILE if not settings.preset:
-            raise RefusalError(verdict(Reason.FILE_WITHOUT_PRESET, annotation=annotation))
-        case Delivery.FILE if env_files is EnvFiles.NONE:
-            raise RefusalError(verdict(Reason.FILE_UNSUPPORTED, annotation=annotation))
-        case Delivery.WRAP if bare is not None:
-            raise RefusalError(verdict(Reason.WRAP_WITHOUT_COMMAND, annotation=annotation, container=shown(bare)))
-        case Delivery.AUTO if not settings.preset:
-            # Nothing to set: the Pod asks for the gate and the files only, and must not depend on the server for that.
-            return Delivery.NONE
-        case Delivery.AUTO if env_files is not EnvFiles.NONE:
-            return Delivery.FILE
-        case Delivery.AUTO if bare is not None:
-            raise RefusalError(verdict(Reason.NO_DELIVERY, annotation=annotation, container=shown(bare)))
-        case Delivery.AUTO:
-            return Delivery.WRAP
-        case _:
-            return settings.env
-
-
-def _container_plan(index: int, one: Container, pod: Pod, settings: Settings, delivery: Delivery) -> ContainerPlan:
-    mounts = [_output_mount(one)]
+def _container_plan(
+    index: int, one: Container, pod: Pod, settings: Settings, way: Delivery, own_presets: presets.Presets
+) -> ContainerPlan:
+    folder.refuse_overlap(one, settings.barrier.output_dir)
+    mounts: list[JSON] = [{"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}]
     hosts, warning = _hosts(pod, settings, one)
     if hosts:
         mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})
     return ContainerPlan(
         index=index,
         name=one.name,
-        env=_env(settings, one) if delivery is Delivery.FILE else (),
+        env=delivery.variables_of(settings, one, way, own_presets),
         mounts=tuple(mounts),
-        command=(_WRAPPER, *(one.command or ())) if delivery is Delivery.WRAP else None,
+        command=(f"{settings.barrier.output_dir}/run", *(one.command or ())) if way is Delivery.WRAP else None,
         hosts=hosts,
         warning=warning,
     )
-
-
-def _env(settings: Settings, one: Container) -> tuple[JSON, ...]:
-    """The preset's variables that the user has not set, each a reference into the barrier's file ``env``."""
-    own = {variable.name for variable in one.env or ()}
-    entries: list[JSON] = []
-    for variable in variables(settings.preset):
-        if variable.name in own:
-            continue
-        reference: JSON = {"volumeName": names.VOLUME, "path": "env", "key": variable.name}
-        if variable.optional:
-            reference["optional"] = True
-        entries.append({"name": variable.name, "valueFrom": {"fileKeyRef": reference}})
-    return tuple(entries)
 
 
 def _mounts_at(one: Container, path: str) -> bool:
     return any(posixpath.normpath(mount.mount_path) == path for mount in one.volume_mounts or ())
 
 
-def _output_mount(one: Container) -> JSON:
-    if _mounts_at(one, names.OUTPUT_DIR):
-        details = {"container": shown(one.name), "path": names.OUTPUT_DIR, "annotation": f"{names.PREFIX}containers"}
-        raise RefusalError(verdict(Reason.PATH_TAKEN, **details))
-    return {"name": names.VOLUME, "mountPath": names.OUTPUT_DIR, "readOnly": True}
-
-
 def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | None]:
-    """Whether /etc/hosts of a container becomes the barrier's, and what its author should hear if it does not.
+    """Return whether the barrier's hosts file is mounted at a container's /etc/hosts, and a warning if not.
 
-    Unasked, the mount gives way to whatever the user did to /etc/hosts; asked for, it refuses the conflict.
+    By default the mount yields to what the user does with /etc/hosts; with `hosts: mount` a conflict is refused.
+
+    Raises:
+        RefusalError: The Pod asks for the mount, and has hostAliases or a mount of its own there.
     """
     if settings.hosts is Hosts.NONE:
         return False, None
@@ -213,13 +251,13 @@ def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | No
         if asked:
             details = {"container": shown(one.name), "path": names.HOSTS_PATH, "annotation": annotation}
             raise RefusalError(verdict(Reason.PATH_TAKEN, **details))
-        return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}: its peers are not in it."
-    if pod.spec.host_aliases:
+        return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}, which does not list its peers."
+    if pod.has_host_aliases:
         if asked:
             raise RefusalError(verdict(Reason.HOST_ALIASES, annotation=annotation))
         return (
             False,
-            f"Container {shown(one.name)} keeps the Pod's hostAliases: its peers are not in {names.HOSTS_PATH}.",
+            f"Container {shown(one.name)} keeps the Pod's hostAliases: {names.HOSTS_PATH} does not list its peers.",
         )
-    # Unasked, a Pod in the node's network keeps the node's own /etc/hosts, which has meaning there.
+    # By default a Pod in the node's network keeps the node's /etc/hosts, whose names are valid there.
     return asked or not pod.spec.host_network, None

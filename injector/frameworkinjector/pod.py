@@ -1,7 +1,7 @@
-"""The parts of a Pod and of an AdmissionReview that matter here; all else is skipped, neither kept nor changed.
+"""The fields of a Pod and of an AdmissionReview that the injector reads; the decoder skips all others.
 
-Decoding only these is fast, holds memory flat against hostile bodies (what is skipped is never built), and lets fields
-of any newer Kubernetes version pass by. ``None`` stands for absent and for null alike.
+Decoding only these fields is fast, bounds the memory of hostile bodies (a skipped value is never built), and accepts
+fields of newer Kubernetes versions. `None` means absent or null.
 """
 
 from __future__ import annotations
@@ -9,23 +9,50 @@ from __future__ import annotations
 import msgspec
 
 
-class Metadata(msgspec.Struct, frozen=True):
-    """``metadata`` of a Pod."""
+class Owner(msgspec.Struct, frozen=True):
+    """An entry of `metadata.ownerReferences`."""
+
+    kind: str = ""
+    controller: bool | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """`metadata` of a Pod; it has no name yet if the API server is to generate one."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    name: str | None = None
+    owner_references: list[Owner] | None = None
 
 
 class Named(msgspec.Struct, frozen=True):
-    """Anything of which only the name matters: a volume, a variable."""
+    """An object of which only the name is read: a volume, a variable, a container."""
 
     name: str = ""
 
 
 class Mount(msgspec.Struct, frozen=True, rename="camel"):
-    """An entry of ``volumeMounts``."""
+    """An entry of `volumeMounts`."""
 
     mount_path: str = ""
+
+
+class EnvSource(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry of `envFrom`."""
+
+    prefix: str | None = None
+    config_map_ref: Named | None = None
+    secret_ref: Named | None = None
+
+
+Amounts = dict[str, str | int | float]
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """`resources` of a container or of a Pod; the API server writes each amount as a string, a user may not."""
+
+    requests: Amounts | None = None
+    limits: Amounts | None = None
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,53 +61,107 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     command: list[str] | None = None
     env: list[Named] | None = None
+    env_from: list[EnvSource] | None = None
     volume_mounts: list[Mount] | None = None
+    resources: Resources | None = None
 
 
 class OperatingSystem(msgspec.Struct, frozen=True):
-    """``spec.os``."""
+    """`spec.os`."""
 
     name: str = ""
 
 
+class NodeSelectorRequirement(msgspec.Struct, frozen=True):
+    """An entry of `matchExpressions`."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry of `nodeSelectorTerms`."""
+
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the term has no requirement, and so matches no node."""
+        return not self.match_expressions and not self.match_fields
+
+
+class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
+    """What a node affinity requires."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
+    """`spec.affinity.nodeAffinity`."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(msgspec.Struct, frozen=True, rename="camel"):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+
+
 class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    """``spec.securityContext``."""
+    """`spec.securityContext`."""
 
     run_as_user: int | None = None
 
 
 class Spec(msgspec.Struct, frozen=True, rename="camel"):
-    """``spec`` of a Pod."""
+    """`spec` of a Pod."""
 
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     volumes: list[Named] | None = None
     host_network: bool | None = None
-    host_aliases: list[msgspec.Raw] | None = None
+    host_aliases: msgspec.Raw = msgspec.Raw(b"null")
     node_selector: dict[str, str] | None = None
     os: OperatingSystem | None = None
+    restart_policy: str | None = None
+    affinity: Affinity | None = None
     security_context: SecurityContext | None = None
+    image_pull_secrets: list[Named] | None = None
+    resources: Resources | None = None
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A Pod as it is about to be created."""
+    """A Pod that is being created."""
 
     metadata: Metadata = Metadata()
     spec: Spec = Spec()
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels, none of them absent."""
+        """The labels; empty if there are none."""
         return self.metadata.labels or {}
 
     @property
     def annotations(self) -> dict[str, str]:
-        """The annotations, none of them absent."""
+        """The annotations; empty if there are none."""
         return self.metadata.annotations or {}
+
+    @property
+    def owner_kind(self) -> str:
+        """The kind of the object that created the Pod, for example `Job`; "" if a person did."""
+        return next((one.kind for one in self.metadata.owner_references or () if one.controller), "")
+
+    @property
+    def has_host_aliases(self) -> bool:
+        """Whether `spec.hostAliases` has an entry; it stays encoded, because entries are many and not read."""
+        return b"{" in bytes(self.spec.host_aliases)
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``request.kind``."""
+    """`request.kind`."""
 
     group: str = ""
     version: str = ""
@@ -88,7 +169,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """``request`` of an AdmissionReview; the object is decoded only once it is known to be a Pod."""
+    """`request` of an AdmissionReview; `object` stays encoded until it is known to be a Pod."""
 
     uid: str
     kind: Kind = Kind()

@@ -1,8 +1,11 @@
-"""Asks the API server whether it takes ``fileKeyRef``: the field may be in its types and still be off by a gate.
+"""Asks the API server whether it supports `fileKeyRef`: the field may be in its types while a feature gate is off.
 
-The question is a dry-run create of a PodTemplate, not of a Pod. Both go through the same validation of Pod specs, but
-nothing ever runs a PodTemplate, so the right to create one gives nobody anything. The right to create Pods, dry run or
-not (RBAC does not tell them apart), would give a stolen token every service account of the namespace.
+`run` starts `Probe.run` unless the command line gives the answer, and passes `Probe.env_files` to each review. It
+promises an answer as soon as the API server gives one, a new answer every hour, and no request inside a review.
+
+The question is a dry-run create of a PodTemplate, not of a Pod. Both pass the same validation of Pod specs, but nothing
+runs a PodTemplate, so permission to create one gives an attacker nothing. Permission to create Pods, dry run or not
+(RBAC does not distinguish the two), would give the holder of a stolen token every service account of the namespace.
 """
 
 from __future__ import annotations
@@ -13,15 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from frameworkcontroller.cluster.errors import Invalid, KubeError
+from frameworkinjector import retries
 from frameworkinjector.config import EnvFiles
+from frameworkinjector.readiness import PartStatus
+from frameworkkube.errors import Invalid, KubeError
 
 if TYPE_CHECKING:
-    from frameworkcontroller.cluster.rest import KubeClient
+    from frameworkkube.rest import KubeClient
 
 EVERY_SECONDS: Final = 3600.0
+# After a failure, before the first answer: the replica is not ready without one.
 RETRY_SECONDS: Final = 2.0
-# Syntax of the file: see EnvFiles.
+# After a failure, once there is an answer, which stays valid meanwhile.
+RETRY_KNOWN_SECONDS: Final = 60.0
+# From this minor version on, nodes read only the quoted syntax: see `EnvFiles`.
 FIRST_QUOTED_MINOR: Final = 35
 _log = structlog.get_logger(__name__)
 
@@ -46,37 +54,47 @@ _TEMPLATE: Final[dict[str, Any]] = {
 
 
 class Probe:
-    """Knows, once it was told, whether and in which syntax the cluster takes ``fileKeyRef``."""
+    """Knows whether the cluster supports `fileKeyRef`, and in which syntax, once the API server has answered.
+
+    Args:
+        client: The client of the API server.
+        namespace: Where the injector may create PodTemplates.
+
+    Attributes:
+        env_files: The last answer; None before the first.
+        status: For readiness.
+    """
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self.env_files: EnvFiles | None = None
-        self.problem: str | None = "not asked yet"
+        self.status = PartStatus("not asked yet")
 
     async def run(self) -> None:
-        """Asks at once and then hourly, until cancelled; the last answer stands while the next cannot be had."""
+        """Ask at once and then hourly until cancelled; the last answer stays valid while a question fails."""
+        asking = retries.until_success(
+            KubeError,
+            pause=lambda: RETRY_SECONDS if self.env_files is None else RETRY_KNOWN_SECONDS,
+            on_failure=self._note_failure,
+        )
         while True:
-            wait = EVERY_SECONDS
-            try:
-                found = await self.ask()
-            except KubeError as error:
-                if str(error) != self.problem:
-                    _log.warning("support for fileKeyRef not known", problem=str(error))
-                # Once there is an answer, it stands; there is no hurry to hear it again.
-                wait = RETRY_SECONDS if self.env_files is None else RETRY_SECONDS * 30
-                self.problem = str(error)
-            else:
-                if found is not self.env_files:
-                    _log.info("support for fileKeyRef", found=found.value)
-                self.env_files, self.problem = found, None
-            await asyncio.sleep(wait)
+            found: EnvFiles = await asking(self.ask)
+            if found is not self.env_files:
+                _log.info("support for fileKeyRef found", env_files=found.value)
+            self.env_files = found
+            self.status.succeeded()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    def _note_failure(self, error: BaseException) -> None:
+        if self.status.failed(str(error)):
+            _log.warning("support for fileKeyRef unknown", problem=str(error))
 
     async def ask(self) -> EnvFiles:
-        """Asks once.
+        """Ask once.
 
         Raises:
-            KubeError: No answer, or another than yes or no.
+            KubeError: There is no answer, or one that is neither yes nor no.
         """
         path = f"/api/v1/namespaces/{self._namespace}/podtemplates"
         try:
@@ -84,16 +102,16 @@ class Probe:
                 "POST", path, query={"dryRun": "All"}, body=msgspec.json.encode(_TEMPLATE)
             )
         except Invalid:
-            # Gate off: the field is dropped, and a valueFrom without a source is no valid Pod.
+            # Gate off: the server drops the field, and a valueFrom without a source is invalid.
             return EnvFiles.NONE
         if _reference_in(msgspec.json.decode(answer)) != _REFERENCE:
-            # A server that drops what it does not know, without a word.
+            # A server that drops an unknown field silently.
             return EnvFiles.NONE
         return syntax_of(msgspec.json.decode(await self._client.get("/version")))
 
 
 def syntax_of(version: dict[str, Any]) -> EnvFiles:
-    """The syntax that the nodes of a server of this ``/version`` read; managed clusters write the minor as ``35+``."""
+    """Return the syntax that nodes of this `/version` read; managed clusters write the minor version as `35+`."""
     digits = "".join(one for one in str(version.get("minor", "")) if one.isdigit())
     return EnvFiles.QUOTED if int(digits or FIRST_QUOTED_MINOR) >= FIRST_QUOTED_MINOR else EnvFiles.PLAIN
 
@@ -101,5 +119,5 @@ def syntax_of(version: dict[str, Any]) -> EnvFiles:
 def _reference_in(template: dict[str, Any]) -> dict[str, Any] | None:
     (variable,) = template["template"]["spec"]["containers"][0]["env"]
     found: dict[str, Any] | None = variable.get("valueFrom", {}).get("fileKeyRef")
-    # The server adds the default of "optional".
+    # The server adds the default of `optional`.
     return None if found is None else {key: found[key] for key in _REFERENCE if key in found}

@@ -1,4 +1,8 @@
-"""Every outcome of a review and its one sentence: the same in the response, the metric, the log and the annotation."""
+"""Every outcome of a request: its name, its HTTP status code and its sentence.
+
+`settings`, `plan`, `review` and `server` create verdicts; the response, the metric, the log and the status annotation
+show the same name. Source: docs/reference/injector.md, section 2.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What the API server is told: go on with a patch, go on without one, no, or that it asked nonsense (HTTP 4xx)."""
+    """What the API server learns: allowed with a patch, allowed without one, denied, or not a review (HTTP 4xx)."""
 
     INJECTED = "injected"
     LEFT_ALONE = "left-alone"
@@ -28,8 +32,8 @@ _ENV_FILES_SINCE = "Kubernetes 1.34 with the feature gate EnvFiles, on by defaul
 class Reason(Enum):
     """An outcome, its HTTP status code, and its sentence; the fields in braces are the verdict's details.
 
-    The code of a refusal is what the client of the API server sees: 422 says that the same Pod will be refused again,
-    so a FrameworkController does not retry it; 500 says that it may.
+    The client of the API server sees the code of a refusal: 422 says that the same Pod will be refused again, so the
+    controller does not retry it; 500 says that another attempt may succeed.
     """
 
     INJECTED = (Outcome.INJECTED, 200, "The barrier was added.")
@@ -40,8 +44,12 @@ class Reason(Enum):
         f"The Pod does not carry the label {names.LABEL}={names.LABEL_VALUE}.",
     )
     ALREADY_PRESENT = (Outcome.LEFT_ALONE, 200, f"The Pod already has a container named {names.CONTAINER}.")
-    NOT_A_CREATE = (Outcome.LEFT_ALONE, 200, "Only a Pod that is being created is changed.")
-    MIRROR_POD = (Outcome.LEFT_ALONE, 200, "A mirror Pod only reports what its node already runs.")
+    NOT_A_CREATE = (
+        Outcome.LEFT_ALONE,
+        200,
+        "The request does not create a Pod, and the injector changes a Pod only when it is created.",
+    )
+    MIRROR_POD = (Outcome.LEFT_ALONE, 200, "The Pod is the mirror of a static Pod, which its node already runs.")
 
     UNKNOWN_ANNOTATION = (
         Outcome.REFUSED,
@@ -53,93 +61,166 @@ class Reason(Enum):
         Outcome.REFUSED,
         422,
         (
-            "Annotation {annotation} is missing: no Framework made this Pod (it has no FC_FRAMEWORK_NAME), "
-            "so only a selector can say which Pods are its peers."
+            "Annotation {annotation} is missing: this Pod belongs neither to a Framework (it has no FC_FRAMEWORK_NAME) "
+            "nor to a Job of one role, so a label selector must say which Pods are its peers."
         ),
     )
     ROLES_MISSING = (
         Outcome.REFUSED,
         422,
-        "Annotation {annotation} is missing: with a selector, it says how many Pods of each role to wait for.",
+        (
+            "Annotation {annotation} is missing: for a Pod that belongs to no Framework, it must say how many Pods of "
+            "each role to wait for, for example worker=4."
+        ),
     )
     ROLE_LABEL_MISSING = (
         Outcome.REFUSED,
         422,
-        "Annotation {annotation} is missing: with more than one role, it says which label holds the role of a Pod.",
+        "Annotation {annotation} is missing: with several roles, it must name the label that holds the role of a Pod.",
+    )
+    ROLE_UNKNOWN = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Annotation {annotation} names the label {label}, which this Pod {found}: "
+            "its value must be one of the roles in annotation {roles}."
+        ),
+    )
+    INDEX_MISSING = (
+        Outcome.REFUSED,
+        422,
+        (
+            "The Pod has no index by which its peers can know it: none of the labels {labels}, and no number at "
+            f"the end of its name: {{advice}}, or remove the label {names.LABEL}."
+        ),
     )
     CONTAINER_NOT_FOUND = (
         Outcome.REFUSED,
         422,
         "Annotation {annotation} names {container}, which is not an application container of the Pod ({known}).",
     )
+    TOO_MANY_CONTAINERS = (
+        Outcome.REFUSED,
+        422,
+        (
+            "The Pod has {count} containers to change, and the injector changes at most {limit}: "
+            "name those that need the barrier in annotation {annotation}."
+        ),
+    )
+    TOO_MANY_ENV_SOURCES = (
+        Outcome.REFUSED,
+        422,
+        (
+            "The containers that get the variables have {count} entries in envFrom, and the injector reads at most "
+            "{limit}: use fewer, or name the containers that need the barrier in annotation {annotation}."
+        ),
+    )
     WRAP_WITHOUT_COMMAND = (
         Outcome.REFUSED,
         422,
         (
             "Annotation {annotation} is wrap, but container {container} has no command to wrap: "
-            f"give it one, or leave the container out by {names.PREFIX}containers."
+            "add a command, or {advice}."
         ),
     )
     FILE_UNSUPPORTED = (
         Outcome.REFUSED,
         422,
-        f"Annotation {{annotation}} is file, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}).",
+        (
+            f"Annotation {{annotation}} is file, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}): "
+            "use auto or wrap."
+        ),
     )
     FILE_WITHOUT_PRESET = (
         Outcome.REFUSED,
         422,
-        f"Annotation {{annotation}} is file, but without {names.PREFIX}preset there is no variable to set.",
+        (
+            "Annotation {annotation} is file, but there is no variable to set: "
+            f"add annotation {names.PREFIX}preset, or remove this one."
+        ),
     )
     NO_DELIVERY = (
         Outcome.REFUSED,
         422,
         (
             f"Annotation {{annotation}} is auto, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}) "
-            "and container {container} has no command to wrap: give it one, or set the annotation to none."
+            "and container {container} has no command to wrap: add a command, {advice}, or set the annotation to none."
         ),
     )
     VOLUME_TAKEN = (
         Outcome.REFUSED,
         422,
-        "The Pod has a volume of its own named {volume}, which the barrier needs: rename it.",
+        "The Pod has its own volume named {volume}, a name that the barrier needs: rename that volume.",
     )
     PATH_TAKEN = (
         Outcome.REFUSED,
         422,
         (
-            "Container {container} has a mount of its own at {path}, which annotation {annotation} needs: "
-            "move it, or change the annotation."
+            "Container {container} has its own mount at {path}, where the barrier needs one: "
+            "move that mount, or change annotation {annotation}."
+        ),
+    )
+    FOLDER_OVERLAPS = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Container {container} has its own mount at {path}, which meets the folder {folder} of the barrier: choose "
+            f"another folder with annotation {{annotation}}, or exclude the container with {names.PREFIX}containers."
+        ),
+    )
+    REQUEST_ABOVE_LIMIT = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Annotation {annotation} asks for {request} of {resource}, more than the limit of {limit} in annotation "
+            "{other}: lower the request, or raise the limit."
         ),
     )
     HOST_ALIASES = (
         Outcome.REFUSED,
         422,
-        "Annotation {annotation} is mount, but the Pod has hostAliases, which would be lost: remove one of the two.",
+        "Annotation {annotation} is mount, which would hide the hostAliases of the Pod: remove one of the two.",
     )
     WINDOWS = (
         Outcome.REFUSED,
         422,
-        f"The barrier runs on Linux only, and this Pod is for Windows: remove the label {names.LABEL}.",
+        f"The barrier runs on Linux only, but this Pod is for Windows: remove the label {names.LABEL}.",
     )
-    MALFORMED_POD = (Outcome.REFUSED, 422, "The Pod cannot be understood: {problem}.")
+    POD_TOO_LARGE = (
+        Outcome.REFUSED,
+        422,
+        (
+            "The Pod is too large for the injector: it has more than {limit} commas and opening braces, "
+            "so keep data in a ConfigMap and not in the Pod."
+        ),
+    )
+    PATCH_TOO_LARGE = (
+        Outcome.REFUSED,
+        422,
+        (
+            "The patch that adds the barrier has {size} bytes, more than {limit}: "
+            "shorten the commands and annotations of the Pod, which the patch repeats."
+        ),
+    )
+    MALFORMED_POD = (Outcome.REFUSED, 422, "The Pod is malformed: {problem}.")
     NOT_A_POD = (
         Outcome.REFUSED,
         422,
-        "Only Pods can be injected, not {kind}: the webhook configuration asks for too much.",
+        "The injector reviews only Pods, not {kind}: correct the rules of the webhook configuration.",
     )
     INTERNAL_ERROR = (
         Outcome.REFUSED,
         500,
-        "The injector failed on this Pod; its log has the details under this request's uid.",
+        "The injector failed on this Pod: search its log for the uid of this request.",
     )
 
-    NOT_HTTP = (Outcome.REJECTED, 400, "The request is no HTTP.")
+    NOT_HTTP = (Outcome.REJECTED, 400, "The request is not valid HTTP.")
     NOT_A_REVIEW = (Outcome.REJECTED, 400, "The body is not an AdmissionReview of admission.k8s.io/v1: {problem}.")
     BODY_TOO_LARGE = (Outcome.REJECTED, 413, "The body is larger than {limit} bytes.")
     BODY_TOO_SLOW = (Outcome.REJECTED, 408, "The body did not arrive within {seconds} seconds.")
-    WRONG_MEDIA_TYPE = (Outcome.REJECTED, 415, "The body must be plain application/json.")
-    WRONG_METHOD = (Outcome.REJECTED, 405, "Reviews are posted.")
-    WRONG_PATH = (Outcome.REJECTED, 404, "Reviews are posted to {path}.")
+    WRONG_MEDIA_TYPE = (Outcome.REJECTED, 415, "The body must be application/json without a Content-Encoding.")
+    WRONG_METHOD = (Outcome.REJECTED, 405, "A review must be sent with the method POST.")
+    WRONG_PATH = (Outcome.REJECTED, 404, "A review must be sent to {path}.")
 
     def __init__(self, outcome: Outcome, code: int, template: str) -> None:
         self.outcome = outcome
@@ -148,28 +229,33 @@ class Reason(Enum):
 
     @property
     def slug(self) -> str:
-        """The name of the reason in metrics, logs and the status annotation, as ``already-present``."""
+        """The name of the reason in metrics, logs and the status annotation, for example `already-present`."""
         return self.name.lower().replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason and what it speaks of."""
+    """A reason and the details of its sentence.
+
+    Attributes:
+        reason: The reason.
+        details: A text for each field of the reason's sentence.
+    """
 
     reason: Reason
     details: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def sentence(self) -> str:
-        """The sentence for a person, details filled in."""
+        """The sentence for the user, with the details filled in."""
         return self.reason.template.format_map(self.details)
 
 
 def verdict(reason: Reason, **details: str) -> Verdict:
-    """A verdict whose details are given by name."""
+    """Return a verdict; the details are given by name."""
     return Verdict(reason, details)
 
 
 def shown(value: str, limit: int = 80) -> str:
-    """A user's text, fit for a sentence: quoted, without control characters, at most ``limit`` characters of it."""
+    """Quote a user's text for a sentence: without control characters, and at most `limit` characters of it."""
     return repr(value if len(value) <= limit else value[: limit - 1] + "…")

@@ -1,14 +1,22 @@
-"""What would be injected, without a cluster: a Pod or anything with a Pod template in, the same injected out."""
+"""Injects an object without a cluster: a Pod, or the Pod templates of what creates Pods.
+
+`commands.render` calls `rendered` with each object of a file. It promises the same decision and the same patch as a
+review of the Pod that the object's controller would create. A template gets nothing that the controller adds by itself:
+to apply the result gives the Pods that the webhook would make of the original.
+"""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from frameworkinjector import patch
-from frameworkinjector.errors import InjectorError
+from frameworkcontroller.api import names as fc
+from frameworkinjector import names, patch
+from frameworkinjector.documents import RenderError, pods_in
+from frameworkinjector.errors import RefusalError
 from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import decode_pod
 from frameworkinjector.reasons import Reason, verdict
@@ -16,56 +24,75 @@ from frameworkinjector.reasons import Reason, verdict
 if TYPE_CHECKING:
     from frameworkinjector.barrier import JSON
     from frameworkinjector.config import Config, EnvFiles
+    from frameworkinjector.documents import FoundPod
     from frameworkinjector.reasons import Verdict
 
 _DEFAULT_NAMESPACE: Final = "default"
+# What the controller gives each container of a Pod template of a Framework.
+_OF_CONTROLLER: Final = frozenset({*fc.POD_ANNOTATIONS, fc.POD_UID, fc.TASK_ATTEMPT_INSTANCE_UID})
 
 
-class RenderError(InjectorError):
-    """The document holds no Pod."""
+@dataclass(frozen=True, slots=True)
+class RenderedPod:
+    """What became of one Pod.
+
+    Attributes:
+        where: The path of the Pod or template in its object, "" for the object itself.
+        verdict: Whether it was injected, and why not.
+        warnings: Sentences for the user.
+    """
+
+    where: str
+    verdict: Verdict
+    warnings: tuple[str, ...]
 
 
-def rendered(document: JSON, config: Config, env_files: EnvFiles) -> tuple[JSON, Verdict, tuple[str, ...]]:
-    """A copy of the document with its Pod injected (or as it was), what came of it, and warnings for its user.
+def rendered(document: JSON, config: Config, env_files: EnvFiles) -> tuple[JSON, tuple[RenderedPod, ...]]:
+    """Return a copy of an object with its Pods injected or left alone, and what became of each; none if it has none.
 
     Raises:
-        RefusalError: The Pod would be refused.
-        RenderError: There is no Pod in the document, or none that can be understood.
+        RefusalError: A Pod would be refused; `where` names it.
+        RenderError: The object cannot be read; the message names the field.
     """
-    result = copy.deepcopy(document)
-    found = _pod_in(result)
+    # By way of JSON, as kubectl does: aliases of YAML become copies.
+    result: JSON = msgspec.json.decode(msgspec.json.encode(document))
+    metadata = result.get("metadata")
+    namespace = (metadata.get("namespace") if isinstance(metadata, dict) else None) or _DEFAULT_NAMESPACE
+    return result, tuple(_inject(found, str(namespace), config, env_files) for found in pods_in(result))
+
+
+def _inject(found: FoundPod, namespace: str, config: Config, env_files: EnvFiles) -> RenderedPod:
     try:
-        pod = decode_pod(msgspec.json.encode(found))
+        pod = decode_pod(msgspec.json.encode(found.seen))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RenderError(f"the Pod cannot be understood: {error}") from error
-    namespace = (document.get("metadata") or {}).get("namespace") or _DEFAULT_NAMESPACE
-    plan = decide(pod, namespace, config, env_files)
+        raise RenderError(f"{f'{found.where}: ' if found.where else ''}the Pod is malformed: {error}") from error
+    try:
+        plan = decide(pod, namespace, config, env_files)
+    except RefusalError as error:
+        raise RefusalError(error.verdict, found.where) from None
     if not isinstance(plan, Plan):
-        return result, plan, ()
+        return RenderedPod(found.where, plan, ())
     for operation in patch.operations(pod, plan):
-        _apply(found, operation)
-    return result, verdict(Reason.INJECTED), plan.warnings
+        # The patch uses one value in several places, which must not become one object.
+        _apply(found.seen, copy.deepcopy(operation))
+    _take_over(found)
+    return RenderedPod(found.where, verdict(Reason.INJECTED), plan.warnings)
 
 
-def _pod_in(document: Any) -> JSON:
-    if not isinstance(document, dict):
-        raise RenderError("the document is no object of Kubernetes")
-    spec = document.get("spec")
-    for candidate in (document, document.get("template"), spec.get("template") if isinstance(spec, dict) else None):
-        if (
-            isinstance(candidate, dict)
-            and isinstance(candidate.get("spec"), dict)
-            and "containers" in candidate["spec"]
-        ):
-            # A template may have no metadata; the patch counts on it, as every Pod has some.
-            candidate.setdefault("metadata", {})
-            return candidate
-    kind = document.get("kind", "document without a kind")
-    raise RenderError(f"{kind} holds no Pod: neither spec.containers nor spec.template.spec.containers is there")
+def _take_over(found: FoundPod) -> None:
+    """Put what was added into the document, without what the object's controller will add."""
+    spec, metadata = found.seen["spec"], found.holder.get("metadata") or {}
+    if found.of_framework:
+        barrier = spec["initContainers"][-1]
+        barrier["env"] = [one for one in barrier["env"] if one["name"] not in _OF_CONTROLLER]
+    annotations = metadata.get("annotations") or {}
+    annotations[names.STATUS] = found.seen["metadata"]["annotations"][names.STATUS]
+    metadata["annotations"] = annotations
+    found.holder["metadata"], found.holder["spec"] = metadata, spec
 
 
 def _apply(document: JSON, operation: JSON) -> None:
-    """Applies one operation of our own patches: ``add`` and ``replace`` at paths that exist."""
+    """Apply one operation of `patch`: an `add` or a `replace` whose parent path exists."""
     *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
     target: Any = document
     for part in parents:

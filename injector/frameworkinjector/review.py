@@ -1,4 +1,8 @@
-"""An AdmissionReview in, an AdmissionReview out: bytes to bytes, never raising, never calling anybody."""
+"""Answers one AdmissionReview: request bytes in, response bytes out.
+
+`server` calls `answer` with each body that it has read. It promises to answer any body at all: it raises nothing, makes
+no request, and puts no part of a Pod into the values that are logged. Source: docs/reference/injector.md, section 2.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,12 @@ if TYPE_CHECKING:
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
-# Echoed and logged; the API server's are UUIDs.
+# The response and the log repeat the uid; the API server sends UUIDs.
 MAX_UID: Final = 256
+# Bounds on memory. A decoded value takes up to 100 bytes, and each one needs a comma or a brace.
+MAX_VALUES: Final = 300_000
+# More than a whole object may have in etcd (1.5 MiB), so that no Pod is refused for it that could be created.
+MAX_PATCH_BYTES: Final = 2 * 1024 * 1024
 
 _STATUS_REASONS: Final = {422: "Invalid", 500: "InternalError"}
 _encode: Final = msgspec.json.Encoder().encode
@@ -30,7 +38,17 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The HTTP status and body to send, and what may be logged: never any part of the Pod."""
+    """The HTTP status and body to send, and what may be logged.
+
+    Attributes:
+        status: The HTTP status code.
+        body: The response as JSON.
+        verdict: The outcome of the review.
+        uid: The `uid` of the request.
+        kind: The kind of the object.
+        namespace: The namespace of the request.
+        failure: The defect of the injector that the review met, None if there was none.
+    """
 
     status: int
     body: bytes
@@ -42,7 +60,7 @@ class Answer:
 
 
 def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
-    """Reviews one request body. What is not a review gets a 4xx, everything else HTTP 200 with a verdict in it."""
+    """Review one request body: return a 4xx for what is not a review, else HTTP 200 with a verdict in it."""
     try:
         review = decode_review(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -51,44 +69,56 @@ def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
         return rejected(verdict(Reason.NOT_A_REVIEW, problem="it is nested too deeply"))
     request = review.request
     if (review.api_version, review.kind) != (API_VERSION, KIND):
-        return rejected(verdict(Reason.NOT_A_REVIEW, problem="its apiVersion or kind is another"))
+        return rejected(verdict(Reason.NOT_A_REVIEW, problem="its apiVersion or kind is different"))
     if not 0 < len(request.uid) <= MAX_UID:
         return rejected(verdict(Reason.NOT_A_REVIEW, problem="request.uid is empty or too long"))
     failure: Exception | None = None
-    operations: list[JSON] = []
+    encoded_patch = b""
     warnings: tuple[str, ...] = ()
     try:
-        found, operations, warnings = _review(request, config, env_files)
+        found, encoded_patch, warnings = _decide(request, config, env_files)
     except RefusalError as error:
         found = error.verdict
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         found = verdict(Reason.MALFORMED_POD, problem=_problem(error))
     except RecursionError:
         found = verdict(Reason.MALFORMED_POD, problem="it is nested too deeply")
-    except Exception as error:  # noqa: BLE001 -- a bug of ours must cost one Pod, not the process; it is logged by the caller
+    except Exception as error:  # noqa: BLE001 -- a defect costs one Pod, not the process; `server` logs it
         found, failure = verdict(Reason.INTERNAL_ERROR), error
-    encoded = _encode(_response(request.uid, found, operations, warnings))
+    encoded = _encode(_response(request.uid, found, encoded_patch, warnings))
     return Answer(200, encoded, found, request.uid, request.kind.kind, request.namespace, failure)
 
 
 def rejected(found: Verdict) -> Answer:
-    """The answer to what is not a review at all: a 4xx with the sentence in it."""
+    """Return the answer to a request that is not a review: a 4xx with the sentence in it."""
     return Answer(found.reason.code, _encode({"error": found.sentence, "reason": found.reason.slug}), found)
 
 
-def _review(request: Request, config: Config, env_files: EnvFiles) -> tuple[Verdict, list[JSON], tuple[str, ...]]:
+def _decide(request: Request, config: Config, env_files: EnvFiles) -> tuple[Verdict, bytes, tuple[str, ...]]:
+    """Return the verdict on a request, its patch as JSON, and warnings for the user.
+
+    Raises:
+        RefusalError: The Pod or its patch is too large, or its settings cannot work.
+    """
     if (request.kind.group, request.kind.kind) != ("", "Pod"):
-        return verdict(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80])), [], ()
+        return verdict(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80])), b"", ()
     if request.operation != "CREATE" or request.sub_resource:
-        return verdict(Reason.NOT_A_CREATE), [], ()
+        return verdict(Reason.NOT_A_CREATE), b"", ()
+    encoded = bytes(request.object)
+    if encoded.count(b",") + encoded.count(b"{") > MAX_VALUES:
+        raise RefusalError(verdict(Reason.POD_TOO_LARGE, limit=str(MAX_VALUES)))
     pod = decode_pod(request.object)
     plan = decide(pod, request.namespace, config, env_files)
-    if isinstance(plan, Plan):
-        return verdict(Reason.INJECTED), patch.operations(pod, plan), plan.warnings
-    return plan, [], ()
+    if not isinstance(plan, Plan):
+        return plan, b"", ()
+    operations = _encode(patch.operations(pod, plan))
+    if len(operations) > MAX_PATCH_BYTES:
+        details = {"size": str(len(operations)), "limit": str(MAX_PATCH_BYTES)}
+        raise RefusalError(verdict(Reason.PATCH_TOO_LARGE, **details))
+    return verdict(Reason.INJECTED), operations, plan.warnings
 
 
-def _response(uid: str, found: Verdict, operations: list[JSON], warnings: tuple[str, ...]) -> JSON:
+def _response(uid: str, found: Verdict, encoded_patch: bytes, warnings: tuple[str, ...]) -> JSON:
     response: JSON = {"uid": uid, "allowed": found.reason.outcome is not Outcome.REFUSED}
     if found.reason.outcome is Outcome.REFUSED:
         code = found.reason.code
@@ -98,15 +128,15 @@ def _response(uid: str, found: Verdict, operations: list[JSON], warnings: tuple[
             "reason": _STATUS_REASONS[code],
             "message": found.sentence,
         }
-    if operations:
+    if encoded_patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(_encode(operations)).decode()
+        response["patch"] = base64.b64encode(encoded_patch).decode()
     if warnings:
         response["warnings"] = list(warnings)
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 
 def _problem(error: Exception) -> str:
-    """What a decoder found wrong, as a clause: it names types and places, never values."""
+    """Return what a decoder found wrong, as a clause that names types and paths, never values."""
     text = str(error).rstrip(".")[:300]
     return text if text.startswith("JSON") else text[:1].lower() + text[1:]

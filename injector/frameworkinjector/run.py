@@ -1,36 +1,43 @@
-"""The server process: starts the parts, says whether it is ready, and leaves within ten seconds of SIGTERM."""
+"""The server process: builds the parts, runs them, and exits within ten seconds of SIGTERM.
+
+`__main__` calls `serve` with the options of the command line. It promises to answer `/healthz` from the start, to
+answer reviews as soon as there is a certificate, and to lose no review while it stops.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from frameworkcontroller.cluster.rest import KubeClient
-from frameworkinjector.certificates import FromFiles, Places, SelfMade
+from frameworkinjector import readiness
+from frameworkinjector.certificatefiles import CertificateFiles
+from frameworkinjector.certificates import ManagedCertificates, ManagedObjects
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.health import HealthServer
+from frameworkinjector.limits import Limits
 from frameworkinjector.logs import place_of
 from frameworkinjector.metrics import Metrics
 from frameworkinjector.probe import Probe
 from frameworkinjector.review import Answer, answer
 from frameworkinjector.selfcall import SelfCall
-from frameworkinjector.server import Limits, ReviewServer
-from frameworkinjector.tls import Served
+from frameworkinjector.server import ReviewServer
+from frameworkinjector.tls import ServedCertificate
+from frameworkkube.rest import KubeClient
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
-    from frameworkcontroller.cluster.credentials import Endpoint
-    from frameworkinjector import pki
     from frameworkinjector.config import Config
+    from frameworkinjector.issuing import Policy
+    from frameworkkube.credentials import Endpoint
 
-# SIGTERM comes when the Pod is taken out of the Service; calls go on coming until every node has heard of it.
+# The kubelet sends SIGTERM when the Pod leaves the Service; calls keep arriving until every node has learned of that.
 DRAIN_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 4.0
 _log = structlog.get_logger(__name__)
@@ -38,110 +45,99 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says. ``endpoint`` may be None if neither certificates nor the probe need it."""
+    """The options of the command line.
+
+    Attributes:
+        config: What goes into each barrier container.
+        namespace: The injector's own.
+        policy: Names and lives of the certificates that the injector makes; its first name is the Service's.
+        objects: The Secret and the webhook configuration.
+        endpoint: The API server; None if both certificate files and `env_files` are given.
+        certificate_files: The certificate and the key to serve; None to make them.
+        env_files: What the cluster supports; None to ask the API server.
+        host: The address to listen on; None for every address.
+        port: The port of the webhook.
+        health_port: The port of `/healthz`, `/readyz` and `/metrics`.
+        check_seconds: Time between two looks at the certificates.
+        settle_seconds: Time that an authority is in the webhook configuration before it is relied on.
+        limits: Bounds on what clients may cost.
+    """
 
     config: Config
     namespace: str
-    policy: pki.Policy
-    places: Places
+    policy: Policy
+    objects: ManagedObjects
     endpoint: Endpoint | None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    env_files: EnvFiles | None = None
-    host: str | None = None
-    port: int = 8443
-    health_port: int = 8081
-    check_seconds: float = 10.0
-    settle_seconds: float = 5.0
+    certificate_files: tuple[Path, Path] | None
+    env_files: EnvFiles | None
+    host: str | None
+    port: int
+    health_port: int
+    check_seconds: float
+    settle_seconds: float
     limits: Limits = field(default_factory=Limits)
 
 
-def _told(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What happens outside of requests, such as a connection that breaks: its kind, never its bytes."""
-    error = context.get("exception")
-    at = "" if error is None else place_of(error)
-    _log.warning("connection failed", error=type(error).__name__, at=at)
-
-
 async def serve(options: Options) -> None:
-    """Serves until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT."""
     await Injector(options).run()
 
 
 class Injector:
-    """All parts of one replica; made inside a running event loop."""
+    """All parts of one replica; created inside a running event loop."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._metrics = Metrics()
-        self._served = Served(on_publish=self._metrics.certificate)
-        client = None
+        self._served = ServedCertificate(on_publish=self._metrics.certificate)
+        self._client = None
         if options.endpoint is not None:
-            client = KubeClient(options.endpoint, user_agent="frameworkinjector", max_connections=4)
-        self._client = client
-        self._probe: Probe | None = None
-        if options.env_files is None:
-            assert client is not None
-            self._probe = Probe(client, options.namespace)
-        self._certificates: SelfMade | FromFiles
-        name = options.policy.names[0]
-        if options.certificate_file is not None and options.key_file is not None:
-            self._certificates = FromFiles(options.certificate_file, options.key_file, name, self._served)
-        else:
-            assert client is not None
-            self._certificates = SelfMade(
-                client,
-                options.places,
-                options.policy,
-                self._served,
-                check_seconds=options.check_seconds,
-                settle_seconds=options.settle_seconds,
-            )
+            self._client = KubeClient(options.endpoint, user_agent="frameworkinjector", max_connections=4)
+        self._certificates = self._certificate_source()
+        self._probe = None if options.env_files is not None else Probe(self._needed_client(), options.namespace)
+        self._self_call = SelfCall(self._served, options.policy.names[0])
         self._server = ReviewServer(self._review, self._metrics, options.limits)
-        self._health = HealthServer(self.problems, self._metrics)
-        self._self_call = SelfCall(self._served, name)
+        self._health = HealthServer(self.not_ready, self._metrics)
         self._stopping = False
 
-    def problems(self) -> list[str]:
-        """Why this replica should get no calls, one clause each; empty when it is ready.
+    def _needed_client(self) -> KubeClient:
+        assert self._client is not None, "the command line finds an endpoint for every part that needs one"
+        return self._client
 
-        A certificate that is served goes on being good while the API server cannot be reached, and so does the last
-        answer of the probe: a replica does not become unready because of what it cannot renew.
-        """
-        found = []
-        if self._stopping:
-            found.append("stopping")
-        if not (self._served.ready and self._certificates.was_in_order):
-            found.append(f"certificate: {self._certificates.problem}")
-        if self._probe is not None and self._probe.env_files is None:
-            found.append(f"support for fileKeyRef: {self._probe.problem}")
-        if self._self_call.problem is not None:
-            found.append(f"call to itself: {self._self_call.problem}")
-        return found
+    def _certificate_source(self) -> ManagedCertificates | CertificateFiles:
+        options = self._options
+        if options.certificate_files is not None:
+            return CertificateFiles(*options.certificate_files, options.policy.names[0], self._served)
+        return ManagedCertificates(
+            self._needed_client(),
+            options.objects,
+            options.policy,
+            self._served,
+            check_seconds=options.check_seconds,
+            settle_seconds=options.settle_seconds,
+        )
+
+    def not_ready(self) -> list[str]:
+        """Return why this replica should get no calls, one clause each; empty if it is ready."""
+        parts = {"certificate": self._certificates.status}
+        if self._probe is not None:
+            parts["support for fileKeyRef"] = self._probe.status
+        parts["call to itself"] = self._self_call.status
+        return readiness.not_ready(parts, stopping=self._stopping)
 
     async def run(self) -> None:
-        """Serves until SIGTERM or SIGINT."""
-        options = self._options
+        """Serve until SIGTERM or SIGINT."""
         asked_to_stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_told)
+        loop.set_exception_handler(_log_loop_fault)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked_to_stop.set)
-        health_port = await self._health.start(options.host, options.health_port)
-        # Listens from the start: before there is a certificate every handshake fails, as every call would.
-        port = await self._server.start(options.host, options.port, self._served.context)
-        _log.info("started", version=options.config.version, port=port, health_port=health_port)
-        parts = [self._certificates.run(), self._self_call.run(options.host, port)]
-        if self._probe is not None:
-            parts.append(self._probe.run())
-        tasks = [asyncio.create_task(part) for part in parts]
+        tasks = [asyncio.create_task(part) for part in await self._start()]
         stop = asyncio.create_task(asked_to_stop.wait())
-        # What is loaded by now lives as long as the process: full collections, which the server asks for, leave it out.
-        gc.freeze()
         try:
-            # None of the parts ends by itself: one that does has met a bug, and the process with it.
+            # No part ends by itself: one that does has met a defect, which ends the process too.
             done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            await self._leave(drain=stop in done)
+            await self._stop(drain=stop in done)
             for task in done:
                 task.result()
         finally:
@@ -152,7 +148,19 @@ class Injector:
             if self._client is not None:
                 await self._client.close()
 
-    async def _leave(self, *, drain: bool) -> None:
+    async def _start(self) -> list[Coroutine[Any, Any, None]]:
+        """Start the listeners, and return the parts that run beside them."""
+        options = self._options
+        health_port = await self._health.start(options.host, options.health_port)
+        # The server listens before there is a certificate: until then every handshake fails, as every call would.
+        port = await self._server.start(options.host, options.port, self._served.context)
+        _log.info("started", version=options.config.version, port=port, health_port=health_port)
+        parts = [self._certificates.run(), self._self_call.run(options.host, port)]
+        if self._probe is not None:
+            parts.append(self._probe.run())
+        return parts
+
+    async def _stop(self, *, drain: bool) -> None:
         self._stopping = True
         self._server.drain()
         _log.info("stopping")
@@ -163,5 +171,16 @@ class Injector:
         _log.info("stopped")
 
     def _review(self, body: bytes) -> Answer:
-        env_files = self._options.env_files or (self._probe.env_files if self._probe is not None else None)
-        return answer(body, self._options.config, env_files or EnvFiles.NONE)
+        return answer(body, self._options.config, self._env_files())
+
+    def _env_files(self) -> EnvFiles:
+        """Return what the cluster supports: as the command line says, or as the API server answered last."""
+        known = self._options.env_files if self._probe is None else self._probe.env_files
+        return EnvFiles.NONE if known is None else known
+
+
+def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log a fault outside of requests, such as a broken connection, by its type and place, never by its bytes."""
+    error = context.get("exception")
+    at = "" if error is None else place_of(error)
+    _log.warning("connection failed", error=type(error).__name__, at=at)

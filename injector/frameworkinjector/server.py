@@ -1,161 +1,62 @@
-"""The HTTPS server that the API server calls: bounded in bytes, time and connections; it stops without losing a call.
+"""The HTTPS server that the API server calls with an AdmissionReview for each new Pod with the barrier's label.
 
-It answers 200 to every review, 4xx to what is none, and never 3xx: an answer must not send the API server elsewhere.
+`run` creates one `ReviewServer` and starts it with the listener's TLS context. The server bounds bodies in bytes and in
+time, passes them to a reviewer (`review.answer`), sends what it returns, logs one line and counts one request. It
+promises to answer every request: with 200 for a review, with 4xx for anything else, never with 3xx, because an answer
+must not redirect the API server. `stop` loses no request that has arrived.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
-from asyncio import sslproto
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
+from frameworkinjector.limits import Limits
+from frameworkinjector.listener import Listener
 from frameworkinjector.logs import place_of
-from frameworkinjector.reasons import Outcome, Reason, verdict
+from frameworkinjector.reasons import Outcome, Reason, Verdict, verdict
 from frameworkinjector.review import Answer, rejected
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
 
     from frameworkinjector.metrics import Metrics
 
 PATH: Final = "/mutate"
-ALIVE_PATH: Final = "/healthz"
 QUIET_SECONDS: Final = 0.3
-# A TLS connection that broke is a cycle with some 30 KiB of buffers. The collector counts objects, not bytes: left to
-# itself it lets thousands of them wait. One full collection after this many costs less than one of their handshakes.
-COLLECT_EVERY: Final = 64
-# For each connection, from its first byte, asyncio fills a buffer of this size with zeros: by default 256 KiB, so that
-# connections which say nothing took more memory than everything else. A TLS record has at most 16 KiB.
-sslproto.SSLProtocol.max_size = 32 * 1024
 _log = structlog.get_logger("frameworkinjector")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of what a client may cost us.
-
-    Attributes:
-        body_bytes: Of a request. The API server itself takes no object over 3 MiB.
-        body_seconds: For the body to arrive; below the webhook's ``timeoutSeconds``, after which nobody listens.
-        first_request_seconds: For a new connection to have sent a whole request head.
-        handshake_seconds: For TLS.
-        idle_seconds: Between requests; above the 90 s after which the API server closes idle connections itself.
-        connections: At once; for one more the oldest that has asked nothing yet is closed, or the new one itself.
-        small_bytes: Bodies up to this size are read whenever they come,
-        large_bodies: larger ones only this many at a time, so that the memory for bodies is bounded.
-    """
-
-    body_bytes: int = 3 * 1024 * 1024
-    body_seconds: float = 4.0
-    first_request_seconds: float = 10.0
-    handshake_seconds: float = 5.0
-    idle_seconds: float = 300.0
-    connections: int = 512
-    small_bytes: int = 64 * 1024
-    large_bodies: int = 8
 
 
 class Reviewer(Protocol):
     """Turns a body into an answer; must not raise."""
 
     def __call__(self, body: bytes, /) -> Answer:
-        """Reviews one body."""
+        """Review one body."""
 
 
-class _BodyError(Exception):
-    """The body cannot be had; carries the answer."""
+class _RejectedError(Exception):
+    """The request is not a review that the server can read; the verdict says why."""
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.verdict.sentence)
-        self.answer = answer
-
-
-class _Failures(logging.Handler):
-    """What the HTTP library would log, told in our way: its own messages quote the bytes that it could not parse."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        super().__init__(logging.WARNING)
-        self._metrics = metrics
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
-            found = verdict(Reason.NOT_HTTP)
-            self._metrics.review(found, None)
-            _note(rejected(found))
-        else:
-            _log.error("request failed", error=type(error).__name__, at="" if error is None else place_of(error))
-
-    def logger(self) -> logging.Logger:
-        """A logger that leads here and nowhere else."""
-        found = logging.Logger("frameworkinjector.http", logging.WARNING)  # noqa: LOG001 -- one for each server
-        found.addHandler(self)
-        return found
-
-
-class _Connections(web.Server):
-    """A server that bounds its connections, and closes those that never ask anything."""
-
-    def __init__(self, handler: Callable[[web.BaseRequest], Any], limits: Limits, metrics: Metrics) -> None:
-        super().__init__(
-            handler,
-            keepalive_timeout=limits.idle_seconds,
-            access_log=None,
-            logger=_Failures(metrics).logger(),
-            # A bomb in gzip is not unpacked: Content-Encoding is refused.
-            auto_decompress=False,
-            lingering_time=1.0,
-        )
-        self._limits = limits
-        self._metrics = metrics
-        self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
-        self._lost = 0
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        self._silent[handler] = asyncio.get_running_loop().call_later(
-            self._limits.first_request_seconds, transport.abort
-        )
-        if len(self.connections) > self._limits.connections:
-            oldest = next(iter(self._silent))
-            self.spoke(oldest)
-            if oldest.transport is not None:
-                oldest.transport.abort()
-        self._metrics.connections.set(len(self.connections))
-
-    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        super().connection_lost(handler, exc)
-        self._metrics.connections.set(len(self.connections))
-        self.spoke(handler)
-        self._lost += 1
-        if self._lost % COLLECT_EVERY == 0:
-            gc.collect()
-
-    def spoke(self, handler: web.RequestHandler) -> None:
-        """A whole request head has arrived: the connection is not a silent one."""
-        timer = self._silent.pop(handler, None)
-        if timer is not None:
-            timer.cancel()
+    def __init__(self, found: Verdict) -> None:
+        super().__init__(found.sentence)
+        self.verdict = found
 
 
 class ReviewServer:
-    """Listens, reads bodies, asks the reviewer, answers, logs and counts.
+    """Listens, reads bodies, calls the reviewer, answers, logs and counts.
 
     Args:
-        review: The decision.
-        metrics: Where requests are counted.
-        limits: What clients may cost.
+        review: Reviews one body.
+        metrics: Where requests and connections are counted.
+        limits: Bounds on what clients may cost.
     """
 
     def __init__(self, review: Reviewer, metrics: Metrics, limits: Limits | None = None) -> None:
@@ -163,117 +64,138 @@ class ReviewServer:
         self._metrics = metrics
         self._limits = limits or Limits()
         self._large = asyncio.Semaphore(self._limits.large_bodies)
-        self._connections = _Connections(self._handle, self._limits, metrics)
-        self._listener: asyncio.Server | None = None
+        self._http = web.Server(
+            self._handle,
+            keepalive_timeout=self._limits.connections.idle_seconds,
+            access_log=None,
+            logger=_FaultLog(metrics).logger(),
+            # The server refuses Content-Encoding, so a compressed body is never expanded.
+            auto_decompress=False,
+            # A request whose connection is lost frees its buffers at once, not when its turn to be read comes.
+            handler_cancellation=True,
+            lingering_time=1.0,
+        )
+        self._listener = Listener(
+            self._http, self._limits.connections, metrics.connections.set, metrics.connection_closed
+        )
         self._stopping = False
         self._in_flight = 0
         self._begun = 0
 
     async def start(self, host: str | None, port: int, context: ssl.SSLContext | None) -> int:
-        """Listens, on every address (IPv4 and IPv6) if ``host`` is None; returns the port."""
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            self._connections,
-            host,
-            port,
-            backlog=1024,
-            ssl=context,
-            ssl_handshake_timeout=None if context is None else self._limits.handshake_seconds,
-        )
-        found: int = self._listener.sockets[0].getsockname()[1]
-        return found
+        """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
+        return self._listener.start(host, port, context)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether connections wait for a place."""
+        return self._listener.has_waiting
 
     def drain(self) -> None:
-        """Goes on answering, but asks each client to come back on another connection."""
+        """Keep answering, and close each connection after its next answer so that clients connect elsewhere."""
         self._stopping = True
 
     async def stop(self, seconds: float) -> None:
-        """Takes no new connections, lets requests end for at most ``seconds``, and closes what is open."""
+        """Accept no new connections, let requests finish for at most `seconds`, and close all connections."""
         self._stopping = True
-        if self._listener is not None:
-            self._listener.close()
-        # First the requests that have begun or are on their way over connections that have, then the connections: one
-        # that is being closed reads no more.
+        self._listener.close()
+        # Requests end before connections are closed: a connection that is being closed reads nothing, so a request on
+        # its way would be lost.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not await self._quiet():
+                while not await self._is_quiet():
                     continue
-        self._connections.pre_shutdown()
-        await self._connections.shutdown(0.5)
+        self._http.pre_shutdown()
+        await self._http.shutdown(0.5)
+        self._listener.abort()
+        # Transports that were aborted close in the next turns of the event loop.
+        await asyncio.sleep(0.1)
+
+    async def _is_quiet(self) -> bool:
+        """Report whether nothing was asked for `QUIET_SECONDS`: no request began, is in flight, or is still to come."""
+        begun = self._begun
+        await asyncio.sleep(QUIET_SECONDS)
+        return self._begun == begun and not self._in_flight and not self._listener.awaits_requests
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._connections.spoke(request.protocol)
         self._in_flight += 1
         self._begun += 1
         try:
-            return await self._answer(request)
+            with self._listener.request(request):
+                return self._response(await self._answer(request))
         finally:
             self._in_flight -= 1
 
-    async def _quiet(self) -> bool:
-        """Whether nothing was going on for a moment."""
-        begun = self._begun
-        await asyncio.sleep(QUIET_SECONDS)
-        return self._begun == begun and not self._in_flight
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path == ALIVE_PATH and request.method == "GET":
-            return web.Response(text="ok\n")
+    async def _answer(self, request: web.BaseRequest) -> Answer:
+        """Read and review one request, count it and log it."""
         seconds: float | None = None
         try:
-            body = await self._body(request)
-        except _BodyError as error:
-            answer = error.answer
+            body = await self._read_body(request)
+        except _RejectedError as error:
+            answer = rejected(error.verdict)
         else:
             started = time.perf_counter()
             answer = self._review(body)
             seconds = time.perf_counter() - started
         self._metrics.review(answer.verdict, seconds)
-        _note(answer)
+        _log_answer(answer)
+        return answer
+
+    def _response(self, answer: Answer) -> web.Response:
         response = web.Response(status=answer.status, body=answer.body, content_type="application/json")
-        if self._stopping or answer.verdict.reason.outcome is Outcome.REJECTED:
-            # The rest of a rejected body is not worth reading.
+        if self._stopping or self._listener.has_waiting or answer.verdict.reason.outcome is Outcome.REJECTED:
+            # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
+            # body is not read.
             response.force_close()
         return response
 
-    async def _body(self, request: web.BaseRequest) -> bytes:
-        """The whole body.
+    async def _read_body(self, request: web.BaseRequest) -> bytes:
+        """Return the whole body.
 
         Raises:
-            _BodyError: It is refused unread, too large, too slow, or broken.
+            _RejectedError: The request is not a review, or its body is too large, too slow or incomplete.
         """
         limits = self._limits
-        if request.path != PATH:
-            raise _BodyError(rejected(verdict(Reason.WRONG_PATH, path=PATH)))
-        if request.method != "POST":
-            raise _BodyError(rejected(verdict(Reason.WRONG_METHOD)))
-        if request.content_type != "application/json" or "Content-Encoding" in request.headers:
-            raise _BodyError(rejected(verdict(Reason.WRONG_MEDIA_TYPE)))
+        problem = _head_problem(request, limits)
+        if problem is not None:
+            raise _RejectedError(problem)
         length = request.content_length
-        if length is not None and length > limits.body_bytes:
-            raise _BodyError(rejected(verdict(Reason.BODY_TOO_LARGE, limit=str(limits.body_bytes))))
         try:
             async with asyncio.timeout(limits.body_seconds):
                 if length is not None and length <= limits.small_bytes:
-                    return await self._read(request)
+                    return await _read_at_most(request, limits.body_bytes)
                 async with self._large:
-                    return await self._read(request)
+                    return await _read_at_most(request, limits.body_bytes)
         except TimeoutError:
-            raise _BodyError(rejected(verdict(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}"))) from None
+            raise _RejectedError(verdict(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}")) from None
         except (RequestPayloadError, PayloadAccessError, ValueError):
-            raise _BodyError(rejected(verdict(Reason.NOT_A_REVIEW, problem="it is broken off"))) from None
-
-    async def _read(self, request: web.BaseRequest) -> bytes:
-        found = bytearray()
-        while chunk := await request.content.readany():
-            found += chunk
-            if len(found) > self._limits.body_bytes:
-                raise _BodyError(rejected(verdict(Reason.BODY_TOO_LARGE, limit=str(self._limits.body_bytes))))
-        return bytes(found)
+            raise _RejectedError(verdict(Reason.NOT_A_REVIEW, problem="it is incomplete")) from None
 
 
-def _note(answer: Answer) -> None:
-    """One line per request: who and what came of it, never any part of the Pod."""
+def _head_problem(request: web.BaseRequest, limits: Limits) -> Verdict | None:
+    """Return why a request is rejected by its head alone, None if its body is to be read."""
+    if request.path != PATH:
+        return verdict(Reason.WRONG_PATH, path=PATH)
+    if request.method != "POST":
+        return verdict(Reason.WRONG_METHOD)
+    if request.content_type != "application/json" or "Content-Encoding" in request.headers:
+        return verdict(Reason.WRONG_MEDIA_TYPE)
+    if request.content_length is not None and request.content_length > limits.body_bytes:
+        return verdict(Reason.BODY_TOO_LARGE, limit=str(limits.body_bytes))
+    return None
+
+
+async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
+    found = bytearray()
+    while chunk := await request.content.readany():
+        found += chunk
+        if len(found) > limit:
+            raise _RejectedError(verdict(Reason.BODY_TOO_LARGE, limit=str(limit)))
+    return bytes(found)
+
+
+def _log_answer(answer: Answer) -> None:
+    """Log one line about a request, without any part of the Pod."""
     reason = answer.verdict.reason
     fields = {
         "uid": answer.uid,
@@ -287,3 +209,27 @@ def _note(answer: Answer) -> None:
         _log.error("review failed", **fields, error=type(answer.failure).__name__, at=place_of(answer.failure))
     else:
         _log.info("reviewed", **fields)
+
+
+class _FaultLog(logging.Handler):
+    """Replaces aiohttp's own messages about broken requests, which quote the bytes that it could not parse."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(logging.WARNING)
+        self._metrics = metrics
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count and log bytes that are not HTTP as a rejected request, and log any other fault by type and place."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            found = verdict(Reason.NOT_HTTP)
+            self._metrics.review(found, None)
+            _log_answer(rejected(found))
+        else:
+            _log.error("request failed", error=type(error).__name__, at="" if error is None else place_of(error))
+
+    def logger(self) -> logging.Logger:
+        """Return a logger whose records reach this handler only."""
+        found = logging.Logger("frameworkinjector.http", logging.WARNING)  # noqa: LOG001 -- one logger for each server
+        found.addHandler(self)
+        return found

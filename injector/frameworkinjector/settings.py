@@ -1,66 +1,36 @@
-"""A Pod's annotations, read into frozen settings: each has a validator of its own, and an unknown one is refused.
+"""Reads a Pod's annotations into frozen settings: each has a validator, and an unknown one is refused.
 
-Source of the names and meanings: the injector's specification, section 1. What is only handed on to the barrier is
-checked all the same, so that a typing error is refused at creation and not found in the log of a Pod that waits.
+The table of the barrier's settings says which of them have an annotation and what their values may be, so that a typing
+error is refused when the Pod is created and not found in the log of a Pod that waits. Only the annotations that the
+barrier does not know (`env`, `hosts`, `containers`, `template`, `image`, `requests`, `limits`) are described here.
+Source: docs/reference/injector.md, section 1.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from frameworkbarrier import presets, values
+from frameworkbarrier.settings import SETTINGS
+from frameworkbarrier.settings import Settings as BarrierSettings
 from frameworkinjector import names
 from frameworkinjector.errors import RefusalError
-from frameworkinjector.presets import Preset
 from frameworkinjector.reasons import Reason, shown, verdict
+from frameworkinjector.resources import Amounts, read_limits, read_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MAX_TIMEOUT_SECONDS: Final = 30 * 24 * 3600
-MAX_PORT: Final = 65535
-MAX_COUNT: Final = 10_000
-MAX_SLOTS: Final = 999_999
-# What torchrun itself takes instead of a number.
-_NPROC_WORDS: Final = ("auto", "cpu", "gpu")
-
-_DNS_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_DNS_SUBDOMAIN: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
-_LABEL_NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_LABEL_KEY: Final = rf"(?:{_DNS_SUBDOMAIN}/)?{_LABEL_NAME}"
-_LABEL_VALUE: Final = rf"(?:{_LABEL_NAME})?"
-# Matched after runs of white space became one space: two unbounded repetitions side by side take quadratic time.
-_LABEL_SET: Final = rf"\( ?{_LABEL_VALUE} ?(?:, ?{_LABEL_VALUE} ?)*\)"
-_REQUIREMENT: Final = "|".join(
-    (
-        rf"(?:! ?{_LABEL_KEY}",
-        rf"{_LABEL_KEY} ?(?:==|=|!=) ?{_LABEL_VALUE}",
-        rf"{_LABEL_KEY} (?:in|notin) ?{_LABEL_SET}",
-        rf"{_LABEL_KEY})",
-    )
-)
-_SELECTOR: Final = re.compile(rf"{_REQUIREMENT} ?(?:, ?{_REQUIREMENT} ?)*")
 # Host and path as the registry API defines them, then a tag and a digest; its business is typing errors, not policy.
-_IMAGE: Final = re.compile(
+_IMAGE: Final = (
     r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(?:@[a-z0-9]+:[a-f0-9]{32,128})?"
 )
 
 
-class Mode(StrEnum):
-    """How the barrier runs: as an init container that ends, or as a native sidecar that keeps its files true."""
-
-    INIT = "init"
-    SIDECAR = "sidecar"
-
-
-class WaitFor(StrEnum):
-    """What makes a peer present: its address, or its barrier running."""
-
-    IP = "ip"
-    ARRIVED = "arrived"
+image_name: Final = values.matching(_IMAGE, "the name of an image", 1024)
 
 
 class Delivery(StrEnum):
@@ -79,183 +49,118 @@ class Hosts(StrEnum):
     NONE = "none"
 
 
-class LogFormat(StrEnum):
-    """How the barrier logs."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a Pod asks for; None, "" and () mean that it did not say."""
+    """What a Pod asks for.
 
-    preset: tuple[Preset, ...] = ()
-    mode: Mode = Mode.INIT
-    wait_for: WaitFor | None = None
-    timeout: int | None = None
+    Attributes:
+        barrier: The barrier's settings, as far as they have annotations; the others have their defaults.
+        given: The names of the barrier's settings that the Pod sets.
+        env: How the variables reach the application.
+        hosts: Whether /etc/hosts is mounted; None if the Pod did not say.
+        containers: The application containers that get something; all if it is empty.
+        template: The name of a ConfigMap of templates; "" if there is none.
+        image: The image of the barrier; "" for the injector's default.
+        requests: What the barrier requests; the injector decides on resources that are not there.
+        limits: The limits of the barrier; the injector decides on resources that are not there.
+    """
+
+    barrier: BarrierSettings = field(default_factory=BarrierSettings)
+    given: frozenset[str] = frozenset()
     env: Delivery = Delivery.AUTO
     hosts: Hosts | None = None
-    ports: tuple[tuple[str, int], ...] = ()
     containers: tuple[str, ...] = ()
-    selector: str = ""
-    roles: tuple[tuple[str, int], ...] = ()
-    role_label: str = ""
-    slots: str = ""
-    nproc_per_node: str = ""
     template: str = ""
     image: str = ""
-    log_format: LogFormat | None = None
-
-
-class _BadValueError(ValueError):
-    """A value that a validator does not accept; the text completes "must be ..."."""
-
-
-_E = TypeVar("_E", bound=StrEnum)
-
-
-def _one_of(kind: type[_E]) -> Callable[[str], _E]:
-    def read(text: str) -> _E:
-        try:
-            return kind(text.strip())
-        except ValueError:
-            raise _BadValueError(f"one of {', '.join(kind)}") from None
-
-    return read
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        stripped = text.strip()
-        if not re.fullmatch(r"[0-9]{1,9}", stripped, re.ASCII) or not low <= int(stripped) <= high:
-            raise _BadValueError(f"a whole number from {low} to {high}")
-        return int(stripped)
-
-    return read
-
-
-def _matching(pattern: re.Pattern[str], expected: str, longest: int) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        stripped = text.strip()
-        if len(stripped) > longest or not pattern.fullmatch(stripped):
-            raise _BadValueError(expected)
-        return stripped
-
-    return read
-
-
-def _items(text: str, expected: str) -> list[str]:
-    items = [item.strip() for item in text.split(",")]
-    if len(items) != len(set(items)):
-        raise _BadValueError(f"{expected}, without repetition")
-    return items
-
-
-def _presets(text: str) -> tuple[Preset, ...]:
-    expected = f"one or more of {', '.join(Preset)}, separated by commas"
-    try:
-        return tuple(Preset(item) for item in _items(text, expected))
-    except _BadValueError:
-        raise
-    except ValueError:
-        raise _BadValueError(expected) from None
+    requests: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
 
 
 def _containers(text: str) -> tuple[str, ...]:
     expected = "names of containers, separated by commas"
-    items = _items(text, expected)
-    if not all(re.fullmatch(_DNS_LABEL, item) for item in items):
-        raise _BadValueError(expected)
-    return tuple(items)
+    items = values.items(text, expected)
+    for item in items:
+        values.matching(values.DNS_LABEL, expected, 63)(item)
+    return items
 
 
-def _role_numbers(example: str, low: int, high: int) -> Callable[[str], tuple[tuple[str, int], ...]]:
-    expected = f"a list as {example}, numbers from {low} to {high}"
-
-    def read(text: str) -> tuple[tuple[str, int], ...]:
-        pairs: dict[str, int] = {}
-        for item in _items(text, expected):
-            match = re.fullmatch(rf"({_LABEL_NAME})=([0-9]{{1,6}})", item, re.ASCII)
-            if match is None or not low <= int(match[2]) <= high:
-                raise _BadValueError(expected)
-            if match[1] in pairs:
-                raise _BadValueError(f"{expected}, each role once")
-            pairs[match[1]] = int(match[2])
-        return tuple(pairs.items())
-
-    return read
+def _delivery(text: str) -> Delivery:
+    return Delivery(values.one_of(*Delivery)(text))
 
 
-def _slots(text: str) -> str:
-    """One number for all roles, or one for each; handed on as it is written."""
-    normal = "".join(text.split())
-    try:
-        _whole(1, MAX_SLOTS)(normal)
-    except _BadValueError:
-        try:
-            _role_numbers("launcher=0,worker=8", 0, MAX_SLOTS)(normal)
-        except _BadValueError as error:
-            raise _BadValueError(f"a whole number from 1 to {MAX_SLOTS}, or {error}") from None
-    return normal
+def _hosts(text: str) -> Hosts:
+    return Hosts(values.one_of(*Hosts)(text))
 
 
-def _nproc(text: str) -> str:
-    stripped = text.strip()
-    if stripped in _NPROC_WORDS:
-        return stripped
-    try:
-        return str(_whole(1, MAX_SLOTS)(stripped))
-    except _BadValueError as error:
-        raise _BadValueError(f"{error}, or one of {', '.join(_NPROC_WORDS)}") from None
-
-
-def _selector(text: str) -> str:
-    normal = " ".join(text.split())
-    if len(normal) > 4096 or not _SELECTOR.fullmatch(normal):
-        raise _BadValueError("a label selector, as app=trainer,tier!=test or job in (a,b)")
-    return normal
-
-
-_VALIDATORS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "preset": _presets,
-    "mode": _one_of(Mode),
-    "wait-for": _one_of(WaitFor),
-    "timeout": _whole(1, MAX_TIMEOUT_SECONDS),
-    "env": _one_of(Delivery),
-    "hosts": _one_of(Hosts),
-    "ports": _role_numbers("ps=2222,worker=2223", 1, MAX_PORT),
+_OWN: Final[Mapping[str, Callable[[str], Any]]] = {
+    "env": _delivery,
+    "hosts": _hosts,
     "containers": _containers,
-    "selector": _selector,
-    "roles": _role_numbers("ps=2,worker=4", 0, MAX_COUNT),
-    "role-label": _matching(re.compile(_LABEL_KEY), "the key of a label", 317),
-    "slots": _slots,
-    "nproc-per-node": _nproc,
-    "template": _matching(re.compile(_DNS_SUBDOMAIN), "the name of a ConfigMap", 253),
-    "image": _matching(_IMAGE, "the name of an image", 1024),
-    "log-format": _one_of(LogFormat),
+    "template": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
+    "image": image_name,
+    "requests": read_requests,
+    "limits": read_limits,
 }
-KNOWN: Final = tuple(_VALIDATORS)
-# Written by the injector; a template copied from a running Pod carries it, and it is written anew.
-_OURS: Final = frozenset({names.STATUS})
+# The names of the barrier's settings by their annotations.
+_BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
+# The manual explains the annotations in this order; those that are not named here come last.
+_READING_ORDER: Final = (
+    *(
+        "preset",
+        "mode",
+        "wait-for",
+        "timeout",
+        "env",
+        "hosts",
+        "ports",
+        "containers",
+        "selector",
+        "roles",
+        "role-label",
+    ),
+    *("slots", "run-launcher-as-worker", "nproc-per-node", "nnodes", "max-restarts"),
+    *("tf-roles", "rank-roles", "head-role", "addresses", "template", "output-dir"),
+    *("image", "requests", "limits"),
+)
+KNOWN: Final = tuple(sorted((*_BARRIER, *_OWN), key=lambda name: (*_READING_ORDER, name).index(name)))
+# The injector writes it; a Pod template that was copied from a running Pod carries an old one, which is replaced.
+_IGNORED: Final = frozenset({names.STATUS})
+# The API server accepts no object with longer annotations, but it validates a Pod after admission.
+MAX_TEXT: Final = 262_144
+# Reads the files of all presets now, so that no review reads a file.
+presets.in_order()
 
 
-def parse(annotations: Mapping[str, str]) -> Settings:
-    """Reads all annotations of a Pod, those under other prefixes left aside.
+def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets.NONE) -> Settings:
+    """Read all annotations of a Pod, those under other prefixes left aside.
+
+    Args:
+        annotations: Those of the Pod.
+        own_presets: The operator's, which a Pod may choose too.
 
     Raises:
         RefusalError: An unknown annotation under the prefix, or a value that its validator does not accept.
     """
+    own: dict[str, Any] = {}
     found: dict[str, Any] = {}
     for key in sorted(annotations):
-        if not key.startswith(names.PREFIX) or key in _OURS:
+        if not key.startswith(names.PREFIX) or key in _IGNORED:
             continue
-        validate = _VALIDATORS.get(key.removeprefix(names.PREFIX))
-        if validate is None:
-            raise RefusalError(verdict(Reason.UNKNOWN_ANNOTATION, annotation=shown(key, 120), known=", ".join(KNOWN)))
+        annotation, text = key.removeprefix(names.PREFIX), annotations[key].strip()
         try:
-            found[key.removeprefix(names.PREFIX).replace("-", "_")] = validate(annotations[key])
-        except _BadValueError as error:
-            details = {"annotation": key, "value": shown(annotations[key]), "expected": str(error)}
+            if len(text) > MAX_TEXT:
+                raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
+            if annotation in _OWN:
+                own[annotation] = _OWN[annotation](text)
+            elif annotation in _BARRIER:
+                name = _BARRIER[annotation]
+                found[name] = SETTINGS[name].read(text)
+                if name == "presets":
+                    values.check_presets(found[name], own_presets)
+            else:
+                details = {"annotation": shown(key, 120), "known": ", ".join(KNOWN)}
+                raise RefusalError(verdict(Reason.UNKNOWN_ANNOTATION, **details))
+        except values.BadValueError as fault:
+            details = {"annotation": key, "value": shown(annotations[key]), "expected": str(fault)}
             raise RefusalError(verdict(Reason.BAD_VALUE, **details)) from None
-    return Settings(**found)
+    return Settings(barrier=BarrierSettings(**found), given=frozenset(found), **own)

@@ -1,7 +1,8 @@
-"""The certificate that new connections get, changed while serving.
+"""The certificate that new TLS connections get, replaced without a restart.
 
-A pair is loaded into a context of its own and must carry a whole handshake there before anybody sees it: loading a
-certificate with another's key into a live context would break every new connection.
+`certificates` or `certificatefiles` publishes pairs, the listener of `server` uses the context. A pair is loaded into a
+context of its own and must pass a whole handshake there before it is served: loading a certificate with the key of
+another into a live context would break every new connection.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """A context that serves a PEM chain and its key, TLS 1.2 or newer.
+    """Return a context that serves a PEM chain and its key over TLS 1.2 or newer.
 
     Raises:
-        CertificateError: They cannot be read or do not belong together.
+        CertificateError: They cannot be read, or do not belong together.
     """
     context = _bare_context()
-    # The ssl module takes files only. The folder is private, and a tmpfs in our Deployment.
+    # The ssl module reads files only. The folder is private, and in memory in the Deployment.
     with tempfile.TemporaryDirectory(prefix="frameworkinjector-") as folder:
         chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
         chain_file.write_bytes(certificate)
@@ -40,27 +41,27 @@ def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 
 def client_context(authorities: bytes) -> ssl.SSLContext:
-    """A context that trusts these PEM certificates and nobody else, authorities or not.
+    """Return a context that trusts exactly these PEM certificates, authorities or not.
 
     Raises:
-        CertificateError: There is none among them.
+        CertificateError: The text holds no certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Certificates from files come with or without their authority: a leaf that is given must do.
+    # Certificates from files come with or without their authority, so a trusted leaf is enough.
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=authorities.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise CertificateError(f"no certificate to trust: {error}") from error
+        raise CertificateError(f"there is no certificate to trust: {error}") from error
     return context
 
 
 def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
-    """Lets a client and a server shake hands in memory.
+    """Perform a handshake between a client and a server in memory.
 
     Raises:
-        CertificateError: The client would not talk to the server.
+        CertificateError: The client does not accept the certificate.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
@@ -80,11 +81,20 @@ def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -
                     raise CertificateError(f"a client of {name} would not accept the certificate: {error}") from error
         if all(done):
             return
-    raise CertificateError(f"the handshake with a client of {name} does not come to its end")
+    raise CertificateError(f"the handshake with a client of {name} does not complete")
 
 
-class Served:
-    """What is served now. ``context`` goes to the listener once; what it hands out is changed by ``publish``."""
+class ServedCertificate:
+    """The certificate that is served now.
+
+    Args:
+        on_publish: Called with the expiry of each certificate that is published.
+
+    Attributes:
+        certificate: The chain, PEM; empty before the first `publish`.
+        trust: What a client trusts to accept it, PEM; empty before the first `publish`.
+        context: For the listener; `publish` changes the certificate that it serves.
+    """
 
     def __init__(self, on_publish: Callable[[dt.datetime], None] | None = None) -> None:
         self._on_publish = on_publish
@@ -92,25 +102,25 @@ class Served:
         self.certificate = b""
         self.trust = b""
         self.context = _bare_context()
-        # Called for every connection, with or without a name from the client.
+        # OpenSSL calls it for every connection, with or without a name from the client.
         self.context.sni_callback = self._choose
 
     @property
-    def ready(self) -> bool:
-        """Whether there is a certificate at all."""
+    def has_certificate(self) -> bool:
+        """Whether a certificate has been published."""
         return self._current is not None
 
     def publish(self, certificate: bytes, key: bytes, trust: bytes, name: str) -> None:
-        """Gives new connections this certificate from now on; older connections go on with theirs.
+        """Serve this certificate on new connections from now on; open connections keep theirs.
 
         Args:
             certificate: The chain, PEM.
             key: Its private key, PEM.
-            trust: What a client would trust to accept it, PEM.
-            name: The name by which a client would call.
+            trust: What a client trusts to accept it, PEM.
+            name: The name by which a client calls.
 
         Raises:
-            CertificateError: It would not work; what was served before still is.
+            CertificateError: The pair does not work; the previous certificate stays served.
         """
         fresh = server_context(certificate, key)
         check_handshake(fresh, client_context(trust), name)

@@ -1,16 +1,19 @@
-"""A server for each test that wants one."""
+"""The fixture that starts review servers on loopback."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
 
+from frameworkinjector.limits import ConnectionLimits, Limits
 from frameworkinjector.metrics import Metrics
-from frameworkinjector.server import Limits, ReviewServer
-from frameworkinjector.tls import Served
-from injector.serving import Serving, reviewed
+from frameworkinjector.server import ReviewServer
+from frameworkinjector.tls import ServedCertificate
+from tests.injector.loopback_server import LoopbackServer
+from tests.injector.reviews import reviewed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,14 +23,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Callable[..., Any]]:
-    """Starts servers with limits of their own; stops them at the end."""
+    """Return a function that starts a server with the given limits; stop all of them at the end."""
     running: list[ReviewServer] = []
 
-    async def start(review: Callable[[bytes], Answer] = reviewed, **limits: Any) -> Serving:
+    async def start(review: Callable[[bytes], Answer] = reviewed, **limits: Any) -> LoopbackServer:
         metrics = Metrics()
-        server = ReviewServer(review, metrics, Limits(**limits))
-        served = Served(metrics.certificate)
-        found = Serving(server, served, metrics, 0, trustme.CA())
+        of_connections = {one.name for one in fields(ConnectionLimits)}
+        connections = ConnectionLimits(**{name: limits.pop(name) for name in of_connections & limits.keys()})
+        server = ReviewServer(review, metrics, Limits(connections=connections, **limits))
+        served = ServedCertificate(metrics.certificate)
+        found = LoopbackServer(server, served, metrics, 0, trustme.CA())
         found.publish(found.issue())
         found.port = await server.start("127.0.0.1", 0, served.context)
         running.append(server)

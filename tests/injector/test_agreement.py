@@ -1,4 +1,4 @@
-"""What the injector hands on, the barrier takes: the two programs share no code, so they are compared here."""
+"""The injector and the barrier share the table of settings, and so accept the same values; presets are shared too."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameworkbarrier import presets as of_the_barrier
+from frameworkbarrier import presets, values
 from frameworkbarrier import settings as barrier_settings
-from frameworkinjector import barrier, names
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.settings import SETTINGS, Setting
+from frameworkinjector import names
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
-from frameworkinjector.presets import VARIABLES, Preset
-from frameworkinjector.settings import KNOWN
+from frameworkinjector.settings import KNOWN, parse
 
 CONFIG = Config(version="1.2.3")
-SUPPLIED = of_the_barrier.names()
+SUPPLIED = presets.names()
 
 
 def environment(container: dict[str, Any]) -> dict[str, str]:
@@ -38,7 +39,10 @@ def environment(container: dict[str, Any]) -> dict[str, str]:
 def pod(annotations: dict[str, str], *, framework: bool) -> Pod:
     own = {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1", "FC_TASK_ATTEMPT_ID": "2"} if framework else {}
     labels = {names.LABEL: "enabled", **({"FC_FRAMEWORK_NAME": "mnist"} if framework else {})}
-    return Pod(Metadata(labels, {**own, **annotations}), Spec([Container("app", ["run"])]))
+    if role_label := annotations.get(names.PREFIX + "role-label"):
+        # A Pod without a role of its gang is refused.
+        labels[role_label] = annotations.get(names.PREFIX + "roles", "").partition("=")[0]
+    return Pod(Metadata(labels, {**own, **annotations}, "train-1"), Spec([Container("app", ["run"])]))
 
 
 VALUES = {
@@ -54,9 +58,19 @@ VALUES = {
     "roles": st.sampled_from(["worker=4", "ps=0,worker=10000", "Big.Role_1=2"]),
     "role-label": st.sampled_from(["role", "example.org/role"]),
     "slots": st.sampled_from(["8", "999999", "launcher=0,worker=8"]),
+    "tf-roles": st.sampled_from(["trainer=worker,server=ps", "a=chief"]),
+    "rank-roles": st.sampled_from(["learner", "learner,actor"]),
+    "run-launcher-as-worker": st.sampled_from(["true", "false"]),
+    "head-role": st.sampled_from(["head", "A.b_c-d"]),
+    "nnodes": st.sampled_from(["1:4", "2:2"]),
+    "max-restarts": st.sampled_from(["0", "3", "999999"]),
+    "addresses": st.sampled_from(["ip", "name"]),
     "nproc-per-node": st.sampled_from(["1", "8", "auto", "cpu", "gpu"]),
     "template": st.just("templates"),
     "image": st.just("barrier:2"),
+    "output-dir": st.sampled_from(["/srv/gang", "/data/gang/", "/mnt"]),
+    "requests": st.sampled_from(["cpu=10m", "memory=64Mi,cpu=1"]),
+    "limits": st.sampled_from(["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"]),
     "log-format": st.sampled_from(["text", "json"]),
 }
 
@@ -70,7 +84,7 @@ def test_each_setting_is_compared() -> None:
     framework=st.booleans(),
     env_files=st.sampled_from(EnvFiles),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_barrier_takes_what_the_injector_accepts(
     chosen: dict[str, str], framework: bool, env_files: EnvFiles
 ) -> None:
@@ -83,24 +97,196 @@ def test_the_barrier_takes_what_the_injector_accepts(
     environ = environment(plan.barrier)
     understood = barrier_settings.parse(environ)
     assert understood.mode == chosen.get("mode", "init")
-    assert understood.timeout_sec == float(chosen.get("timeout", barrier.DEFAULT_TIMEOUT_SECONDS))
-    assert understood.output_dir == names.OUTPUT_DIR
+    assert understood.timeout_sec == float(chosen.get("timeout", "600"))
+    assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").rstrip("/")
+    assert {one["mountPath"] for one in plan.barrier["volumeMounts"]} >= {understood.output_dir}
     assert understood.token_dir == names.TOKEN_DIR
     assert set(understood.presets) == set(filter(None, chosen.get("preset", "").split(",")))
     assert understood.selector == chosen.get("selector", "")
     assert understood.namespace == "demo"
-    assert understood.me.uid == "uid-or-name"
+    assert understood.identity.uid == "uid-or-name"
     if framework:
         assert (understood.framework, understood.configmap) == ("mnist", "mnist-attempt")
-        assert (understood.me.role, understood.me.index) == ("worker", 1)
+        assert (understood.identity.role, understood.identity.index) == ("worker", 1)
     # Every variable that we set is one that the barrier reads, or one of the controller's for a user's template.
     read = {one.env for one in barrier_settings.SETTINGS.values()}
     assert all(name in read or name.startswith("FC_") for name in environ)
 
 
-@pytest.mark.parametrize("name", SUPPLIED)
-def test_the_variables_of_each_preset_are_those_that_the_barrier_writes(name: str) -> None:
-    ours = [variable.name for variable in VARIABLES[Preset(name)]]
-    # A value that does not fit into a variable is in a file that NAME_FILE names.
-    own = [one for one in ours if one.removesuffix("_FILE") not in ours or not one.endswith("_FILE")]
-    assert sorted(own) == sorted(of_the_barrier.variables(name))
+# For each setting that has an annotation: texts that are values, and texts that are not.
+TEXTS: dict[str, tuple[list[str], list[str]]] = {
+    "mode": (["init", " sidecar "], ["daemon", "Init", "init,sidecar"]),
+    "preset": (
+        ["tensorflow", " pytorch , mpi ", "jax\n,mpi", *SUPPLIED],
+        ["caffe", "TENSORFLOW", "jax,jax", "jax,", ",jax", "jax,,mpi", ","],
+    ),
+    "wait-for": (["ip", "arrived"], ["luck", "ip arrived"]),
+    "ports": (
+        ["ps=2222", " ps=1 , worker=65535 ", "a-b=1", "My.Role_1=2", "ps=0022"],
+        [
+            *("2222", "ps", "ps=", "=1", "ps=0", "ps=65536", "ps=-1", "ps=1,ps=2", "ps=1,ps=1", "ps=1,", ","),
+            *("ps=1,,b=2", "-ps=1", "ps =1", "ps= 1", "ps=1;rm", "ps=0000001", "ps=٣", "x" * 64 + "=1", "ps=1=2"),
+        ],
+    ),
+    "selector": (
+        ["app=x", "app==x,!b", "a in ( x , y ),!d, e", "example.org/a!=b", "a,\n b", "a="],
+        ['a="b"', "a=b c=d", "$(X)=a", "a in (b,c", "a=b\x00", "app in a", ",", "a,", "x" * 64, "a," * 2048 + "a"],
+    ),
+    "roles": (
+        ["worker=0", "ps=2,worker=10000"],
+        ["4", "worker=10001", "worker=1,", "worker=1,worker=2", "a=1\nb=2", "worker=1e3", "worker=+1"],
+    ),
+    "role-label": (
+        ["role", "jobset.sigs.k8s.io/replicatedjob-name", "A_b.c-d"],
+        ["a/b/c", "a b", "-a", "/a", "a/", "x" * 64, "Example.org/a"],
+    ),
+    "slots": (
+        ["1", " 8 ", "999999", "launcher=0, worker=8"],
+        ["0", "1000000", "many", "1 0", "-1", "8,", "worker=1000000", "worker=8,", "worker=8,worker=8", "launcher=0,8"],
+    ),
+    "tf-roles": (
+        ["trainer=worker", " a=chief , b=evaluator ", "worker=ps,ps=worker"],
+        ["worker", "a=b", "a=worker,b=worker", "a=worker,a=ps", "a=worker,", "=ps", "a =ps", "a=Worker"],
+    ),
+    "rank-roles": (["learner", " learner , actor ", "A.b_c-d"], ["a,a", "a,", ",", "a b", "-a", "a=1", "x" * 64]),
+    "head-role": (["head", " A.b_c-d "], ["a,b", "-a", "a b", "x" * 64, "a="]),
+    "nnodes": (
+        ["1:4", " 2:2 ", "01:999999"],
+        ["4", "0:4", "4:2", "1:", ":4", "1:1000000", "1:4:8", "1-4", "a:b", "1 :4"],
+    ),
+    "max-restarts": (["0", " 3 ", "999999"], ["-1", "1000000", "1.5", "many", "+1"]),
+    "addresses": (["ip", " name "], ["dns", "IP", "ip,name"]),
+    "run-launcher-as-worker": (["true", " false "], ["yes", "True", "1"]),
+    "nproc-per-node": (["1", "999999", "auto", "cpu", "gpu"], ["0", "01", "1000000", "tpu", "-1", "1.5", "1e3"]),
+    "log-format": (["text", "json"], ["xml", "JSON"]),
+    "output-dir": (
+        ["/srv/gang", " /mnt ", "/srv/gang/", "/a.b/c_d-e"],
+        ["/", "gang", "/a//b", "/a/../b", "/.", "/a b", "/a:b", "/$(X)", "/a\nb", "/" + "a" * 600],
+    ),
+    "timeout": (["1", "0600", " 2592000 "], ["0", "-1", "+1", "1.5", "1e3", "10m", "nan", "inf", "٣", "1 0", "0x10"]),
+}
+
+
+def name_of(setting: Setting) -> str:
+    return next(name for name, each in SETTINGS.items() if each is setting)
+
+
+def by_barrier(setting: Setting, text: str, *, flag: bool = False) -> object:
+    """The value that the barrier reads, "refused" if it does not."""
+    environ = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FB_ROLE_LABEL": "role", "FC_POD_UID": "uid"}
+    argv = [f"{setting.flag}={text}"] if flag else []
+    try:
+        read = barrier_settings.parse(environ if flag else environ | {setting.env: text}, argv)
+    except SettingsError as fault:
+        return "refused" if f"{setting.env}=" in str(fault) else fault
+    return getattr(read, name_of(setting))
+
+
+def by_injector(setting: Setting, text: str) -> object:
+    """The value that the injector reads, "refused" if it does not."""
+    try:
+        return getattr(parse({names.PREFIX + setting.annotation: text}).barrier, name_of(setting))
+    except RefusalError as fault:
+        return "refused" if f"Annotation {names.PREFIX}{setting.annotation} is " in str(fault) else fault
+
+
+INJECTORS_OWN = {"env", "hosts", "containers", "template", "image", "requests", "limits"}
+WITH_ANNOTATION = {setting.annotation: setting for setting in SETTINGS.values() if setting.annotation}
+
+
+def test_each_shared_setting_has_good_and_bad_texts() -> None:
+    assert TEXTS.keys() == WITH_ANNOTATION.keys() == set(KNOWN) - INJECTORS_OWN
+    assert all(good and bad for good, bad in TEXTS.values())
+
+
+@pytest.mark.parametrize("flag", [False, True], ids=["variable", "flag"])
+@pytest.mark.parametrize(("annotation", "text"), [(name, text) for name, (good, _) in TEXTS.items() for text in good])
+def test_both_programs_read_the_same_from_a_good_text(annotation: str, text: str, flag: bool) -> None:
+    setting = WITH_ANNOTATION[annotation]
+    value = by_injector(setting, text)
+    assert value != "refused"
+    assert by_barrier(setting, text, flag=flag) == value
+    # What the injector hands on.
+    assert by_barrier(setting, values.as_text(value), flag=flag) == value
+
+
+@pytest.mark.parametrize("flag", [False, True], ids=["variable", "flag"])
+@pytest.mark.parametrize(("annotation", "text"), [(name, text) for name, (_, bad) in TEXTS.items() for text in bad])
+def test_both_programs_refuse_a_bad_text(annotation: str, text: str, flag: bool) -> None:
+    setting = WITH_ANNOTATION[annotation]
+    assert by_injector(setting, text) == "refused"
+    assert by_barrier(setting, text, flag=flag) == "refused"
+
+
+TEXT_LIKE_SETTINGS = st.text(alphabet="abz019-_./=,: ()!in\t", max_size=12)
+
+
+@given(annotation=st.sampled_from(sorted(WITH_ANNOTATION)), text=st.text() | TEXT_LIKE_SETTINGS)
+@settings(max_examples=500)
+def test_both_programs_have_the_same_verdict_on_any_text(annotation: str, text: str) -> None:
+    setting = WITH_ANNOTATION[annotation]
+    capped = setting.capped_at is not None and text.strip().isdecimal()
+    if text.strip() and not capped:
+        assert by_injector(setting, text) == by_barrier(setting, text)
+
+
+@pytest.mark.parametrize("annotation", sorted(WITH_ANNOTATION))
+def test_an_empty_variable_is_unset_but_an_empty_annotation_is_an_error(annotation: str) -> None:
+    setting = WITH_ANNOTATION[annotation]
+    assert by_injector(setting, " ") == "refused"
+    assert setting.of_environment(" ") == setting.default
+
+
+@pytest.mark.parametrize("text", ["2592001", "31536000", "9223372036854775807", "9" * 5000])
+def test_a_longer_timeout_is_cut_in_a_pod_made_for_fc_and_refused_in_an_annotation(text: str) -> None:
+    setting = WITH_ANNOTATION["timeout"]
+    assert by_injector(setting, text) == "refused"
+    assert by_barrier(setting, text) == barrier_settings.MAX_SECONDS
+
+
+OWN = {
+    "port": 9000,
+    "variables": {"MY_PEERS": "{{ roles[0].addresses | json }} $(X) 'a'", "MY_RANK": ""},
+    "optional": [],
+}
+OWN |= {"optional": ["MY_RANK"], "files": {"my.conf": "me={{ me.index }}\n"}}
+
+
+@pytest.mark.parametrize("name", ["mine", "jax"], ids=["a new name", "a name of this version"])
+def test_the_barrier_gets_the_definition_of_an_operators_preset_by_which_the_injector_refers_to_variables(
+    name: str,
+) -> None:
+    config = Config(version="1.2.3", presets={name: presets.decode(name, OWN), "other": presets.decode("other", OWN)})
+    asked = pod({names.PREFIX + "preset": f"{name},mpi"}, framework=True)
+    plan = decide(asked, "demo", config, EnvFiles.QUOTED)
+    assert isinstance(plan, Plan)
+    understood = barrier_settings.parse(environment(plan.barrier))
+    assert understood.presets == (name, "mpi")
+    assert understood.preset_definitions == {name: config.presets[name]}
+    (container,) = plan.containers
+    variables = presets.variables(understood.presets, understood.preset_definitions)
+    assert [one["name"] for one in container.env] == [*(one.name for one in variables), names.VARIABLES]
+    assert {one.name: one.optional for one in variables}.items() >= {"MY_PEERS": False, "MY_RANK": True}.items()
+
+
+def test_a_pod_that_chooses_no_preset_of_the_operator_gets_no_definition() -> None:
+    config = Config(version="1.2.3", presets={"mine": presets.decode("mine", OWN)})
+    plan = decide(pod({names.PREFIX + "preset": "mpi"}, framework=True), "demo", config, EnvFiles.QUOTED)
+    assert isinstance(plan, Plan)
+    assert "FB_PRESET_DEFINITIONS" not in environment(plan.barrier)
+
+
+def test_a_preset_that_no_operator_has_defined_is_refused_with_those_that_there_are() -> None:
+    config = Config(version="1.2.3", presets={"mine": presets.decode("mine", OWN)})
+    with pytest.raises(RefusalError, match=r"etcd, mine, separated by commas"):
+        decide(pod({names.PREFIX + "preset": "theirs"}, framework=True), "demo", config, EnvFiles.QUOTED)
+
+
+@pytest.mark.parametrize("preset", SUPPLIED)
+def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(preset: str) -> None:
+    plan = decide(pod({names.PREFIX + "preset": preset}, framework=True), "demo", CONFIG, EnvFiles.QUOTED)
+    assert isinstance(plan, Plan)
+    (container,) = plan.containers
+    wanted = [one.name for one in presets.variables([preset])]
+    assert [one["name"] for one in container.env] == [*wanted, "FB_VARIABLES"]
+    assert container.env[-1]["value"] == ",".join(wanted)

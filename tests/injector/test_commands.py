@@ -1,4 +1,4 @@
-"""The commands, as a person runs them."""
+"""The commands `render` and `audit`, as a person runs them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from frameworkinjector import commands
-from frameworkinjector.config import Config, EnvFiles
-from injector.goldens import GOLDEN, INJECTED, REFUSED, env_files_of, injected_of, pod_of
+from frameworkinjector.config import EnvFiles
+from localcluster.waiting import patience
+from tests.injector.golden_pods import GOLDEN, INJECTED, REFUSED, env_files_of, injected_of, pod_of
+from tests.injector.reviews import CONFIG
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-CONFIG = Config(version="1.2.3")
 
 
 def render(file: Path, env_files: EnvFiles = EnvFiles.QUOTED, *, as_json: bool = False) -> tuple[int, str, str]:
@@ -30,7 +30,7 @@ def render(file: Path, env_files: EnvFiles = EnvFiles.QUOTED, *, as_json: bool =
 @pytest.mark.parametrize("case", INJECTED)
 def test_render_prints_what_the_webhook_would_make_of_the_pod(case: str, tmp_path: Path) -> None:
     pod = pod_of(case)
-    # The goldens are reviewed in the namespace demo, which a file has to say.
+    # The golden outcomes are those of the namespace demo, which a file must name.
     pod["metadata"]["namespace"] = "demo"
     file = tmp_path / "pod.yaml"
     file.write_text(yaml.safe_dump(pod))
@@ -68,21 +68,21 @@ def test_render_finds_the_template_of_a_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("kind: ConfigMap", "ConfigMap holds no Pod"),
-        ("- a", "no object of Kubernetes"),
+        ("- a", "not a Kubernetes object"),
         ("a: [", "neither JSON nor YAML"),
-        ("spec: {containers: {a: b}}", "the Pod cannot be understood"),
-        ("spec: {containers: [{name: 5}]}", "the Pod cannot be understood"),
+        ("spec: {containers: {a: b}}", "the Pod is malformed"),
+        ("spec: {containers: [{name: 5}]}", "the Pod is malformed"),
     ],
 )
-def test_render_says_what_is_wrong_with_a_file(text: str, told: str, tmp_path: Path) -> None:
+def test_render_says_what_is_wrong_with_a_file(text: str, expected: str, tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(text)
     code, out, err = render(file)
     assert (code, out) == (2, "")
-    assert told in err
+    assert expected in err
     assert err.count("\n") == 1 or "YAML" in err
 
 
@@ -94,7 +94,7 @@ def test_render_says_that_a_file_is_missing(tmp_path: Path) -> None:
 
 def run(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "frameworkinjector", *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=patience(30))
 
 
 def test_render_reads_standard_input() -> None:
@@ -104,20 +104,20 @@ def test_render_reads_standard_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
-        (["serve", "--env-files=maybe"], "'maybe' is none of none, plain, quoted"),
-        (["--port=70000"], "'70000' is no port"),
-        (["--certificate-days=0"], "'0' is no positive number"),
+        (["serve", "--env-files=maybe"], "'maybe' is not one of none, plain, quoted"),
+        (["--port=70000"], "'70000' is not a port"),
+        (["--certificate-days=0"], "'0' is not a positive number"),
         (["--tls-cert-file=x"], "--tls-cert-file and --tls-key-file are needed together"),
         (["--namespace=x", "--kubeconfig=/nonexistent"], "/nonexistent"),
         (["--namespace=x"], "KUBERNETES_SERVICE_HOST is not set"),
-        (["serve", "--barrier-pull-policy=Sometimes"], "'Sometimes' is none of Always, IfNotPresent, Never"),
+        (["serve", "--barrier-pull-policy=Sometimes"], "'Sometimes' is not one of Always, IfNotPresent, Never"),
         (["render"], "-f/--filename"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_one_line(arguments: list[str], told: str) -> None:
+def test_a_usage_error_is_one_line_on_stderr(arguments: list[str], expected: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""The whole request path against inputs that nobody meant to send; ``injector.fuzz`` does the same at length."""
+"""The whole request path against random inputs; `random_fuzzer` and `coverage_fuzzer` try many more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.reasons import Reason
-from injector.fuzz import check, mutated, review_of, seeds
+from tests.injector.random_fuzzer import check, mutated, seeds
+from tests.injector.reviews import review_of
 
 LABELS = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
 ANYTHING = st.recursive(
@@ -20,24 +21,64 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from(["app", "b", "frameworkbarrier", "", "frameworkbarrier-token"])
+WITHOUT_FRAMEWORK = {
+    "frameworkcontroller.microsoft.com/barrier": "enabled",
+    "batch.kubernetes.io/job-completion-index": "1",
+    "leaderworkerset.sigs.k8s.io/name": "x",
+}
+NAMES = st.sampled_from(["app", "b", "frameworkbarrier", "", "frameworkbarrier-token", "istio-proxy"])
 PATHS = st.sampled_from(["/", "/etc/hosts", "/etc/hosts/", "/etc/../etc/hosts", "/mnt/frameworkbarrier", "/data"])
 
 
 def maybe(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """As it should be, absent-like, or something else altogether."""
+    """Draw a valid value, null, or anything."""
     return st.one_of(value, value, value, st.none(), ANYTHING)
 
 
 MOUNTS = st.lists(st.fixed_dictionaries({"name": NAMES, "mountPath": PATHS}), max_size=3)
 ENV = st.lists(st.fixed_dictionaries({"name": st.sampled_from(["TF_CONFIG", "RANK", "X"])}), max_size=3)
+SOURCES = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "prefix": st.sampled_from(["", "TF_", "TF_CONFIG", "A_"]),
+            "configMapRef": maybe(st.fixed_dictionaries({"name": st.text(max_size=5)})),
+            "secretRef": maybe(st.fixed_dictionaries({"name": st.text(max_size=5)})),
+        },
+    ),
+    max_size=3,
+)
+REQUIREMENTS = st.lists(
+    st.fixed_dictionaries(
+        {"key": st.sampled_from(["kubernetes.io/os", "x"]), "operator": st.sampled_from(["In", "NotIn", "Exists"])},
+        optional={"values": maybe(st.lists(st.sampled_from(["windows", "linux"]), max_size=2))},
+    ),
+    max_size=2,
+)
+TERMS = st.lists(st.fixed_dictionaries({}, optional={"matchExpressions": maybe(REQUIREMENTS)}), max_size=2)
+REQUIRED = st.fixed_dictionaries({"nodeSelectorTerms": maybe(TERMS)})
+AFFINITY = st.fixed_dictionaries(
+    {"nodeAffinity": maybe(st.fixed_dictionaries({"requiredDuringSchedulingIgnoredDuringExecution": maybe(REQUIRED)}))}
+)
+OWNERS = st.lists(
+    st.fixed_dictionaries({"kind": st.sampled_from(["Job", "ReplicaSet", ""]), "controller": maybe(st.booleans())}),
+    max_size=2,
+)
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.org/gpu"]),
+    maybe(st.sampled_from(["1", "0", "100m", "1e3", "64Mi", "1e99", "-1", 2, 0.5, 1e308, 2**70])),
+    max_size=3,
+)
+RESOURCES = st.fixed_dictionaries({}, optional={"requests": maybe(AMOUNTS), "limits": maybe(AMOUNTS)})
 CONTAINERS = st.lists(
     st.fixed_dictionaries(
         {"name": NAMES},
         optional={
             "command": maybe(st.lists(st.text(max_size=5), max_size=3)),
             "env": maybe(ENV),
+            "envFrom": maybe(SOURCES),
             "volumeMounts": maybe(MOUNTS),
+            "resources": maybe(RESOURCES),
             "restartPolicy": st.just("Always"),
             "unknown": ANYTHING,
         },
@@ -48,8 +89,10 @@ PODS = st.fixed_dictionaries(
     {
         "metadata": maybe(
             st.fixed_dictionaries(
-                {"labels": maybe(st.just(LABELS))},
+                {"labels": maybe(st.just(LABELS) | st.just(WITHOUT_FRAMEWORK))},
                 optional={
+                    "name": maybe(st.sampled_from(["a", "a-1"])),
+                    "ownerReferences": maybe(OWNERS),
                     "annotations": maybe(
                         st.fixed_dictionaries(
                             {},
@@ -60,12 +103,18 @@ PODS = st.fixed_dictionaries(
                                     "env": st.sampled_from(["auto", "file", "wrap", "none", ""]),
                                     "hosts": st.sampled_from(["mount", "none"]),
                                     "mode": st.sampled_from(["init", "sidecar"]),
+                                    "roles": st.sampled_from(["worker=2", "ps=1,worker=2"]),
+                                    "role-label": st.just("role"),
+                                    "output-dir": st.sampled_from(["/data", "/srv/gang", "/"]),
+                                    "requests": st.sampled_from(["cpu=1", "cpu=1m,memory=1Gi", "memory=0"]),
+                                    "limits": st.sampled_from(["cpu=1", "cpu=1m,memory=64Mi", "memory=1e99"]),
                                     "containers": st.sampled_from(["app", "app,b"]),
                                     "status": st.text(max_size=5),
                                 }.items()
-                            },
+                            }
+                            | {"sidecar.istio.io/status": st.text(max_size=5) | st.just('{"containers": ["b"]}')},
                         )
-                    )
+                    ),
                 },
             )
         ),
@@ -75,6 +124,8 @@ PODS = st.fixed_dictionaries(
                 optional={
                     "initContainers": maybe(CONTAINERS),
                     "volumes": maybe(st.lists(st.fixed_dictionaries({"name": NAMES}), max_size=3)),
+                    "affinity": maybe(AFFINITY),
+                    "resources": maybe(RESOURCES),
                     "hostNetwork": maybe(st.booleans()),
                     "hostAliases": maybe(st.lists(ANYTHING, max_size=2)),
                     "securityContext": maybe(st.fixed_dictionaries({"runAsUser": st.integers()})),
@@ -88,19 +139,19 @@ PODS = st.fixed_dictionaries(
 
 
 @given(pod=PODS, env_files=st.sampled_from(EnvFiles))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_pod_is_injected_left_alone_or_refused_and_never_twice(pod: Any, env_files: EnvFiles) -> None:
     check(review_of(pod), env_files)
 
 
 @given(body=st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_are_answered(body: bytes) -> None:
     check(body)
 
 
 @given(review=ANYTHING)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_json_is_answered(review: Any) -> None:
     check(json.dumps(review).encode())
 
@@ -109,7 +160,8 @@ def test_two_thousand_mutations_of_the_golden_pods_are_answered() -> None:
     draw, known = random.Random(20261121), seeds()
     reasons = {check(mutated(known, draw)).verdict.reason for _ in range(2000)}
     # The mutations reach the whole path, not its first check only.
-    assert {Reason.INJECTED, Reason.MALFORMED_POD, Reason.NOT_A_REVIEW, Reason.BAD_VALUE} <= reasons
+    reached = {Reason.INJECTED, Reason.MALFORMED_POD, Reason.NOT_A_REVIEW, Reason.BAD_VALUE, Reason.TOO_MANY_CONTAINERS}
+    assert reached <= reasons
 
 
 @pytest.mark.parametrize(
@@ -126,7 +178,7 @@ def test_two_thousand_mutations_of_the_golden_pods_are_answered() -> None:
         ({"dryRun": None}, Reason.INJECTED),
     ],
 )
-def test_the_request_around_the_pod_is_looked_at_first(request_: dict[str, Any], reason: Reason) -> None:
+def test_the_request_is_checked_before_the_pod(request_: dict[str, Any], reason: Reason) -> None:
     pod = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "app"}]}}
     assert check(review_of(pod, **request_)).verdict.reason is reason
 

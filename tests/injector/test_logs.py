@@ -1,4 +1,4 @@
-"""The injector logs as the controller does: who collects both needs one set of rules."""
+"""The injector logs as the controller does, so that one set of rules collects both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_line_is_that_of_the_controller() -> None:
 
 
 def calls_of_the_logger(source: Path) -> list[Any]:
-    """Every ``_log.something(...)`` in a file."""
+    """Return every call of a method of `_log` in a file."""
     return [
         node
         for node in ast.walk(ast.parse(source.read_text()))

@@ -1,4 +1,4 @@
-"""Certificates as values: what is replaced, when, and what a client makes of it."""
+"""Certificates as values: what is replaced, when, and whether clients accept it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from cryptography import x509
 
 from frameworkinjector import pki
 from frameworkinjector.errors import CertificateError
+from frameworkinjector.issuing import Policy
 from frameworkinjector.tls import check_handshake, client_context, server_context
 
 NAMES = (
     "frameworkinjector.frameworkcontroller-system.svc",
     "frameworkinjector.frameworkcontroller-system.svc.cluster.local",
 )
-POLICY = pki.Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+POLICY = Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+DAY_SECONDS = 24 * 3600
+YEAR_SECONDS = 365 * DAY_SECONDS
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 EMPTY = pki.bundle_of({})
 
@@ -24,15 +27,15 @@ def at(seconds: float) -> dt.datetime:
     return START + dt.timedelta(seconds=seconds)
 
 
-def first(policy: pki.Policy = POLICY, now: dt.datetime = START) -> pki.Bundle:
+def first(policy: Policy = POLICY, now: dt.datetime = START) -> pki.Bundle:
     found = pki.renewed(EMPTY, policy, now)
     assert found is not None
-    return found[0]
+    return found.bundle
 
 
-def why(bundle: pki.Bundle, policy: pki.Policy = POLICY, seconds: float = 0) -> str | None:
+def why(bundle: pki.Bundle, policy: Policy = POLICY, seconds: float = 0) -> str | None:
     found = pki.renewed(bundle, policy, at(seconds))
-    return None if found is None else found[1]
+    return None if found is None else found.because
 
 
 def works(bundle: pki.Bundle, trust: bytes | None = None) -> bool:
@@ -64,21 +67,21 @@ def test_a_new_certificate_comes_from_the_same_authority() -> None:
     bundle = first()
     found = pki.renewed(bundle, POLICY, at(70))
     assert found is not None
-    assert (found[0].authorities, found[0].authority_key) == (bundle.authorities, bundle.authority_key)
-    assert found[0].certificate != bundle.certificate
-    assert why(found[0], seconds=70) is None
+    assert (found.bundle.authorities, found.bundle.authority_key) == (bundle.authorities, bundle.authority_key)
+    assert found.bundle.certificate != bundle.certificate
+    assert why(found.bundle, seconds=70) is None
 
 
 def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() -> None:
     now = dt.datetime.now(dt.UTC)
     bundle = first(now=now)
-    policy = pki.Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+    policy = Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
     found = pki.renewed(bundle, policy, now + dt.timedelta(seconds=700))
     assert found is not None
-    assert found[1] == "authority at 2/3 of its life"
-    assert len(x509.load_pem_x509_certificates(found[0].authorities)) == 2
-    # A replica that still serves the old certificate is accepted by who trusts the new bundle.
-    assert works(bundle, trust=found[0].authorities)
+    assert found.because == "authority at 2/3 of its life"
+    assert len(x509.load_pem_x509_certificates(found.bundle.authorities)) == 2
+    # A client that trusts the new bundle accepts a replica that still serves the old certificate.
+    assert works(bundle, trust=found.bundle.authorities)
 
 
 def test_authorities_that_ended_are_not_kept() -> None:
@@ -86,14 +89,14 @@ def test_authorities_that_ended_are_not_kept() -> None:
     for seconds in (700, 1400, 2100, 2800):
         found = pki.renewed(bundle, POLICY, at(seconds))
         assert found is not None
-        bundle = found[0]
+        bundle = found.bundle
         kept = x509.load_pem_x509_certificates(bundle.authorities)
         assert len(kept) <= pki.KEPT_AUTHORITIES
         assert all(one.not_valid_after_utc > at(seconds) for one in kept)
 
 
 def test_a_certificate_does_not_outlive_its_authority() -> None:
-    policy = pki.Policy(names=NAMES, authority_seconds=50, certificate_seconds=1000)
+    policy = Policy(names=NAMES, authority_seconds=50, certificate_seconds=1000)
     bundle = first(policy)
     assert pki.expiry(bundle.certificate) <= pki.expiry(bundle.authorities)
 
@@ -121,8 +124,8 @@ def test_a_damaged_secret_is_repaired(part: str, value: bytes | None, expected: 
     damaged = pki.bundle_of({**first(now=dt.datetime.now(dt.UTC)).files(), part: other if value is None else value})
     found = pki.renewed(damaged, POLICY, dt.datetime.now(dt.UTC))
     assert found is not None
-    assert found[1] == expected
-    assert works(found[0])
+    assert found.because == expected
+    assert works(found.bundle)
 
 
 def test_a_certificate_of_another_authority_is_replaced() -> None:
@@ -132,19 +135,19 @@ def test_a_certificate_of_another_authority_is_replaced() -> None:
 
 
 def test_a_certificate_for_other_names_is_replaced() -> None:
-    policy = pki.Policy(names=("elsewhere.svc", "192.0.2.7"))
+    policy = Policy(names=("elsewhere.svc", "192.0.2.7"), authority_seconds=1000, certificate_seconds=100)
     assert why(first(), policy) == "certificate for other names"
     assert why(first(policy), policy) is None
 
 
 def test_a_clock_that_is_a_minute_behind_accepts_a_new_certificate() -> None:
-    bundle = first(pki.Policy(names=NAMES))
+    bundle = first(Policy(names=NAMES, authority_seconds=5 * YEAR_SECONDS, certificate_seconds=90 * DAY_SECONDS))
     certificate = x509.load_pem_x509_certificate(bundle.certificate)
     assert certificate.not_valid_before_utc <= at(-60)
 
 
-def test_no_certificate_has_no_end() -> None:
+def test_without_a_certificate_there_is_no_expiry() -> None:
     with pytest.raises(CertificateError):
         pki.expiry(b"")
     with pytest.raises(CertificateError):
-        pki.renewal(b"nothing")
+        pki.renewal_due(b"nothing")

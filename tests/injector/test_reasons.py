@@ -1,4 +1,4 @@
-"""Every outcome has one name and one sentence, wherever it is told."""
+"""Every outcome has one name and one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frameworkinjector.reasons import Outcome, Reason, shown, verdict
 CODES = {
     Outcome.INJECTED: {200},
     Outcome.LEFT_ALONE: {200},
-    # Final for a controller, or to be tried again.
+    # 422: the controller does not retry; 500: it does.
     Outcome.REFUSED: {422, 500},
     Outcome.REJECTED: {400, 404, 405, 408, 413, 415},
 }

@@ -1,4 +1,4 @@
-"""The HTTPS server and clients that are slow, silent, too many, or speak nonsense."""
+"""The HTTPS server and clients that are slow, silent, too many, or send garbage."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from injector.serving import is_closed, review
+from frameworkinjector.health import HealthServer
+from frameworkinjector.metrics import Metrics
+from localcluster.waiting import eventually_async
+from tests.injector.loopback_server import read_until_closed
+from tests.injector.reviews import small_review
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+SILENCE_SECONDS = 3.0
+"""A limit that ends what is silent, and no handshake on a busy machine."""
 
 
 async def test_a_body_that_announces_too_much_is_refused_unread(serve: Any) -> None:
@@ -24,8 +31,8 @@ async def test_a_body_that_announces_too_much_is_refused_unread(serve: Any) -> N
     writer.write(
         b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3145729\r\n\r\n"
     )
-    answer_ = await is_closed(reader, 3)
-    assert answer_.startswith(b"HTTP/1.1 413 ")
+    received = await read_until_closed(reader)
+    assert received.startswith(b"HTTP/1.1 413 ")
     writer.close()
 
 
@@ -40,13 +47,13 @@ async def test_a_chunked_body_that_grows_too_large_is_cut_off(serve: Any) -> Non
         try:
             status, decoded = await serving.post(session, endless())
         except aiohttp.ClientConnectionError:
-            # The server hung up while the client was still sending.
+            # The server closed the connection while the client was still sending.
             status, decoded = 413, {"reason": "body-too-large"}
     assert (status, decoded["reason"]) == (413, "body-too-large")
     assert serving.counted("body-too-large") == 1
 
 
-async def test_a_bomb_is_not_unpacked(serve: Any) -> None:
+async def test_a_compression_bomb_is_refused_unread(serve: Any) -> None:
     serving = await serve()
     bomb = gzip.compress(b" " * 50_000_000, 9)
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
@@ -55,17 +62,17 @@ async def test_a_bomb_is_not_unpacked(serve: Any) -> None:
     assert status == 415
 
 
-async def test_a_body_that_does_not_come_is_answered_in_time(serve: Any) -> None:
+async def test_a_body_that_does_not_arrive_is_answered_in_time(serve: Any) -> None:
     serving = await serve(body_seconds=0.3)
     reader, writer = await serving.connect()
     writer.write(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-    answer_ = await is_closed(reader, 3)
-    assert answer_.startswith(b"HTTP/1.1 408 ")
-    assert b"body-too-slow" in answer_
+    received = await read_until_closed(reader)
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert b"body-too-slow" in received
     writer.close()
 
 
-async def test_a_body_that_breaks_off_harms_nobody(serve: Any) -> None:
+async def test_incomplete_bodies_do_not_affect_the_next_review(serve: Any) -> None:
     serving = await serve()
     for _ in range(20):
         _, writer = await serving.connect()
@@ -75,22 +82,23 @@ async def test_a_body_that_breaks_off_harms_nobody(serve: Any) -> None:
         await writer.drain()
         writer.transport.abort()
     async with serving.session() as session:
-        assert (await serving.post(session, review()))[0] == 200
+        assert (await serving.post(session, small_review()))[0] == 200
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /mut", b"POST /mutate HTTP/1.1\r\nHost: x\r\n"])
-async def test_a_client_that_never_finishes_its_head_is_closed(serve: Any, sent: bytes) -> None:
-    serving = await serve(first_request_seconds=0.3)
+async def test_a_client_that_never_finishes_its_head_read_until_closed(serve: Any, sent: bytes) -> None:
+    serving = await serve(first_request_seconds=SILENCE_SECONDS)
     reader, writer = await serving.connect()
     writer.write(sent)
     started = time.monotonic()
-    assert await is_closed(reader, 3) == b""
-    assert 0.2 < time.monotonic() - started < 2
+    assert await read_until_closed(reader) == b""
+    assert serving.closed("silent") == 1
+    assert time.monotonic() - started > SILENCE_SECONDS / 2
     writer.close()
 
 
 async def test_a_client_that_drips_its_head_is_closed_too(serve: Any) -> None:
-    serving = await serve(first_request_seconds=0.5)
+    serving = await serve(first_request_seconds=SILENCE_SECONDS)
     reader, writer = await serving.connect()
 
     async def drip() -> None:
@@ -101,15 +109,15 @@ async def test_a_client_that_drips_its_head_is_closed_too(serve: Any) -> None:
                 await asyncio.sleep(0.05)
 
     dripping = asyncio.create_task(drip())
-    await is_closed(reader, 3)
+    await read_until_closed(reader)
     dripping.cancel()
     writer.close()
 
 
-async def test_a_client_that_never_shakes_hands_is_closed(serve: Any) -> None:
+async def test_a_client_that_never_shakes_hands_read_until_closed(serve: Any) -> None:
     serving = await serve(handshake_seconds=0.3)
     reader, writer = await asyncio.open_connection("127.0.0.1", serving.port)
-    assert await is_closed(reader, 3) == b""
+    assert await read_until_closed(reader) == b""
     writer.close()
 
 
@@ -127,51 +135,145 @@ async def test_a_client_that_never_shakes_hands_is_closed(serve: Any) -> None:
     ],
 )
 async def test_garbage_gets_no_5xx_and_the_next_one_is_served(serve: Any, garbage: bytes) -> None:
-    serving = await serve(first_request_seconds=0.5)
+    serving = await serve(first_request_seconds=SILENCE_SECONDS)
     reader, writer = await serving.connect()
     writer.write(garbage)
-    answer_ = await is_closed(reader, 5)
-    assert answer_ == b"" or answer_.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), answer_[:100]
+    received = await read_until_closed(reader)
+    assert received == b"" or received.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), received[:100]
     writer.close()
     async with serving.session() as session:
-        assert (await serving.post(session, review()))[0] == 200
+        assert (await serving.post(session, small_review()))[0] == 200
 
 
-BODY = review()
-ASKED = (
+BODY = small_review()
+WHOLE_REQUEST = (
     f"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
 ).encode() + BODY
 
 
-async def asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(ASKED)
+async def post_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(WHOLE_REQUEST)
     assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
     head = await reader.readuntil(b"\r\n\r\n")
     (length,) = [int(line.split()[1]) for line in head.splitlines() if line.lower().startswith(b"content-length:")]
     await reader.readexactly(length)
 
 
-async def test_of_too_many_connections_the_oldest_that_asks_nothing_is_closed_for_a_new_one(serve: Any) -> None:
-    serving = await serve(connections=4)
-    spoke, oldest, other, another = [await serving.connect() for _ in range(4)]
-    await asks(*spoke)
-    new = await serving.connect()
-    await asks(*new)
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        assert await is_closed(oldest[0], 3) == b""
-    for connection in (spoke, other, another, new):
-        await asks(*connection)
-        connection[1].close()
+async def speaks(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bool:
+    """Report whether a connection still carries reviews; close it."""
+    try:
+        await post_once(*connection)
+    except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError, AssertionError):
+        return False
+    finally:
+        connection[1].transport.abort()
+    return True
 
 
-async def test_where_all_connections_are_in_use_one_more_is_closed_and_the_others_live_on(serve: Any) -> None:
-    serving = await serve(connections=2)
-    open_ones = [await serving.connect() for _ in range(2)]
-    for connection in open_ones:
-        await asks(*connection)
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        reader, _ = await serving.connect()
-        assert await is_closed(reader, 3) == b""
-    for connection in open_ones:
-        await asks(*connection)
-        connection[1].close()
+async def test_a_connection_too_many_closes_the_one_that_has_been_idle_longest(serve: Any) -> None:
+    serving = await serve(connections=4, grace_seconds=0)
+    opened = [await serving.connect() for _ in range(4)]
+    await post_once(*opened[0])
+    opened.append(await serving.connect())
+    assert [await speaks(one) for one in opened] == [True, False, True, True, True]
+    assert serving.closed("evicted") == 1
+
+
+async def test_a_connection_that_spoke_once_does_not_keep_its_place(serve: Any) -> None:
+    serving = await serve(connections=4, grace_seconds=0)
+    opened = [await serving.connect() for _ in range(4)]
+    for one in opened:
+        await post_once(*one)
+    opened.append(await serving.connect())
+    assert [await speaks(one) for one in opened] == [False, True, True, True, True]
+
+
+async def test_connections_under_way_are_not_given_up_for_more_of_the_same_source(serve: Any) -> None:
+    serving = await serve(connections=4, grace_seconds=60, waiting=0)
+    opened = [await serving.connect() for _ in range(4)]
+    with pytest.raises((ConnectionError, ssl.SSLError)):
+        await serving.connect()
+    assert all([await speaks(one) for one in opened])
+    assert serving.closed("refused") == 1
+
+
+async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any) -> None:
+    serving = await serve(connections=8, of_one_source=6, grace_seconds=60, waiting=0)
+    hoarded = [await serving.connect("127.0.0.2") for _ in range(6)]
+    with pytest.raises((ConnectionError, ssl.SSLError)):
+        await serving.connect("127.0.0.2")
+    others = [await serving.connect("127.0.0.3") for _ in range(4)]
+    assert [await speaks(one) for one in others] == [True] * 4
+    assert [await speaks(one) for one in hoarded] == [False] * 2 + [True] * 4
+
+
+async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(serve: Any) -> None:
+    serving = await serve(connections=1, grace_seconds=60)
+    first = await serving.connect()
+    second = asyncio.create_task(serving.connect())
+
+    async def waits() -> None:
+        assert serving.has_waiting()
+
+    await eventually_async(waits)
+    first[1].write(WHOLE_REQUEST)
+    answer = await read_until_closed(first[0])
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"Connection: close" in answer
+    assert await speaks(await second)
+    first[1].close()
+
+
+async def test_a_connection_waits_for_a_place_only_so_long(serve: Any) -> None:
+    serving = await serve(connections=1, grace_seconds=60, handshake_seconds=SILENCE_SECONDS)
+    first = await serving.connect()
+    with pytest.raises((ConnectionError, ssl.SSLError)):
+        await serving.connect()
+    assert await speaks(first)
+    assert serving.closed("refused") == 1
+
+
+async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
+    serving = await serve(connections=16, of_one_source=12, grace_seconds=60)
+    silent = []
+    for number in range(200):
+        at = f"127.0.0.{2 + number % 20}"
+        silent.append(await asyncio.open_connection("127.0.0.1", serving.port, local_addr=(at, 0)))
+    opened = await serving.connect()
+    assert await speaks(opened)
+    assert serving.metrics.registry.get_sample_value("frameworkinjector_connections") <= 16
+    for _, writer in silent:
+        writer.transport.abort()
+
+
+async def test_there_is_no_health_path_on_the_port_of_reviews(serve: Any) -> None:
+    serving = await serve()
+    reader, writer = await serving.connect()
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await read_until_closed(reader)).startswith(b"HTTP/1.1 404 ")
+    writer.close()
+
+
+async def test_an_idle_connection_is_closed(serve: Any) -> None:
+    serving = await serve(idle_seconds=0.3)
+    reader, writer = await serving.connect()
+    await post_once(reader, writer)
+    assert await read_until_closed(reader) == b""
+    writer.close()
+
+
+async def test_half_requests_for_health_do_not_stop_the_probe_of_another_source() -> None:
+    health = HealthServer(list, Metrics())
+    port = await health.start("127.0.0.1", 0)
+    halves = []
+    for _ in range(100):
+        with contextlib.suppress(ConnectionError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+            writer.write(b"GET /healthz HTTP/1.1\r\n")
+            halves.append(writer)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert (await read_until_closed(reader)).startswith(b"HTTP/1.1 200 ")
+    for one in (*halves, writer):
+        one.transport.abort()
+    await health.stop()

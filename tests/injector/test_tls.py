@@ -1,4 +1,4 @@
-"""The certificate that is served, seen by clients."""
+"""The served certificate, as clients see it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from cryptography import x509
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.metrics import Metrics
 from frameworkinjector.server import ReviewServer
-from frameworkinjector.tls import Served
-from injector.serving import NAME, Pair, Serving, review, reviewed
+from frameworkinjector.tls import ServedCertificate
+from tests.injector.loopback_server import LoopbackServer, PemPair
+from tests.injector.reviews import SERVICE, reviewed, small_review
 
 
-async def serial(serving: Serving, *, name: str | None = NAME) -> int:
-    """Of the certificate that a new connection gets; ``name`` None for a client that sends none."""
+async def serial(serving: LoopbackServer, *, name: str | None = SERVICE) -> int:
+    """Return the serial number of the certificate that a new connection gets; `name` None sends no server name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=context, server_hostname=name or "")
@@ -31,35 +32,35 @@ async def serial(serving: Serving, *, name: str | None = NAME) -> int:
     return x509.load_der_x509_certificate(der).serial_number
 
 
-async def test_a_published_certificate_is_what_new_connections_get_and_old_ones_go_on(serve: Any) -> None:
+async def test_new_connections_get_a_published_certificate_and_open_ones_continue(serve: Any) -> None:
     serving = await serve()
     old = await serial(serving)
     async with serving.session() as session:
-        assert (await serving.post(session, review()))[0] == 200
+        assert (await serving.post(session, small_review()))[0] == 200
         pair = serving.issue()
         serving.publish(pair)
-        assert (await serving.post(session, review()))[0] == 200
+        assert (await serving.post(session, small_review()))[0] == 200
     new = await serial(serving)
     assert new != old
     assert new == x509.load_pem_x509_certificate(pair.certificate).serial_number
     assert await serial(serving, name=None) == new
 
 
-async def test_a_certificate_with_anothers_key_is_not_published_and_the_old_one_is_still_served(serve: Any) -> None:
+async def test_a_pair_that_does_not_work_is_not_published_and_the_previous_one_stays_served(serve: Any) -> None:
     serving = await serve()
     old = await serial(serving)
-    mismatched = Pair(serving.issue().certificate, serving.issue().key)
+    mismatched = PemPair(serving.issue().certificate, serving.issue().key)
     with pytest.raises(CertificateError, match="cannot be used together"):
         serving.publish(mismatched)
-    other_names = serving.issue("somebody.else.svc")
+    other_names = serving.issue("another.svc")
     with pytest.raises(CertificateError, match="would not accept"):
         serving.publish(other_names)
-    stranger = trustme.CA().issue_cert(NAME)
+    stranger = trustme.CA().issue_cert(SERVICE)
     with pytest.raises(CertificateError, match="would not accept"):
-        serving.publish(Pair(stranger.cert_chain_pems[0].bytes(), stranger.private_key_pem.bytes()))
+        serving.publish(PemPair(stranger.cert_chain_pems[0].bytes(), stranger.private_key_pem.bytes()))
     for nonsense in (b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
         with pytest.raises(CertificateError):
-            serving.publish(Pair(nonsense, nonsense))
+            serving.publish(PemPair(nonsense, nonsense))
     assert await serial(serving) == old
 
 
@@ -76,8 +77,8 @@ async def test_old_versions_of_tls_are_refused(serve: Any) -> None:
         await asyncio.open_connection("127.0.0.1", serving.port, ssl=context)
 
 
-async def test_before_there_is_a_certificate_handshakes_fail_and_nothing_else_does() -> None:
-    served = Served()
+async def test_before_the_first_certificate_handshakes_fail_and_the_server_keeps_running() -> None:
+    served = ServedCertificate()
     server = ReviewServer(reviewed, Metrics())
     port = await server.start("127.0.0.1", 0, served.context)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -87,7 +88,7 @@ async def test_before_there_is_a_certificate_handshakes_fail_and_nothing_else_do
     await server.stop(1)
 
 
-async def test_the_certificates_end_is_a_metric(serve: Any) -> None:
+async def test_the_expiry_of_the_certificate_is_a_metric(serve: Any) -> None:
     serving = await serve()
     pair = serving.issue()
     serving.publish(pair)

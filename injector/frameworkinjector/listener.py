@@ -1,0 +1,296 @@
+"""Accepts connections within limits: the number in total and of one source, and the time until the first request.
+
+`server` and `health` create one `Listener` each and hand it aiohttp's protocol factory. It decides when a connection is
+accepted, before TLS, because a connection that never speaks costs as much as one that does. A connection that exceeds a
+limit takes the place of the one that has been idle longest: of its own source if that has its share, otherwise of the
+source that has most. So a source that hoards connections locks out only itself.
+Honest clients may open many connections at once, so what has no place waits for one, as a bare socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator
+
+    from aiohttp import web
+
+    from frameworkinjector.limits import ConnectionLimits
+
+BACKLOG: Final = 1024
+# After a fault of the system, for example no file descriptor left.
+RETRY_SECONDS: Final = 0.5
+# Between two looks for places while connections wait; a review takes about a millisecond.
+PLACE_SECONDS: Final = 0.01
+_log = structlog.get_logger("frameworkinjector")
+
+
+class Connection(asyncio.Protocol):
+    """One connection from its acceptance to its end; passes all that happens to it on to aiohttp.
+
+    Attributes:
+        peer: The address and port of the client.
+        source: The address alone.
+        since: When it was accepted or last answered, in seconds of the event loop's clock.
+        in_request: Whether a request has begun and is not answered.
+    """
+
+    def __init__(
+        self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, on_lost: Callable[[Connection], None]
+    ) -> None:
+        self.peer = peer
+        self.source = str(peer[0])
+        self.since = since
+        self.in_request = False
+        self.silence: asyncio.TimerHandle | None = None
+        self.opening: asyncio.Task[None] | None = None
+        self._inner = inner
+        self._on_lost = on_lost
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start to read: the connection is open, and its TLS handshake is done."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._inner.connection_lost(exc)
+        self._on_lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what arrived."""
+        self._inner.data_received(data)
+
+    def eof_received(self) -> None:
+        """Pass on that no more arrives."""
+        self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass on that the client reads too slowly."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the client reads again."""
+        self._inner.resume_writing()
+
+    def abort(self) -> None:
+        """Close the connection at once, whatever it is doing."""
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.opening is not None:
+            self.opening.cancel()
+
+
+class Listener:
+    """Listens on one port.
+
+    Args:
+        factory: Makes the protocol of a connection.
+        limits: Bounds on connections.
+        on_change: Called with the number of open connections.
+        on_closed: Called with the reason why a connection was closed: `evicted`, `refused` or `silent`.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], web.RequestHandler],
+        limits: ConnectionLimits,
+        on_change: Callable[[int], Any] = lambda _: None,
+        on_closed: Callable[[str], Any] = lambda _: None,
+    ) -> None:
+        self._factory = factory
+        self._limits = limits
+        self._on_change = on_change
+        self._on_closed = on_closed
+        # By address and port of the client, which a request knows, too.
+        self._open: dict[tuple[Any, ...], Connection] = {}
+        self._sources: Counter[str] = Counter()
+        # Accepted, without a place yet: the socket, the address of the client, and since when it waits.
+        self._waiting: deque[tuple[socket.socket, tuple[Any, ...], float]] = deque()
+        self._placing: asyncio.Task[None] | None = None
+        self._context: ssl.SSLContext | None = None
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+
+    def start(self, host: str | None, port: int, context: ssl.SSLContext | None = None) -> int:
+        """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
+        self._context = context
+        dual = host is None and socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual or ":" in (host or "") else socket.AF_INET
+        self._socket = socket.create_server((host or "", port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
+        self._socket.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
+        self._accepting = asyncio.create_task(self._accept(self._socket))
+        found: int = self._socket.getsockname()[1]
+        return found
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether connections wait for a place, so that an answer should close its connection."""
+        return bool(self._waiting)
+
+    @property
+    def awaits_requests(self) -> bool:
+        """Whether a connection that was accepted has not brought its first request yet."""
+        return bool(self._waiting) or any(
+            connection.silence is None or not connection.silence.cancelled() for connection in self._open.values()
+        )
+
+    def close(self) -> None:
+        """Accept no more connections, but those that the system has established already."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                # No more than these are established; in a flood there would always be another one.
+                for _ in range(BACKLOG):
+                    self._admit(*self._socket.accept())
+            self._socket.close()
+
+    def abort(self) -> None:
+        """Give up the connections that wait or are still opening."""
+        if self._placing is not None:
+            self._placing.cancel()
+        while self._waiting:
+            self._waiting.popleft()[0].close()
+        for connection in self._open.values():
+            if connection.opening is not None:
+                connection.opening.cancel()
+
+    @contextlib.contextmanager
+    def request(self, request: web.BaseRequest) -> Iterator[None]:
+        """Note that the connection of a request is busy, and afterwards that it is idle."""
+        peer = None if request.transport is None else request.transport.get_extra_info("peername")
+        connection = None if peer is None else self._open.get(peer)
+        if connection is not None:
+            connection.in_request = True
+            if connection.silence is not None:
+                connection.silence.cancel()
+        try:
+            yield
+        finally:
+            if connection is not None:
+                connection.in_request = False
+                connection.since = asyncio.get_running_loop().time()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                _log.warning("no connection accepted", error=type(error).__name__, errno=error.errno)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self._admit(accepted, peer)
+            # A flood of connections must leave time for requests.
+            await asyncio.sleep(0)
+
+    def _admit(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
+        source = str(peer[0])
+        accepted.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
+        if not self._waits(source) and self._make_room(source, asyncio.get_running_loop().time()):
+            self._begin(accepted, peer)
+        else:
+            self._wait(accepted, peer)
+
+    def _waits(self, source: str) -> int:
+        return sum(peer[0] == source for _, peer, _ in self._waiting)
+
+    def _wait(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
+        limits = self._limits
+        if len(self._waiting) >= limits.waiting or self._waits(str(peer[0])) >= limits.waiting_of_one_source:
+            self._on_closed("refused")
+            accepted.close()
+            return
+        self._waiting.append((accepted, peer, asyncio.get_running_loop().time()))
+        if self._placing is None or self._placing.done():
+            self._placing = asyncio.create_task(self._place())
+
+    async def _place(self) -> None:
+        """Give places to connections that wait, in their order, until none waits."""
+        while self._waiting:
+            full: set[str] = set()
+            for _ in range(len(self._waiting)):
+                now = asyncio.get_running_loop().time()
+                accepted, peer, since = self._waiting.popleft()
+                source = str(peer[0])
+                if source not in full and self._make_room(source, now):
+                    self._begin(accepted, peer)
+                elif now - since < self._limits.handshake_seconds:
+                    full.add(source)
+                    self._waiting.append((accepted, peer, since))
+                else:
+                    self._on_closed("refused")
+                    accepted.close()
+            await asyncio.sleep(PLACE_SECONDS)
+
+    def _make_room(self, source: str, now: float) -> bool:
+        """Close the connection whose place a new one of `source` takes; return False if it may take none."""
+        limits = self._limits
+        if self._sources[source] >= limits.of_one_source:
+            losers = {source}
+        elif len(self._open) >= limits.connections:
+            most = max(self._sources.values())
+            # `source` itself loses only if it has more than all others.
+            losers = {one for one, count in self._sources.items() if count == most and one != source} or {source}
+        else:
+            return True
+        of_losers = (one for one in self._open.values() if one.source in losers)
+        victim = min(of_losers, key=lambda one: (one.in_request, one.since))
+        if victim.source == source and (victim.in_request or now - victim.since < limits.grace_seconds):
+            # Many connections at once may be honest: those that are under way are not given up for more of the same.
+            return False
+        self._on_closed("evicted")
+        self._forget(victim)
+        victim.abort()
+        return True
+
+    def _begin(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
+        loop = asyncio.get_running_loop()
+        connection = Connection(peer, loop.time(), self._factory(), self._forget)
+        self._open[peer] = connection
+        self._sources[connection.source] += 1
+        self._on_change(len(self._open))
+        connection.silence = loop.call_later(self._limits.first_request_seconds, self._end_silence, connection)
+        connection.opening = asyncio.create_task(self._open_one(accepted, connection))
+        connection.opening.add_done_callback(lambda _: self._end_opening(accepted, connection))
+
+    async def _open_one(self, accepted: socket.socket, connection: Connection) -> None:
+        # A client that breaks off or does not speak TLS may come any number of times, and there is nobody to tell.
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else self._limits.handshake_seconds,
+            )
+
+    def _end_opening(self, accepted: socket.socket, connection: Connection) -> None:
+        connection.opening = None
+        if connection.transport is None:
+            # Given up, perhaps before anything else knew the socket.
+            accepted.close()
+            self._forget(connection)
+
+    def _end_silence(self, connection: Connection) -> None:
+        self._on_closed("silent")
+        connection.abort()
+
+    def _forget(self, connection: Connection) -> None:
+        if connection.silence is not None:
+            connection.silence.cancel()
+        if self._open.get(connection.peer) is connection:
+            del self._open[connection.peer]
+            self._sources.subtract([connection.source])
+            self._sources = +self._sources
+            self._on_change(len(self._open))

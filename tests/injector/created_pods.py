@@ -1,0 +1,98 @@
+"""Golden Pods created on a real API server: what the server stores equals what `render` prints."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkinjector import __version__
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.quantity import Quantity, read
+from frameworkinjector.render import rendered
+from localcluster.client import ApiStatusError, RawClient
+from tests.injector.golden_pods import pod_of
+from tests.injector.replica_processes import create
+
+if TYPE_CHECKING:
+    from tests.injector.golden_pods import JSON
+
+
+def enforce_restricted(raw: RawClient, namespace: str) -> None:
+    """Enforce the restricted Pod Security Standard in a namespace."""
+    labels = {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest",
+    }
+    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+
+
+def make_restricted(pod: JSON) -> None:
+    """Add to the user's part of a Pod what `restricted` requires; the injected part must comply by itself."""
+    security = pod["spec"].setdefault("securityContext", {})
+    security.setdefault("seccompProfile", {"type": "RuntimeDefault"})
+    security["runAsNonRoot"] = True
+    for container in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])):
+        own = container.setdefault("securityContext", {})
+        own.update(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]})
+
+
+# These Pods need what restricted forbids.
+NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
+
+
+def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles) -> None:
+    """Create a golden Pod where `restricted` is enforced; what the server stores must equal what `render` prints."""
+    pod = pod_of(case)
+    if case not in NOT_RESTRICTED:
+        enforce_restricted(raw, namespace)
+        make_restricted(pod)
+    pod["metadata"].update(namespace=namespace, name=case)
+    pod["metadata"].pop("ownerReferences", None)
+    if env_files is EnvFiles.NONE:
+        for container in pod["spec"]["containers"]:
+            # Servers before 1.34 know this field of application containers and forbid it.
+            container.pop("restartPolicy", None)
+    if "serviceAccountName" in pod["spec"]:
+        account = {"metadata": {"name": pod["spec"]["serviceAccountName"]}}
+        raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+    try:
+        predicted, _ = rendered(pod, Config(version=__version__), env_files)
+    except RefusalError as error:
+        # A golden Pod that needs a newer cluster.
+        with pytest.raises(ApiStatusError, match=re.escape(str(error))):
+            create(raw, namespace, pod)
+        return
+    created = create(raw, namespace, pod)
+    ours, expected = barrier_of(created), barrier_of(predicted)
+    # The server adds defaults to these fields.
+    nested = {"env", "startupProbe", "resources"}
+    assert {key: ours[key] for key in expected if key not in nested} == {
+        key: value for key, value in expected.items() if key not in nested
+    }
+    assert ours.get("startupProbe", {}).get("exec") == expected.get("startupProbe", {}).get("exec")
+    assert amounts(ours["resources"]) == amounts(expected["resources"])
+    assert values(ours) == values(expected)
+    for container, wanted in zip(created["spec"]["containers"], predicted["spec"]["containers"], strict=True):
+        assert container.get("command") == (wanted.get("command") or None)
+        assert values(container) == values(wanted)
+
+
+def barrier_of(pod: JSON) -> JSON:
+    """Return the barrier container of a Pod."""
+    (found,) = [one for one in pod["spec"]["initContainers"] if one["name"] == "frameworkbarrier"]
+    return dict(found)
+
+
+def amounts(resources: JSON) -> dict[str, dict[str, Quantity]]:
+    """Return the amounts of resources; the server may write one in another form, and a limit counts as a request."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    both = {"limits": limits, "requests": limits | requests}
+    return {name: {key: read(str(text)) for key, text in found.items()} for name, found in both.items()}
+
+
+def values(container: JSON) -> list[tuple[str, str | None]]:
+    """Return the names and literal values of a container's variables, in order."""
+    return [(one["name"], one.get("value") or None) for one in container.get("env") or []]

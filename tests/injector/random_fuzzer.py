@@ -1,0 +1,286 @@
+"""A fuzzer of the whole request path: `python -m tests.injector.random_fuzzer --inputs 100000`.
+
+It mutates reviews of the golden Pods at random, their bytes and their JSON. It needs no tool, and it measures whether
+memory grows; `coverage_fuzzer` uses the same mutations, guided by coverage. `check` asserts what must hold for any
+body, in both fuzzers and in `test_fuzz`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import copy
+import json
+import random
+import resource
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import jsonpatch
+
+from frameworkinjector import names
+from frameworkinjector.config import EnvFiles
+from frameworkinjector.reasons import Outcome, Reason
+from frameworkinjector.review import Answer, answer
+from frameworkinjector.settings import KNOWN
+from tests.injector.golden_pods import CASES, pod_of
+from tests.injector.reviews import CONFIG, review_of
+
+# Of CPU time, which other processes do not take away. A review takes about a millisecond; this much shows that an input
+# makes it take quadratic time.
+MAX_REVIEW_SECONDS = 5.0
+# Values that replace parts of a JSON document.
+ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    2**70,
+    "",
+    "x",
+    "\ud800",
+    "\u0000",
+    "frameworkbarrier",
+    "/mnt/frameworkbarrier",
+    "/etc/hosts",
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    "x" * 10_000,
+    {"name": "frameworkbarrier"},
+)
+
+# Values of annotations: of the right form, nearly so, and what made a parser slow or an answer large once.
+ODD_TEXTS = (
+    "",
+    "app",
+    "auto",
+    "sidecar",
+    "1",
+    "-1",
+    "9" * 400,
+    "1e99",
+    "a=b,c!=d,e in (f,g),h notin (i),j,!k",
+    "a= ," * 22 + "!!",
+    "a in (" * 500,
+    "a in (" + "b," * 20_000 + ")",
+    "!" * 5_000,
+    "ps=1,worker=2",
+    "worker=" + "1" * 200,
+    "worker=1," * 5_000,
+    "/" * 5_000,
+    "/mnt/x/../../etc",
+    "{{ gang }}" * 200,
+    "{" * 5_000,
+    "cpu=1,memory=64Mi",
+    "cpu=1e400,memory=9999999999999999999999Ei",
+    "1ms" * 2_000,
+    "\u2028\n",
+    "x" * 70_000,
+)
+# Amounts of resources, and what stands in their place.
+ODD_AMOUNTS: tuple[Any, ...] = (
+    "1",
+    "100m",
+    "64Mi",
+    "0",
+    "-1",
+    "1e400",
+    "." * 2_000,
+    "9" * 400,
+    "1Ki1",
+    1,
+    1.5,
+    None,
+    {},
+    [],
+)
+
+# Bytes that are inserted into a body.
+ODD_BYTES = (b"{", b"[", b'"', b",", b"\\u", b"\xff", b"1e999", b"null", b"[" * 2000)
+
+
+def check(body: bytes, env_files: EnvFiles = EnvFiles.QUOTED) -> Answer:
+    """Review a body, and assert what must hold for any body at all."""
+    started = time.thread_time()
+    given = answer(body, CONFIG, env_files)
+    elapsed = time.thread_time() - started
+    assert elapsed < MAX_REVIEW_SECONDS, f"took {elapsed:.2f} s of CPU time"
+    assert given.verdict.reason is not Reason.INTERNAL_ERROR, repr(given.failure)
+    assert given.status == (given.verdict.reason.code if given.verdict.reason.outcome is Outcome.REJECTED else 200)
+    assert "\n" not in given.verdict.sentence
+    decoded = json.loads(given.body)
+    if given.status != 200:
+        assert 400 <= given.status < 500
+        return given
+    response = decoded["response"]
+    assert response["allowed"] is (given.verdict.reason.outcome is not Outcome.REFUSED)
+    if given.verdict.reason is Reason.INJECTED:
+        try:
+            review = json.loads(body)
+        except ValueError:
+            # The decoder does not validate fields that it skips; an API server never sends such a body.
+            return given
+        operations = json.loads(base64.b64decode(response["patch"]))
+        assert {one["op"] for one in operations} <= {"add", "replace"}
+        assert all(one["op"] == "add" or one["path"].endswith("/command") for one in operations)
+        review["request"]["object"] = jsonpatch.apply_patch(review["request"]["object"], operations)
+        again = answer(json.dumps(review).encode(), CONFIG, env_files)
+        assert again.verdict.reason is Reason.ALREADY_PRESENT
+    else:
+        assert "patch" not in response
+    return given
+
+
+def _places_in(value: Any) -> list[tuple[Any, Any]]:
+    """Return every (container, key) in a JSON value."""
+    found: list[tuple[Any, Any]] = []
+    waiting = [value] if isinstance(value, dict | list) else []
+    while waiting:
+        one = waiting.pop()
+        keys = one.keys() if isinstance(one, dict) else range(len(one))
+        for key in keys:
+            found.append((one, key))
+            if isinstance(one[key], dict | list):
+                waiting.append(one[key])
+    return found
+
+
+def mutated(known: list[bytes], draw: random.Random, bytes_share: float = 0.3) -> bytes:
+    """Return one of the seeds with its JSON changed in a few places, or its bytes in `bytes_share` of all cases."""
+    seed = draw.choice(known)
+    if draw.random() >= bytes_share:
+        with contextlib.suppress(ValueError, RecursionError):
+            return _mutated_json(json.loads(seed), draw)
+    changed = bytearray(seed)
+    for _ in range(draw.randint(1, 8)):
+        _change_bytes(changed, draw)
+    return bytes(changed)
+
+
+def _mutated_json(value: Any, draw: random.Random) -> bytes:
+    for _ in range(draw.randint(1, 4)):
+        _change(value if draw.random() < 0.1 else _pod_in(value), draw)
+    return json.dumps(value).encode()
+
+
+def _pod_in(review: Any) -> Any:
+    """Return the Pod, which most of the code reads; the whole review if there is none."""
+    request = review.get("request") if isinstance(review, dict) else None
+    return (request.get("object") if isinstance(request, dict) else None) or review
+
+
+def _change(review: Any, draw: random.Random) -> None:
+    places = _places_in(review)
+    if not places:
+        return
+    if draw.random() < 0.3:
+        draw.choice((_annotate, _multiply, _ask_for_resources))(review, draw)
+        return
+    container, key = draw.choice(places)
+    other, other_key = draw.choice(places)
+    match draw.randint(0, 3):
+        case 0:
+            container[key] = copy.deepcopy(draw.choice(ODD_VALUES))
+        case 1:
+            del container[key]
+        case 2:
+            container[key] = copy.deepcopy(other[other_key])
+        case _ if isinstance(container, list):
+            container.insert(key, copy.deepcopy(container[key]))
+        case _:
+            name = draw.choice(("command", "env", "volumeMounts", "annotations", "name", "spec"))
+            container[name] = copy.deepcopy(draw.choice(ODD_VALUES))
+
+
+def _annotate(pod: Any, draw: random.Random) -> None:
+    """Set an annotation of the barrier to a text that is odd, or long."""
+    metadata = _folder(pod, "metadata")
+    annotations = None if metadata is None else _folder(metadata, "annotations")
+    if annotations is not None:
+        annotations[names.PREFIX + draw.choice(KNOWN)] = draw.choice(ODD_TEXTS)
+
+
+def _multiply(pod: Any, draw: random.Random) -> None:
+    """Repeat the containers so often that there are many, or too many."""
+    containers = pod.get("spec") if isinstance(pod, dict) else None
+    containers = containers.get("containers") if isinstance(containers, dict) else None
+    if isinstance(containers, list) and 0 < len(containers) < 10:
+        one = containers[0]
+        for number in range(draw.choice((3, 98, 100, 101, 500))):
+            named = {"name": f"more{number}"} if isinstance(one, dict) else {}
+            containers.append({**one, **named} if isinstance(one, dict) else one)
+
+
+def _ask_for_resources(pod: Any, draw: random.Random) -> None:
+    """Give the containers requests and limits, equal or not."""
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for one in containers if isinstance(containers, list) else ():
+        if isinstance(one, dict):
+            amounts = {name: draw.choice(ODD_AMOUNTS) for name in ("cpu", "memory")}
+            other = amounts if draw.random() < 0.5 else {"cpu": draw.choice(ODD_AMOUNTS)}
+            one["resources"] = {"requests": amounts, "limits": other}
+
+
+def _folder(value: Any, key: str) -> Any:
+    """Return the dictionary at a key, made if there is none; None where there cannot be one."""
+    if not isinstance(value, dict):
+        return None
+    if not isinstance(value.get(key), dict):
+        value[key] = {}
+    return value[key]
+
+
+def _change_bytes(body: bytearray, draw: random.Random) -> None:
+    start = draw.randrange(len(body) + 1)
+    match draw.randint(0, 3):
+        case 0:
+            body[start : start + 1] = bytes([draw.randrange(256)])
+        case 1:
+            del body[start : start + draw.randint(1, 50)]
+        case 2:
+            body[start:start] = draw.choice(ODD_BYTES)
+        case _:
+            body[start:start] = body[: draw.randint(0, 200)]
+
+
+def seeds() -> list[bytes]:
+    """Return a review of each golden Pod."""
+    return [review_of(pod_of(case)) for case in CASES]
+
+
+def main() -> int:
+    """Fuzz until the number of inputs is reached; print the first input that breaks an assertion, and raise."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=time.time_ns())
+    options = parser.parse_args()
+    draw, known, outcomes = random.Random(options.seed), seeds(), Counter[str]()
+    before = 0
+    for number in range(options.inputs):
+        body = mutated(known, draw)
+        try:
+            outcomes[check(body, draw.choice(list(EnvFiles))).verdict.reason.slug] += 1
+        except BaseException:
+            print(f"seed {options.seed}, input {number}: {body!r}", file=sys.stderr)
+            raise
+        if number == options.inputs // 10:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"seed {options.seed}: {options.inputs} inputs, memory grew by {(after - before) / 1024:.1f} MiB after a tenth"
+    )
+    for slug, count in outcomes.most_common():
+        print(f"{count:8} {slug}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

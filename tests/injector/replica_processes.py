@@ -1,0 +1,196 @@
+"""Replicas of the injector as processes, with the shipped permissions and manifests, on a real API server.
+
+Only `clientConfig` differs: a control plane without nodes has no Service to call, so the API server calls a URL on
+loopback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.ports import free_port
+from localcluster.waiting import eventually, patience
+from tests.injector.golden_pods import JSON, pod_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "deploy" / "injector"
+SYSTEM = "frameworkcontroller-system"
+LABEL = "frameworkcontroller.microsoft.com/barrier"
+PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/frameworkinjector"
+SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/frameworkinjector-tls"
+
+
+def manifests() -> list[JSON]:
+    """Return the documents of `deploy/injector`, in the order of their creation."""
+    files = [
+        MANIFESTS / name for name in ("namespace.yaml", "rbac.yaml", "deployment.yaml", "policy.yaml", "webhook.yaml")
+    ]
+    assert set(files) == set(MANIFESTS.glob("*.yaml"))
+    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+
+
+PLURALS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Secret": "/api/v1/namespaces/{}/secrets",
+    "Service": "/api/v1/namespaces/{}/services",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+}
+
+
+def path_of(document: JSON) -> str:
+    """Return the path of a manifest's object at the API server."""
+    return f"{PLURALS[document['kind']].format(SYSTEM)}/{document['metadata']['name']}"
+
+
+@dataclass
+class Replica:
+    """One injector process.
+
+    Attributes:
+        process: The process.
+        port: The port of the webhook.
+        health_port: The port of `/healthz`, `/readyz` and `/metrics`.
+        log: The file with its log.
+    """
+
+    process: subprocess.Popen[bytes]
+    port: int
+    health_port: int
+    log: Path
+
+    def health(self, path: str) -> tuple[int, str]:
+        """Return the status and text of a path on the health port."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}{path}", timeout=patience(5)) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def wait_until_ready(self) -> None:
+        """Wait until `/readyz` answers ok; fail if the process exits."""
+
+        def ready() -> None:
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            try:
+                assert self.health("/readyz") == (200, "ok\n")
+            except OSError as error:
+                raise AssertionError(str(error)) from error
+
+        eventually(ready, timeout=30)
+
+    def stop(self) -> int:
+        """Send SIGTERM, and return the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(patience(15))
+
+
+@contextlib.contextmanager
+def installed_on(raw: RawClient) -> Iterator[None]:
+    """Apply all manifests; the webhook configuration calls a free port until `call` sets another."""
+    documents = manifests()
+    for document in documents:
+        if document["kind"] == "MutatingWebhookConfiguration":
+            point_to(document, free_port())
+        raw.apply(path_of(document), document)
+    yield
+    for document in reversed(documents):
+        # The namespace stays: other tests may use it, and its deletion would race with them.
+        if document["kind"] != "Namespace":
+            raw.delete(path_of(document))
+
+
+def point_to(configuration: JSON, port: int) -> None:
+    """Let a webhook configuration call a port on loopback."""
+    for webhook in configuration["webhooks"]:
+        webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
+
+
+def identity_of(cluster: Cluster, raw: RawClient, folder: Path) -> Path:
+    """Write a kubeconfig with the token of the injector's service account, and so with its permissions only."""
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/frameworkinjector/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    token = raw.create(path, request)["status"]["token"]
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "c", "cluster": {"server": cluster.server, "certificate-authority": str(cluster.ca_file)}}
+        ],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:
+    """Start a replica with this kubeconfig; its log goes into the folder."""
+    port, health_port = port or free_port(), free_port()
+    log = folder / f"injector-{port}.log"
+    command = [sys.executable, "-m", "frameworkinjector", "serve", f"--kubeconfig={identity}", f"--namespace={SYSTEM}"]
+    command += ["--host=127.0.0.1", f"--port={port}", f"--health-port={health_port}", "--extra-name=127.0.0.1"]
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([*command, *arguments], stderr=stderr, env=environment)
+    return Replica(process, port, health_port, log)
+
+
+def call(raw: RawClient, port: int) -> None:
+    """Let the API server call this port, and wait until it trusts the replica there."""
+    found = raw.get(CONFIGURATION)
+    webhooks = [
+        {"name": one["name"], "clientConfig": {"url": f"https://127.0.0.1:{port}/mutate"}} for one in found["webhooks"]
+    ]
+    raw.request("PATCH", CONFIGURATION, {"webhooks": webhooks}, "application/strategic-merge-patch+json")
+
+    def is_called() -> None:
+        try:
+            raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default"))
+        except ApiStatusError as error:
+            raise AssertionError(str(error)) from error
+
+    eventually(is_called, timeout=30)
+
+
+def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str) -> JSON:
+    """Return a Pod of a Framework that asks for the barrier; `settings` become annotations."""
+    pod = pod_of("preset-tensorflow-file")
+    pod["metadata"].update(name=name, namespace=namespace)
+    pod["metadata"].pop("ownerReferences")
+    pod["metadata"]["annotations"].update({PREFIX + key.replace("_", "-"): value for key, value in settings.items()})
+    return pod
+
+
+def create(raw: RawClient, namespace: str, pod: JSON) -> JSON:
+    """Create a Pod, and return it as the API server stores it."""
+    return raw.create(f"/api/v1/namespaces/{namespace}/pods", pod)

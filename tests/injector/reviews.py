@@ -1,0 +1,43 @@
+"""AdmissionReviews of Pods, and the review function with a fixed configuration."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.review import Answer, answer
+
+CONFIG = Config(version="1.2.3", barrier_image="docker.io/frameworkcontroller/barrier:dev")
+# The DNS name of the Service, for which certificates are issued and by which the API server calls.
+SERVICE = "frameworkinjector.frameworkcontroller-system.svc"
+
+
+def review_of(pod: Any, **request: Any) -> bytes:
+    """Return a review of the creation of a Pod; `request` replaces fields of its request."""
+    whole = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "operation": "CREATE",
+        "namespace": "demo",
+        "object": pod,
+        **request,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}).encode()
+
+
+def small_review(padding: int = 0) -> bytes:
+    """Return a review of a Pod that is injected, with this many bytes of padding."""
+    pod = {
+        "metadata": {
+            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"},
+            "annotations": {"padding": "x" * padding},
+        },
+        "spec": {"containers": [{"name": "app"}]},
+    }
+    return review_of(pod, uid="1")
+
+
+def reviewed(body: bytes) -> Answer:
+    """Review a body with a cluster that supports everything."""
+    return answer(body, CONFIG, EnvFiles.QUOTED)

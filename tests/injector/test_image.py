@@ -1,0 +1,90 @@
+"""The image of the barrier: its name, the policy of its pulls, and the Secrets for its registry."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from frameworkinjector import __version__
+from frameworkinjector.__main__ import main
+from frameworkinjector.config import Config, EnvFiles, PullPolicy
+from frameworkinjector.review import answer
+from tests.injector.golden_pods import GOLDEN, pod_of
+from tests.injector.reviews import review_of
+
+DIGEST = "registry.example.org:5000/team/barrier:1.0@sha256:" + "ab" * 32
+
+
+def injected(pod: Any, **config: Any) -> Any:
+    given = answer(review_of(pod), Config(version="1", **config), EnvFiles.QUOTED)
+    patch = json.loads(base64.b64decode(json.loads(given.body)["response"]["patch"]))
+    return jsonpatch.apply_patch(pod, patch)
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (None, ["a", "b"]),
+        ([], ["a", "b"]),
+        ([{"name": "c"}, {"name": "b"}], ["c", "b", "a"]),
+        ([{"name": "b"}, {"name": "a"}], ["b", "a"]),
+    ],
+)
+def test_the_secrets_for_the_registry_are_added_once(own: list[dict[str, str]] | None, expected: list[str]) -> None:
+    pod = pod_of("no-preset")
+    if own is not None:
+        pod["spec"]["imagePullSecrets"] = own
+    after = injected(pod, pull_secrets=("a", "b", "a"))
+    assert [one["name"] for one in after["spec"]["imagePullSecrets"]] == expected
+
+
+def test_without_such_secrets_a_pod_keeps_what_it_has() -> None:
+    pod = pod_of("no-preset")
+    assert "imagePullSecrets" not in injected(pod)["spec"]
+
+
+def test_by_default_the_barrier_has_the_version_of_the_injector() -> None:
+    assert Config(version="1").barrier_image.endswith(f"/barrier:{__version__}")
+
+
+def test_an_image_is_named_by_its_digest_and_pulled_as_the_operator_says() -> None:
+    (barrier,) = injected(pod_of("no-preset"), barrier_image=DIGEST, pull_policy=PullPolicy.ALWAYS)["spec"][
+        "initContainers"
+    ]
+    assert (barrier["image"], barrier["imagePullPolicy"]) == (DIGEST, "Always")
+
+
+def test_the_command_line_says_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(GOLDEN / "resources-guaranteed-sidecar" / "pod.yaml")
+    options = [f"--barrier-image={DIGEST}", "--barrier-pull-policy=Always", "--barrier-image-pull-secret=a.b"]
+    options += ["--barrier-image-pull-secret=c", "--barrier-requests=cpu=20m", "--barrier-limits=cpu=1,memory=64Mi"]
+    assert main(["render", "-o", "json", "-f", file, *options]) == 0
+    spec = json.loads(capsys.readouterr().out)["spec"]
+    (barrier,) = spec["initContainers"]
+    assert (barrier["image"], barrier["imagePullPolicy"]) == (DIGEST, "Always")
+    assert spec["imagePullSecrets"] == [{"name": "a.b"}, {"name": "c"}]
+    assert barrier["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "1", "memory": "64Mi"}}
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--barrier-image=a b", "the name of an image"),
+        ("--barrier-image-pull-secret=A", "the name of a Secret"),
+        ("--barrier-requests=cpu", "a list as cpu=10m,memory=32Mi"),
+        ("--barrier-limits=memory=1Mi", "at least 32Mi"),
+        ("--barrier-requests=memory=1Gi", "memory of --barrier-requests is above --barrier-limits"),
+    ],
+)
+def test_a_bad_option_is_refused_by_its_name(option: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(GOLDEN / "no-preset" / "pod.yaml")
+    with pytest.raises(SystemExit) as ended:
+        main(["render", "-f", file, option])
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert expected in err
+    assert option.partition("=")[0] in err

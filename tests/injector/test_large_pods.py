@@ -1,0 +1,141 @@
+"""Pods that are as large as a request may be: what a review of one takes in memory and time, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from frameworkinjector.authors import ISTIO_STATUS
+from frameworkinjector.delivery import MAX_ENV_SOURCES
+from frameworkinjector.plan import MAX_CONTAINERS
+from frameworkinjector.reasons import Reason
+from tests.injector.reviews import review_of, reviewed
+
+LABEL = "frameworkcontroller.microsoft.com/barrier"
+PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+# The API server sends no larger object.
+LARGEST = 3 * 1024 * 1024
+MIB = 1024 * 1024
+
+
+def framework_pod(entries: list[Any], /, **settings: str) -> dict[str, Any]:
+    labels = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
+    annotations = {PREFIX + "preset": "tensorflow,pytorch,jax,mpi"}
+    annotations.update({PREFIX + name.replace("_", "-"): value for name, value in settings.items()})
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"containers": entries}}
+
+
+def numbered(count: int) -> list[Any]:
+    return [{"name": f"a{number}", "command": ["x"]} for number in range(count)]
+
+
+def with_list(field: str, item: str) -> bytes:
+    """Return a review of the largest size, whose container (or Pod, for `spec`) has a long list in this field."""
+    repeated = f'"{field}": [' + ",".join([item] * ((LARGEST - 2000) // (len(item) + 1))) + "]"
+    pod = framework_pod([{"name": "app", "HERE": 0}], env="none")
+    return review_of(pod).replace(b'"HERE": 0', repeated.encode())
+
+
+def test_a_pod_with_as_many_containers_as_allowed_is_injected() -> None:
+    assert reviewed(review_of(framework_pod(numbered(MAX_CONTAINERS)))).verdict.reason is Reason.INJECTED
+
+
+def test_a_container_more_is_refused_with_the_annotation_that_helps() -> None:
+    answer = reviewed(review_of(framework_pod(numbered(MAX_CONTAINERS + 1))))
+    assert answer.verdict.reason is Reason.TOO_MANY_CONTAINERS
+    assert f"at most 100: name those that need the barrier in annotation {PREFIX}containers." in answer.verdict.sentence
+
+
+def test_a_pod_with_more_containers_that_names_few_of_them_is_injected() -> None:
+    pod = framework_pod(numbered(1000), containers="a3,a900")
+    assert reviewed(review_of(pod)).verdict.reason is Reason.INJECTED
+
+
+def test_a_patch_that_is_too_large_is_refused() -> None:
+    pod = framework_pod([{"name": "app", "command": ["sh", "-c", "x" * 2_200_000]}], env="wrap")
+    answer = reviewed(review_of(pod))
+    assert answer.verdict.reason is Reason.PATCH_TOO_LARGE
+    assert len(answer.body) < 2000
+
+
+def test_a_command_as_long_as_etcd_could_hold_is_wrapped() -> None:
+    pod = framework_pod([{"name": "app", "command": ["sh", "-c", "x" * 1_500_000]}], env="wrap")
+    assert reviewed(review_of(pod)).verdict.reason is Reason.INJECTED
+
+
+def annotated(name: str, value: str) -> bytes:
+    pod = framework_pod([{"name": "a"}])
+    pod["metadata"]["annotations"][name] = value
+    return review_of(pod)
+
+
+LONG_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/os"}]}] * 40_000
+        }
+    }
+}
+
+HOSTILE = {
+    "ten thousand containers": review_of(framework_pod(numbered(10_000))),
+    "ten thousand named containers": review_of(
+        framework_pod(numbered(10_000), containers=",".join(f"a{number}" for number in range(10_000)))
+    ),
+    "forty thousand named containers": review_of(
+        framework_pod(numbered(40_000), containers=",".join(f"a{number}" for number in range(40_000)))
+    ),
+    "a long name": review_of(framework_pod([{"name": "a" * (LARGEST - 5000)}])),
+    "a long command to wrap": review_of(
+        framework_pod([{"name": "a", "command": ["x" * (LARGEST - 5000)]}], env="wrap")
+    ),
+    "many roles": review_of(
+        framework_pod([{"name": "a"}], selector="a", roles=",".join(f"r{number}=1" for number in range(250_000)))
+    ),
+    "empty containers": with_list("x", "{}")
+    .replace(b'"containers": [{"name": "app", "x": [', b'"containers": [')
+    .replace(b"]}]", b"]"),
+    "variables": with_list("env", "{}"),
+    "mounts": with_list("volumeMounts", "{}"),
+    "few long mounts": with_list("volumeMounts", '{"mountPath": "/a/../b"}'),
+    "sources of variables": with_list("envFrom", "{}"),
+    "sources of variables with long names": review_of(
+        framework_pod([{"name": "a", "envFrom": [{"configMapRef": {"name": "x" * 253}}] * MAX_ENV_SOURCES}])
+    ),
+    "a long prefix": review_of(
+        framework_pod([{"name": "a", "envFrom": [{"prefix": "x" * (LARGEST - 5000), "secretRef": {"name": "y"}}]}])
+    ),
+    "containers of Istio": annotated(ISTIO_STATUS, json.dumps({"containers": ["x"] * 200_000})),
+    "a deep annotation of Istio": annotated(ISTIO_STATUS, "[" * 1_000_000),
+    "terms of an affinity": review_of(
+        framework_pod([{"name": "a"}]) | {"spec": {"containers": [{"name": "a"}], "affinity": LONG_AFFINITY}}
+    ),
+    "owners": review_of(
+        {"metadata": {"labels": {LABEL: "enabled"}, "ownerReferences": [{}] * 250_000}, "spec": {"containers": [{}]}}
+    ),
+    "arguments": with_list("command", '"a"'),
+    "labels": review_of({"metadata": {"labels": {f"{number:x}": "" for number in range(200_000)}}}),
+    "host aliases": with_list("x", "0")
+    .replace(b'{"name": "app", "x": [', b'{"name": "app"}], "hostAliases": [')
+    .replace(b"]}]", b"]"),
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_no_pod_takes_the_injector_much_memory_or_time(body: bytes) -> None:
+    assert len(body) < LARGEST * 1.2
+    started = time.process_time()
+    answer = reviewed(body)
+    assert time.process_time() - started < 2
+    tracemalloc.start()
+    try:
+        reviewed(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * MIB
+    assert len(answer.body) < 3 * MIB

@@ -1,0 +1,117 @@
+"""The operator's own presets: what is read from the folder, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from frameworkinjector import ownpresets
+from frameworkinjector.ownpresets import OwnPresetsError, read
+from tests.injector.golden_pods import pod_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = """
+port = 9000
+heads = ["hub"]
+optional = ["MY_INDEX"]
+[variables]
+MY_HUB = "{{ head.name | host }}:{{ head.port }}"
+MY_INDEX = "{{ me.index }}"
+[files]
+"peers.txt" = "{{ tasks | length }}"
+"""
+
+
+def test_each_toml_file_is_a_preset_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (tmp_path / "README.md").write_text("not a preset")
+    (tmp_path / "..2026").mkdir()
+    (tmp_path / ".hidden.toml").write_text("not a preset")
+    found = read(tmp_path)
+    assert list(found) == ["mine"]
+    assert (found["mine"].port, found["mine"].heads, list(found["mine"].files)) == (9000, ("hub",), ["peers.txt"])
+
+
+def test_an_empty_folder_has_no_presets(tmp_path: Path) -> None:
+    assert read(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("mine", "port = ", "mine.toml: Invalid value"),
+        ("mine", "", "preset mine: variables: is needed, or files"),
+        ("mine", "[variables]", "preset mine: variables: is needed, or files"),
+        ("mine", "x = 1", "preset mine: x: there is no such field; there are variables, files"),
+        ("mine", "variables = 1", "preset mine: variables: must be a table"),
+        ("mine", "[variables]\nA = 1", "preset mine: variables.A: must be the text of a template"),
+        ("mine", '[variables]\n"A B" = ""', "preset mine: variables: 'A B' must be the name of a variable"),
+        (
+            "mine",
+            '[variables]\nFB_PRESET = ""',
+            "preset mine: variables: 'FB_PRESET' must be the name of a variable, not",
+        ),
+        ("mine", '[files]\n"../x" = ""', "preset mine: files: '../x' must be the name of a file"),
+        ("mine", 'port = 0\n[variables]\nA = ""', "preset mine: port: must be a whole number from 1 to 65535"),
+        ("mine", 'port = true\n[variables]\nA = ""', "preset mine: port: must be a whole number"),
+        ("mine", 'heads = "x"\n[variables]\nA = ""', "preset mine: heads: must be a list of names of roles"),
+        ("mine", 'gpu_slots = 1\n[variables]\nA = ""', "preset mine: gpu_slots: must be true or false"),
+        ("mine", 'optional = ["B"]\n[variables]\nA = ""', "preset mine: optional: B is not one of the variables"),
+        ("My", '[variables]\nA = ""', "preset 'My': the name must be lower-case"),
+        ("a,b", '[variables]\nA = ""', "preset 'a,b': the name must be"),
+    ],
+)
+def test_a_wrong_definition_is_refused_with_file_and_field(tmp_path: Path, name: str, text: str, says: str) -> None:
+    (tmp_path / f"{name}.toml").write_text(text)
+    with pytest.raises(OwnPresetsError) as refusal:
+        read(tmp_path)
+    assert f"--preset-dir {tmp_path}: {name}.toml: " in str(refusal.value)
+    assert says in str(refusal.value)
+
+
+def test_definitions_that_no_variable_could_hold_are_refused(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"big{number}.toml").write_text(f'[variables]\nA = "{"x" * (ownpresets.MAX_BYTES // 2)}"')
+    with pytest.raises(OwnPresetsError, match=r"the presets take [0-9]+ bytes, at most 98304 are possible"):
+        read(tmp_path)
+
+
+def test_text_that_is_not_utf8_and_a_folder_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(OwnPresetsError, match="absent: No such file or directory"):
+        read(tmp_path / "absent")
+    (tmp_path / "mine.toml").write_bytes(b"\xff")
+    with pytest.raises(OwnPresetsError, match=r"mine\.toml: 'utf-8' codec"):
+        read(tmp_path)
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "frameworkinjector", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_render_uses_the_folder_and_a_wrong_one_ends_both_commands(tmp_path: Path) -> None:
+    folder, file = tmp_path / "presets", tmp_path / "pod.yaml"
+    folder.mkdir()
+    (folder / "mine.toml").write_text(GOOD)
+    pod = pod_of("preset-mpi-file")
+    pod["metadata"]["annotations"]["barrier.frameworkcontroller.microsoft.com/preset"] = "mine"
+    file.write_text(yaml.safe_dump(pod))
+    code, out, err = run("render", "-f", str(file), "--preset-dir", str(folder))
+    assert code == 0, err
+    (container,) = yaml.safe_load(out)["spec"]["containers"]
+    assert [one["name"] for one in container["env"]][:2] == ["MY_HUB", "MY_INDEX"]
+    assert run("render", "-f", str(file))[0] == 1
+    (folder / "mine.toml").write_text("")
+    serve = ("serve", "--namespace", "x", "--env-files", "none", "--tls-cert-file", "c", "--tls-key-file", "k")
+    for command in (("render", "-f", str(file)), serve):
+        code, _, err = run(*command, "--preset-dir", str(folder))
+        assert code == 2
+        assert "mine.toml: preset mine: variables: is needed, or files" in err
