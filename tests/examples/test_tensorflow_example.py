@@ -1,4 +1,4 @@
-"""The TensorFlow example keeps its promises: nothing but one label, one annotation and the training itself."""
+"""The TensorFlow example has what its README says: one label, one annotation and the training itself."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def pods() -> list[dict[str, Any]]:
     return [role["task"]["pod"] for role in ROLES.values()]
 
 
-def test_there_are_one_chief_and_two_workers() -> None:
+def test_the_gang_has_one_chief_and_two_workers() -> None:
     assert {name: role["taskNumber"] for name, role in ROLES.items()} == {"chief": 1, "worker": 2}
 
 
-def test_a_pod_carries_exactly_the_one_label_and_the_one_annotation() -> None:
+def test_a_pod_has_exactly_the_one_label_and_the_one_annotation() -> None:
     for pod in pods():
         assert pod["metadata"] == {
             "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
@@ -31,11 +31,11 @@ def test_a_pod_carries_exactly_the_one_label_and_the_one_annotation() -> None:
 
 
 @pytest.mark.parametrize("field", ["initContainers", "serviceAccountName", "volumes", "hostNetwork"])
-def test_a_pod_needs_nothing_of(field: str) -> None:
+def test_a_pod_does_not_need(field: str) -> None:
     assert [pod for pod in pods() if field in pod["spec"]] == []
 
 
-def test_no_shell_is_between_the_pod_and_the_training() -> None:
+def test_the_container_starts_the_training_without_a_shell() -> None:
     for pod in pods():
         (container,) = pod["spec"]["containers"]
         assert container["command"] == ["python3", "/app/train.py"]
@@ -59,6 +59,6 @@ def test_every_package_of_the_image_is_pinned_by_hash_and_from_no_particular_reg
     assert "://" not in text
 
 
-def test_the_image_runs_as_a_number_that_is_not_root() -> None:
+def test_the_image_runs_as_a_numeric_user_that_is_not_root() -> None:
     (user,) = re.findall(r"^USER (\S+)$", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
     assert all(int(part) > 0 for part in user.split(":"))

@@ -1,0 +1,202 @@
+"""One example while it runs: what its `steps.py` may do to it, and wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from frameworkdemo.cluster import API_ERRORS
+from frameworkdemo.errors import DemoError
+from frameworkdemo.watch import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from frameworkdemo.cluster import Cluster, Manifest
+    from frameworkdemo.examples.story import Story
+    from frameworkdemo.picture.objects import JsonObject
+
+PATIENCE_SECONDS = 600.0
+"""The default limit of each wait: far more than an idle machine needs, because others may use it, too."""
+_PAUSE_SECONDS = 0.3
+_FRAMEWORKS = ("frameworkcontroller.microsoft.com", "v1")
+
+
+class Example:
+    """An example in a namespace of its own.
+
+    Args:
+        folder: The folder of the example.
+        namespace: The namespace; it exists.
+        cluster: Access to the cluster.
+        kubectl: The command that starts kubectl for the cluster.
+        story: Tells what happens.
+
+    Attributes:
+        folder: The folder of the example.
+        namespace: The namespace.
+        objects: The objects that were applied, in their order.
+    """
+
+    def __init__(self, folder: Path, namespace: str, cluster: Cluster, kubectl: list[str], story: Story) -> None:
+        self.folder = folder
+        self.namespace = namespace
+        self.objects: list[Manifest] = []
+        self._cluster = cluster
+        self._kubectl = kubectl
+        self._story = story
+        self._read: dict[str, int] = {}
+        self._watchers: dict[str, Watcher] = {}
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        self._story.say(text)
+
+    def apply(self) -> None:
+        """Apply the example as `kubectl apply -k` does, and follow its Frameworks."""
+        self.say(f"$ kubectl apply -k {self.folder.parent.name}/{self.folder.name}")
+        self.objects = list(filter(None, yaml.safe_load_all(self._run("kustomize", str(self.folder)))))
+        for name in [each["metadata"]["name"] for each in self.objects if each["kind"] == "Framework"]:
+            self.follow(name)
+        self._cluster.apply(self.objects, self.namespace)
+
+    def follow(self, framework: str) -> None:
+        """Follow a Framework that the example's own steps or programs create."""
+        watcher = Watcher(self._cluster, self.namespace, framework, self._story.listener(framework))
+        self._watchers[framework] = watcher
+        watcher.start()
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl in the namespace, say so, and return its output.
+
+        Raises:
+            DemoError: kubectl failed; the text has its error.
+        """
+        self.say(f"$ kubectl {shlex.join(arguments)}")
+        return self._run(*arguments, stdin=stdin)
+
+    def kill(self, pod: str) -> None:
+        """Delete a Pod, as a person or the eviction of a node would."""
+        self.kubectl("delete", "pod", pod, "--wait=false")
+
+    def rescale(self, role: str, number: int, framework: str | None = None) -> None:
+        """Set the number of Tasks of a role."""
+        name = framework or self._only()
+        roles = self.get(f"framework/{name}")["spec"]["taskRoles"]
+        (index,) = [index for index, each in enumerate(roles) if each["name"] == role]
+        patch = [{"op": "replace", "path": f"/spec/taskRoles/{index}/taskNumber", "value": number}]
+        self.kubectl("patch", "framework", name, "--type=json", f"--patch={json.dumps(patch)}")
+
+    def get(self, name: str) -> Any:
+        """Return an object by `<kind>/<name>`, as decoded JSON; None if there is none."""
+        text = self._run("get", name, "--ignore-not-found", "--output=json")
+        return json.loads(text) if text.strip() else None
+
+    def logged(self, pod: str, text: str, seconds: float = PATIENCE_SECONDS) -> str:
+        """Wait until a Pod's first container writes a line that contains a text, and return the line.
+
+        A search begins after the line that the last search in the log of this Pod found, so steps read like a dialogue.
+
+        Raises:
+            DemoError: There was no such line in time.
+        """
+        found: list[str] = []
+
+        def look() -> bool:
+            lines = self._story.log(pod)
+            for index in range(self._read.get(pod, 0), len(lines)):
+                if text in lines[index]:
+                    self._read[pod] = index + 1
+                    found.append(lines[index])
+                    return True
+            return False
+
+        self.until(f"{text!r} in the log of {pod}", look, seconds)
+        return found[0]
+
+    def ends(self, result: str = "Succeeded", framework: str | None = None, seconds: float = PATIENCE_SECONDS) -> Any:
+        """Wait until a Framework is Completed, and return it.
+
+        Args:
+            result: The name of the completion's type: `Succeeded` or `Failed`.
+            framework: Its name; the only one if the example has only one.
+            seconds: The limit of the wait.
+
+        Raises:
+            DemoError: It ended otherwise, or not in time.
+        """
+        name = framework or self._only()
+        found = self.reaches("Completed", name, seconds)
+        completion = found["status"]["attemptStatus"]["completionStatus"]
+        if completion["type"]["name"] != result:
+            reason = f"{completion['phrase']} ({completion['code']}): {completion['diagnostics']}"
+            raise DemoError(f"Framework {name} ended with {reason}; expected: {result}")
+        return found
+
+    def reaches(self, state: str, framework: str | None = None, seconds: float = PATIENCE_SECONDS) -> Any:
+        """Wait until a Framework is in a state, and return it.
+
+        Raises:
+            DemoError: It was not in this state in time, or is Completed instead.
+        """
+        name = framework or self._only()
+        seen: dict[str, Any] = {}
+
+        def look() -> bool:
+            seen.update(self._framework(name))
+            now = (seen.get("status") or {}).get("state")
+            if now == "Completed" != state:
+                raise DemoError(f"Framework {name} is Completed, but was expected to become {state}")
+            return bool(now == state)
+
+        self.until(f"{state} of Framework {name}", look, seconds)
+        return seen
+
+    def until(self, what: str, holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait until a condition holds.
+
+        Args:
+            what: What the wait is for, in a few words, for the error.
+            holds: Returns something true once it holds.
+            seconds: The limit of the wait.
+
+        Raises:
+            DemoError: It did not hold in time.
+        """
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                raise DemoError(f"gave up after {seconds:.0f} s of waiting for {what}")
+            time.sleep(_PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Stop following."""
+        for watcher in self._watchers.values():
+            watcher.stop()
+
+    def _framework(self, name: str) -> JsonObject:
+        # Not by kubectl, whose start takes as long as the pause between two looks.
+        get = self._cluster.custom.get_namespaced_custom_object
+        with contextlib.suppress(*API_ERRORS):
+            found: JsonObject = get(*_FRAMEWORKS, self.namespace, "frameworks", name)
+            return found
+        return {}
+
+    def _only(self) -> str:
+        if len(self._watchers) != 1:
+            raise DemoError(f"{self.folder.name} has {len(self._watchers)} Frameworks: say which one is meant")
+        return next(iter(self._watchers))
+
+    def _run(self, *arguments: str, stdin: str | None = None) -> str:
+        command = [*self._kubectl, f"--namespace={self.namespace}", *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DemoError(f"`kubectl {shlex.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout
