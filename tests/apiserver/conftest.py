@@ -1,4 +1,4 @@
-"""A controller under its own ClusterRole, and the Frameworks of a test."""
+"""Fixtures of the suites against a real API server: a controller with its ClusterRole, the Frameworks of a test."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.frameworks import ControllerProcess, Frameworks, Player, apply_rights
+from localcluster.frameworks import ControllerProcess, Frameworks, apply_permissions
+from tests.support.player import Player
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from support.kubelet import Kubelet
-    from support.raw import Raw
+    from localcluster.client import RawClient
+    from tests.support.kubelet import Kubelet
 
 
 @pytest.fixture(scope="session")
-def controller_rights(cluster: Cluster, frameworks_crd: None) -> None:
-    """What the controller may do, from its manifest."""
-    apply_rights(cluster)
+def controller_permissions(cluster: Cluster, frameworks_crd: None) -> None:
+    """The controller's permissions, applied from its manifests."""
+    apply_permissions(cluster)
 
 
 @pytest.fixture
 def controller(
-    cluster: Cluster, namespace: str, controller_rights: None, tmp_path: Path
+    cluster: Cluster, namespace: str, controller_permissions: None, tmp_path: Path
 ) -> Iterator[ControllerProcess]:
-    """A controller of the test's namespace, running."""
+    """A running controller for the test's namespace; at its end it must stop cleanly and have logged no traceback."""
     process = ControllerProcess(cluster, tmp_path, {"namespace": namespace})
     process.start()
     yield process
@@ -36,12 +37,12 @@ def controller(
 
 
 @pytest.fixture
-def frameworks(raw: Raw, namespace: str) -> Frameworks:
+def frameworks(raw: RawClient, namespace: str) -> Frameworks:
     """The Frameworks of the test's namespace."""
     return Frameworks(raw, namespace)
 
 
 @pytest.fixture
 def player(kubelet: Kubelet, frameworks: Frameworks) -> Player:
-    """Who lets the Pods of the test's namespace live; its plan may be changed while it plays."""
+    """The driver of the Pods of the test's namespace."""
     return Player(kubelet, frameworks)

@@ -1,4 +1,4 @@
-"""The controller's own client and informer against a real API server."""
+"""The Kubernetes client and its informer against a real API server."""
 
 import asyncio
 import contextlib
@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from frameworkcontroller.cluster.credentials import Endpoint, from_kubeconfig
-from frameworkcontroller.cluster.events import WireDecoder
-from frameworkcontroller.cluster.informer import Informer
-from frameworkcontroller.cluster.rest import (
+from frameworkkube.credentials import Endpoint, from_kubeconfig
+from frameworkkube.informer import Informer
+from frameworkkube.rest import (
     PARTIAL_METADATA,
     PARTIAL_METADATA_LIST,
     AlreadyExists,
@@ -27,9 +26,10 @@ from frameworkcontroller.cluster.rest import (
     Unauthorized,
     resource_path,
 )
+from frameworkkube.watchevents import WireDecoder
 from localcluster import Cluster
-from support import eventually
-from support.raw import Raw
+from localcluster.client import RawClient
+from localcluster.waiting import eventually, patience
 
 pytestmark = pytest.mark.apiserver
 
@@ -67,7 +67,7 @@ def pods(namespace: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def gadgets(raw: Raw) -> Iterator[Callable[[str], str]]:
+def gadgets(raw: RawClient) -> Iterator[Callable[[str], str]]:
     """A custom resource with a status subresource; gives the path of a namespace's collection."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
@@ -117,7 +117,7 @@ def gadget(name: str) -> bytes:
 async def following(informer: Informer[Object]) -> AsyncIterator[None]:
     task = asyncio.ensure_future(informer.run())
     try:
-        await asyncio.wait_for(informer.synced.wait(), 10)
+        await asyncio.wait_for(informer.synced.wait(), patience(10))
         yield
     finally:
         task.cancel()
@@ -126,8 +126,8 @@ async def following(informer: Informer[Object]) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(15):
-        while not condition():  # noqa: ASYNC110 - any condition
+    async with asyncio.timeout(patience(15)):
+        while not condition():  # noqa: ASYNC110 -- any condition
             await asyncio.sleep(0.01)
 
 
@@ -165,7 +165,7 @@ async def test_a_status_written_on_an_old_version_is_a_conflict(
     assert msgspec.json.decode(await client.get(f"{path}/a"))["status"] == {"n": 3}
 
 
-async def test_what_the_server_will_never_take_is_invalid(client: KubeClient, pods: str) -> None:
+async def test_what_the_server_will_never_accept_is_invalid(client: KubeClient, pods: str) -> None:
     with pytest.raises(Invalid, match=r"metadata\.name: Invalid value"):
         await client.create(pods, pod("Capital_Letters"))
 
@@ -179,7 +179,7 @@ async def test_a_large_status_passes(client: KubeClient, namespace: str, gadgets
 
 
 async def test_a_stranger_is_unauthorized_and_a_service_account_is_forbidden(
-    endpoint: Endpoint, raw: Raw, namespace: str, pods: str
+    endpoint: Endpoint, raw: RawClient, namespace: str, pods: str
 ) -> None:
     plain = replace(endpoint, client_certificate_file=None, client_key_file=None, reload=None)
     stranger = KubeClient(replace(plain, authorization="Bearer nobody"))
@@ -268,7 +268,6 @@ async def test_the_cache_follows_creation_change_replacement_and_deletion(
         msgspec.json.Decoder(Object),
         on_change=on_change,
         label_selector="group",
-        index=lambda found: found.metadata.labels["group"],
         accept=accept,
         page_size=3,
     )
@@ -284,15 +283,16 @@ async def test_the_cache_follows_creation_change_replacement_and_deletion(
         await until(lambda: len(seen) == 3)
         assert seen == [("+", "new"), ("-", "new"), ("+", "new")]
         namespace = written.metadata.namespace
-        assert sorted(informer.by_index(namespace, "z")) == ["new"]
-        assert len(informer.by_index(namespace, "x")) == 7
+        assert informer.get(namespace, "new").metadata.labels == {"group": "z"}
+        assert all(informer.get(namespace, f"p{number}") is not None for number in range(7))
+        assert len(informer) == 8
         seen.clear()
         await client.delete(f"{pods}/p0", grace_period_seconds=0)
         again = msgspec.json.decode(await client.create(pods, pod("p0", group="x")), type=Object)
         await until(
             lambda: informer.get(namespace, "p0") and informer.get(namespace, "p0").metadata.uid == again.metadata.uid
         )
-        # A deletion shows first as a change: the deletionTimestamp.
+        # A deletion is first a change: the deletionTimestamp.
         assert [change for change in seen if change[0] != "~"] == [("-", "p0"), ("+", "p0")]
         assert (len(informer), informer.lists, informer.failures) == (8, 1, 0)
 
@@ -308,10 +308,10 @@ async def test_custom_resources_are_followed_too(
         await until(lambda: (found := informer.get(namespace, "a")) is not None and found.status == {"n": 5})
 
 
-async def test_a_version_from_before_the_servers_memory_is_gone(
+async def test_a_version_that_the_server_no_longer_has_is_gone(
     client: KubeClient, namespace: str, gadgets: Callable[[str], str]
 ) -> None:
-    """What the informer lists again for: the server remembers this kind only since its definition."""
+    """The case in which the informer lists again: the server knows this kind only since its definition."""
     query = {"watch": "true", "resourceVersion": "1", "timeoutSeconds": "30"}
     decoder = WireDecoder(msgspec.json.Decoder(Object))
     async with aclosing(client.stream(gadgets(namespace), query)) as lines:

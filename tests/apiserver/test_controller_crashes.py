@@ -1,4 +1,4 @@
-"""The controller dies before or after any of its requests, on a real API server, and the next one goes on."""
+"""The controller dies before or after any of its requests, on a real API server, and the next one continues."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.cluster.credentials import from_kubeconfig
-from frameworkcontroller.cluster.rest import KubeClient
-from frameworkcontroller.core.config import CoreConfig
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.performer import Performer
-from support.frameworks import Frameworks, role
-from support.raw import RefusedError
-from support.waiting import eventually_async
+from frameworkcontroller.engine.settings import Settings
+from frameworkkube.credentials import from_kubeconfig
+from frameworkkube.rest import KubeClient
+from localcluster.client import ApiStatusError
+from localcluster.frameworks import Frameworks, role
+from localcluster.waiting import eventually_async, patience
 
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
     from frameworkcontroller.engine.manifests import Subject
     from localcluster import Cluster
-    from support.frameworks import ControllerProcess, Player
+    from localcluster.frameworks import ControllerProcess
+    from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver
 
@@ -30,7 +31,7 @@ class Death(BaseException):
 
 
 class DyingPerformer(Performer):
-    """Dies at one request: before it is sent, or after it was answered and before anybody knows."""
+    """Dies at one request: before it is sent, or after it was answered and before the outcome is used."""
 
     def __init__(self, client: KubeClient, counter: list[int], cut: int, *, before: bool) -> None:
         super().__init__(client)
@@ -53,14 +54,16 @@ class DyingPerformer(Performer):
 
 
 async def live(cluster: Cluster, frameworks: Frameworks, name: str, cut: int, *, before: bool) -> int:
-    """Run controllers until the Framework is Completed, killing the first at the cut; how many requests it took."""
+    """Run controllers until the Framework is Completed, the first dies at the cut; return how many requests it took."""
     counter = [0]
     endpoint = from_kubeconfig(cluster.kubeconfig)
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(patience(90)):
         while True:
             client = KubeClient(endpoint)
             performer = DyingPerformer(client, counter, cut, before=before)
-            engine = asyncio.create_task(Engine(client, performer, CoreConfig(), namespace=frameworks.namespace).run())
+            engine = asyncio.create_task(
+                Engine(client, performer, Settings().core, namespace=frameworks.namespace).run()
+            )
             death = asyncio.create_task(performer.died.wait())
             end = asyncio.create_task(until_completed(frameworks, name))
             done, _ = await asyncio.wait({engine, death, end}, return_when=asyncio.FIRST_COMPLETED)
@@ -84,7 +87,7 @@ async def until_completed(frameworks: Frameworks, name: str) -> None:
 def state_of(frameworks: Frameworks, name: str) -> str:
     try:
         return str((frameworks.get(name).get("status") or {}).get("state"))
-    except RefusedError:
+    except ApiStatusError:
         return ""
 
 
@@ -105,7 +108,7 @@ def place(frameworks: Frameworks, name: str) -> dict[str, Any]:
 
 
 async def test_a_life_cut_at_any_request_ends_in_the_same_place(
-    cluster: Cluster, controller_rights: None, frameworks: Frameworks, player: Player
+    cluster: Cluster, controller_permissions: None, frameworks: Frameworks, player: Player
 ) -> None:
     roles = (
         role("ps", 1),

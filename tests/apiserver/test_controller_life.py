@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import eventually
-from support.frameworks import POD, role
-from support.raw import Raw, RefusedError
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.frameworks import POD, role
+from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from support.frameworks import ControllerProcess, Frameworks, Player
-    from support.kubelet import Kubelet
-    from support.raw import Json
+    from localcluster.client import Json
+    from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.kubelet import Kubelet
+    from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver
 
@@ -30,7 +31,7 @@ def test_a_framework_runs_to_its_end(controller: ControllerProcess, frameworks: 
     assert status["completionTime"]
     assert {task["state"] for task in frameworks.tasks("fw").values()} == {"Completed"}
     assert frameworks.pods() == {}
-    with pytest.raises(RefusedError, match="404"):
+    with pytest.raises(ApiStatusError, match="404"):
         frameworks.config_map("fw")
 
 
@@ -211,28 +212,46 @@ def test_the_roster_is_complete_when_every_task_has_an_address(
     ]
 
 
-def test_a_pods_service_account_may_read_the_roster_and_nothing_else(
-    controller: ControllerProcess, frameworks: Frameworks
+def test_a_pods_service_account_may_read_the_roster_and_nothing_else_and_only_during_the_attempt(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
-    frameworks.create("fw", role("worker", 1))
+    waiting: Json = {"metadata": {"labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"}}, **POD}
+    frameworks.create("fw", role("worker", 1, pod=waiting))
+    frameworks.create("another", role("worker", 1))
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{frameworks.namespace}"
 
     def granted() -> None:
         bindings = frameworks.raw.get(f"{rbac}/rolebindings")["items"]
         assert [binding["subjects"][0]["name"] for binding in bindings] == ["default"]
-        assert len(frameworks.pods()) == 1
+        assert len(frameworks.pods()) == 2
 
     eventually(granted)
-    as_pod = Raw(controller.cluster, controller.cluster.token(frameworks.namespace, "default"))
+    as_pod = RawClient(controller.cluster, controller.cluster.token(frameworks.namespace, "default"))
     here = f"/api/v1/namespaces/{frameworks.namespace}"
-    assert as_pod.get(f"{here}/configmaps/fw-attempt")["data"]["roster"]
+
+    def may_read() -> None:
+        try:
+            assert as_pod.get(f"{here}/configmaps/fw-attempt")["data"]["roster"]
+        except ApiStatusError as refusal:
+            # The API server knows a new Role only when its watch has brought it.
+            raise AssertionError(refusal) from refusal
+
+    eventually(may_read)
     for forbidden in (f"{here}/configmaps", f"{here}/configmaps/kube-root-ca.crt", f"{here}/pods", frameworks.path):
-        with pytest.raises(RefusedError, match="403"):
+        with pytest.raises(ApiStatusError, match="403"):
             as_pod.get(forbidden)
     as_pod.close()
+    with player.playing():
+        frameworks.wait("fw", "Completed")
+
+    def gone() -> None:
+        for plural in ("roles", "rolebindings"):
+            assert frameworks.raw.get(f"{rbac}/{plural}")["items"] == []
+
+    eventually(gone, 30)
 
 
-def test_a_foreign_pod_of_that_name_is_waited_for_and_never_touched(
+def test_a_foreign_pod_of_that_name_blocks_the_task_and_is_never_touched(
     controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
     pods = f"/api/v1/namespaces/{frameworks.namespace}/pods"
@@ -252,6 +271,40 @@ def test_a_foreign_pod_of_that_name_is_waited_for_and_never_touched(
         frameworks.wait("fw", "Completed", 45)
 
 
+def test_a_pod_that_loses_its_label_is_deleted_before_its_task_attempt_is_over(
+    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
+) -> None:
+    frameworks.create("fw", role("worker", 1, retry={"fancyRetryPolicy": True, "maxRetryCount": 0}))
+    path = f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-worker-0"
+
+    def created() -> Json:
+        pods = frameworks.pods()
+        assert "fw-worker-0" in pods
+        return pods["fw-worker-0"]
+
+    first = eventually(created, 30)
+    kubelet.run("fw-worker-0")
+    frameworks.wait("fw", "AttemptRunning")
+    frameworks.raw.merge(path, {"metadata": {"labels": {"FC_FRAMEWORK_NAME": None}}})
+
+    def goes() -> Json:
+        pod = frameworks.raw.get(path)
+        assert pod["metadata"].get("deletionTimestamp")
+        return pod
+
+    pod = eventually(goes, 30)
+    task = frameworks.tasks("fw")["worker-0"]
+    assert (task["state"], task["attemptStatus"]["id"]) == ("AttemptRunning", 0)
+    assert "has lost its label" in task["attemptStatus"]["completionStatus"]["diagnostics"]
+    kubelet.finish_deletion(pod)
+
+    def is_retried() -> None:
+        assert frameworks.tasks("fw")["worker-0"]["attemptStatus"]["id"] == 1
+        assert created()["metadata"]["uid"] != first["metadata"]["uid"]
+
+    eventually(is_retried, 30)
+
+
 def test_a_template_that_the_server_refuses_ends_the_task(
     controller: ControllerProcess, frameworks: Frameworks
 ) -> None:
@@ -260,5 +313,13 @@ def test_a_template_that_the_server_refuses_ends_the_task(
     status = frameworks.wait("fw", "Completed")
     completion = status["attemptStatus"]["completionStatus"]
     assert (completion["code"], completion["phrase"]) == (-200, "PodCreationPermanentError")
-    assert completion["diagnostics"].startswith("Failed to create Pod: ")
-    assert "containers[0].name" in completion["diagnostics"]
+    prefix = "Failed to create Pod: "
+    assert completion["diagnostics"].startswith(
+        prefix + '{"ErrStatus":{"metadata":{},"status":"Failure","message":"Pod \\"fw-worker-0\\" is invalid: '
+    )
+    refusal = json.loads(completion["diagnostics"].removeprefix(prefix))["ErrStatus"]
+    assert list(refusal) == ["metadata", "status", "message", "reason", "details", "code"]
+    assert (refusal["reason"], refusal["code"]) == ("Invalid", 422)
+    assert list(refusal["details"]) == ["name", "kind", "causes"]
+    assert [list(cause) for cause in refusal["details"]["causes"]] == [["reason", "message", "field"]]
+    assert refusal["details"]["causes"][0]["field"] == "spec.containers[0].name"

@@ -1,4 +1,4 @@
-"""Rescaling on a real API server: what is asked for comes, what goes is told first, what stays is not touched."""
+"""Rescaling on a real API server: Tasks are added and removed, and the others are not touched."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import eventually
-from support.frameworks import ControllerProcess, role
+from localcluster.frameworks import ControllerProcess, role
+from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from support.frameworks import Frameworks, Player
-    from support.raw import Json
+    from localcluster.client import Json
+    from localcluster.frameworks import Frameworks
+    from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver
 
@@ -39,7 +40,7 @@ def until_running(frameworks: Frameworks, *slots: str) -> dict[str, Json]:
     return eventually(check, 30)
 
 
-def test_tasks_come_and_go_at_the_end_of_a_role_and_the_others_are_not_touched(
+def test_tasks_are_added_and_removed_at_the_end_of_a_role_and_the_others_are_not_touched(
     controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
     player.plan = dict(STAY)
@@ -73,14 +74,14 @@ def test_a_role_is_added_and_another_removed_while_the_framework_runs(
     ]
 
 
-def test_a_task_that_is_wanted_again_while_it_goes_is_another_one_and_begins_when_the_first_is_gone(
+def test_a_task_that_is_added_again_while_it_is_deleted_is_a_new_one_and_begins_when_the_old_one_is_gone(
     controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
     player.plan = dict(STAY)
     frameworks.create("fw", role("worker", 2))
     with player.playing():
         before = until_running(frameworks, "worker-0", "worker-1")["worker-1"]
-    # Nobody plays: the Pod is asked to go and does not go yet.
+    # No kubelet is simulated: the Pod is being deleted and stays.
     frameworks.merge("fw", taskRoles=[role("worker", 1)])
 
     def goes() -> None:
@@ -106,7 +107,7 @@ def test_a_task_that_is_wanted_again_while_it_goes_is_another_one_and_begins_whe
 
 
 def test_a_status_too_large_for_one_object_is_compressed_and_the_next_controller_reads_it(
-    cluster: Cluster, namespace: str, controller_rights: None, frameworks: Frameworks, tmp_path: Path
+    cluster: Cluster, namespace: str, controller_permissions: None, frameworks: Frameworks, tmp_path: Path
 ) -> None:
     process = ControllerProcess(cluster, tmp_path, {"namespace": namespace, "largeFrameworkCompression": True})
     process.start()

@@ -1,4 +1,4 @@
-"""The roster as it lies in its ConfigMap: plain while it is small, gzipped when it is large, never both."""
+"""The roster in its ConfigMap: plain while it is small, gzipped when it is large, never both."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.cluster.credentials import from_kubeconfig
-from frameworkcontroller.cluster.rest import KubeClient
-from frameworkcontroller.core.effects import Done, Missing, WriteRoster
-from frameworkcontroller.engine.manifests import Subject
+from frameworkcontroller.api import names
+from frameworkcontroller.core.effects import Done, Failed, GrantRosterAccess, Missing, WriteRoster
+from frameworkcontroller.engine.manifests import Subject, roster_access
 from frameworkcontroller.engine.performer import Performer
+from frameworkkube.credentials import from_kubeconfig
+from frameworkkube.rest import KubeClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from localcluster import Cluster
-    from support.raw import Json, Raw
+    from localcluster.client import Json, RawClient
 
 pytestmark = pytest.mark.apiserver
 
@@ -38,23 +39,56 @@ def roster(tasks: int) -> Json:
     return {"version": 1, "generation": tasks, "complete": True, "taskRoles": [{"name": "worker", "tasks": rows}]}
 
 
-async def test_a_large_roster_is_gzipped_and_a_small_one_is_not(raw: Raw, namespace: str, performer: Performer) -> None:
+@pytest.mark.usefixtures("frameworks_crd")
+async def test_a_large_roster_is_gzipped_and_a_small_one_is_not(
+    raw: RawClient, namespace: str, performer: Performer
+) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     body: Json = {"metadata": {"name": "fw-attempt"}, "data": {"roster": "{}", "mine": "stays"}}
     uid = raw.create(path, body)["metadata"]["uid"]
-    subject = Subject(namespace, "fw", "framework-uid")
+    # An owner that exists: the garbage collector would delete the ConfigMap of another one.
+    manifest: Json = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": "fw"}, "spec": {}}
+    made = raw.create(f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks", manifest)
+    subject = Subject(namespace, "fw", made["metadata"]["uid"])
     for tasks, packed in ((2, False), (1000, True), (2000, True), (3, False)):
         document = roster(tasks)
-        effect = WriteRoster(uid, json.dumps(document).encode(), "{}", complete=True)
-        assert isinstance(await performer.perform(subject, effect), Done)
+        effect = WriteRoster(uid, 0, json.dumps(document).encode(), "{}", complete=True)
+        done = await performer.perform(subject, effect)
         stored = raw.get(f"{path}/fw-attempt")
+        assert done == Done(resource_version=stored["metadata"]["resourceVersion"])
+        assert stored["metadata"]["labels"] == {"FC_FRAMEWORK_NAME": "fw"}
+        assert [owner["uid"] for owner in stored["metadata"]["ownerReferences"]] == [subject.uid]
+        assert await performer.perform(subject, effect) == done, "what is as it should be keeps its version"
         assert stored["data"]["mine"] == "stays"
         if packed:
             assert "roster" not in stored["data"]
-            found = gzip.decompress(base64.b64decode(stored["binaryData"]["roster.gz"])).decode()
+            zipped = base64.b64decode(stored["binaryData"]["roster.gz"])
+            assert zipped[4:8] == bytes(4), "the time of day would make the same roster another one"
+            found = gzip.decompress(zipped).decode()
         else:
             assert "binaryData" not in stored
             found = stored["data"]["roster"]
         assert json.loads(found) == document
-    another = WriteRoster("another-uid", b"{}", "{}", complete=True)
+    another = WriteRoster("another-uid", 0, b"{}", "{}", complete=True)
     assert isinstance(await performer.perform(subject, another), Missing)
+
+
+@pytest.mark.usefixtures("frameworks_crd")
+async def test_access_that_an_earlier_version_granted_for_the_framework_now_ends_with_the_attempt(
+    raw: RawClient, namespace: str, performer: Performer
+) -> None:
+    manifest: Json = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": "fw"}, "spec": {}}
+    uid = raw.create(f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks", manifest)["metadata"]["uid"]
+    made = raw.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "fw-attempt"}})
+    subject = Subject(namespace, "fw", uid)
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    effect = GrantRosterAccess(("default",), made["metadata"]["uid"])
+    for plural, body in roster_access(subject, effect):
+        metadata = body["metadata"] | {"ownerReferences": [subject.owner(controller=True)]}
+        raw.create(f"{rbac}/{plural}", body | {"metadata": metadata})
+    assert await performer.perform(subject, effect) == Done()
+    for plural in ("roles", "rolebindings"):
+        owners = raw.get(f"{rbac}/{plural}/fw-roster")["metadata"]["ownerReferences"]
+        assert [(owner["kind"], owner["uid"]) for owner in owners] == [("ConfigMap", effect.config_map_uid)]
+    other = await performer.perform(subject, GrantRosterAccess(("default",), "of-another-attempt"))
+    assert isinstance(other, Failed), "until the garbage collector has deleted them"

@@ -13,15 +13,14 @@ import pytest
 import yaml
 
 from frameworkcontroller.api import crd, names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, roles_of
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.types import FRAMEWORK_DECODER
-from frameworkcontroller.core.book import roles_of
-from support import eventually
-from support.raw import Raw, RefusedError
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from support.raw import Json
+    from localcluster.client import Json
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("frameworks_crd")]
 
@@ -49,7 +48,7 @@ def worker(**more: object) -> Json:
 
 
 def contained(part: object, whole: object) -> bool:
-    """Whether everything of one document is in the other, which may have more fields."""
+    """Report whether everything of one document is in the other, which may have more fields."""
     match part, whole:
         case dict(), dict():
             return all(key in whole and contained(value, whole[key]) for key, value in part.items())
@@ -59,7 +58,7 @@ def contained(part: object, whole: object) -> bool:
 
 
 @pytest.mark.parametrize("file", VALID, ids=lambda path: path.stem)
-def test_a_valid_framework_is_accepted_and_kept_as_it_came(raw: Raw, path: str, file: Path) -> None:
+def test_a_valid_framework_is_accepted_and_kept_as_it_came(raw: RawClient, path: str, file: Path) -> None:
     document = yaml.safe_load(file.read_text())
     stored = raw.create(path, document)
     assert contained(document["spec"], stored["spec"])
@@ -69,9 +68,11 @@ def test_a_valid_framework_is_accepted_and_kept_as_it_came(raw: Raw, path: str, 
 
 
 @pytest.mark.parametrize("file", INVALID, ids=lambda path: path.stem)
-def test_an_invalid_framework_is_refused_with_a_message_that_names_the_field(raw: Raw, path: str, file: Path) -> None:
+def test_an_invalid_framework_is_refused_with_a_message_that_names_the_field(
+    raw: RawClient, path: str, file: Path
+) -> None:
     text = file.read_text()
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ApiStatusError) as refused:
         raw.create(path, yaml.safe_load(text))
     assert refused.value.status == 422
     rest = refused.value.body["message"]  # type: ignore[index]
@@ -84,27 +85,34 @@ CHANGES = [(before, after) for before in ("Create", "Start", "Stop") for after i
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES, ids=["-to-".join(change).lower() for change in CHANGES])
-def test_the_execution_type_moves_only_forward(raw: Raw, path: str, before: str, after: str) -> None:
+def test_the_execution_type_moves_only_forward(raw: RawClient, path: str, before: str, after: str) -> None:
     raw.create(path, framework(executionType=before, taskRoles=[]))
     order = ["Create", "Start", "Stop"]
     if order.index(after) >= order.index(before):
         changed = raw.merge(f"{path}/fw", {"spec": {"executionType": after}})
         assert changed["spec"]["executionType"] == after
     else:
-        with pytest.raises(RefusedError, match="executionType may change only from Create to Start or Stop"):
+        with pytest.raises(ApiStatusError, match="executionType may change only from Create to Start or Stop"):
             raw.merge(f"{path}/fw", {"spec": {"executionType": after}})
 
 
-def test_a_framework_may_be_rescaled_in_any_way(raw: Raw, path: str) -> None:
+def test_a_framework_may_be_rescaled_in_any_way(raw: RawClient, path: str) -> None:
     raw.create(path, framework(taskRoles=[worker(taskNumber=3)]))
     for roles in ([worker(taskNumber=5)], [], [worker(taskNumber=0), {**worker(), "name": "ps"}], None):
         raw.merge(f"{path}/fw", {"spec": {"taskRoles": roles}})
 
 
+def test_a_framework_may_be_rescaled_to_ten_thousand_tasks_in_all(raw: RawClient, path: str) -> None:
+    raw.create(path, framework(taskRoles=[worker(taskNumber=10_000)]))
+    with pytest.raises(ApiStatusError, match="the sum of taskRoles"):
+        raw.merge(f"{path}/fw", {"spec": {"taskRoles": [worker(taskNumber=10_000), worker(name="ps", taskNumber=1)]}})
+    raw.merge(f"{path}/fw", {"spec": {"taskRoles": [worker(taskNumber=9_999), worker(name="ps", taskNumber=1)]}})
+
+
 # --- what is written -------------------------------------------------------------------------------------------------
 
 
-def test_defaults_are_written_into_the_object(raw: Raw, path: str) -> None:
+def test_defaults_are_written_into_the_object(raw: RawClient, path: str) -> None:
     stored = raw.create(path, framework(taskRoles=[worker()]))
     assert stored["spec"] == {
         "executionType": "Start",
@@ -120,7 +128,7 @@ def test_defaults_are_written_into_the_object(raw: Raw, path: str) -> None:
     }
 
 
-def test_a_null_policy_is_the_default_policy(raw: Raw, path: str) -> None:
+def test_a_null_policy_is_the_default_policy(raw: RawClient, path: str) -> None:
     role = worker(taskNumber=None, frameworkAttemptCompletionPolicy=None)
     role["task"]["retryPolicy"] = {"fancyRetryPolicy": None}
     stored = raw.create(path, framework(executionType=None, retryPolicy=None, taskRoles=[role]))["spec"]
@@ -129,7 +137,7 @@ def test_a_null_policy_is_the_default_policy(raw: Raw, path: str) -> None:
     assert stored["taskRoles"][0]["task"]["retryPolicy"] == {"fancyRetryPolicy": False, "maxRetryCount": 0}
 
 
-def test_a_field_that_is_none_of_ours_is_dropped_but_never_from_a_pod_template(raw: Raw, path: str) -> None:
+def test_an_unknown_field_is_dropped_but_never_from_a_pod_template(raw: RawClient, path: str) -> None:
     pod = {"metadata": {"new": {"deep": [None]}}, "spec": {"containers": [{"name": "a", "new": None}], "new": 1.5}}
     stored = raw.create(path, framework(unknown=1, taskRoles=[{"name": "w", "unknown": 1, "task": {"pod": pod}}]))
     assert "unknown" not in stored["spec"]
@@ -137,7 +145,7 @@ def test_a_field_that_is_none_of_ours_is_dropped_but_never_from_a_pod_template(r
     assert stored["spec"]["taskRoles"][0]["task"]["pod"] == pod
 
 
-def test_users_cannot_write_the_status_with_the_spec(raw: Raw, path: str) -> None:
+def test_users_cannot_write_the_status_with_the_spec(raw: RawClient, path: str) -> None:
     stored = raw.create(path, {**framework(taskRoles=[]), "status": {"state": "Completed"}})
     assert not stored.get("status")
 
@@ -151,13 +159,13 @@ def of_microsoft() -> Json:
     return document
 
 
-def with_status(raw: Raw, path: str, document: Json) -> Json:
-    """Store the object with its status; as the API server shows it then."""
+def with_status(raw: RawClient, path: str, document: Json) -> Json:
+    """Store the object with its status, and return it as the API server shows it then."""
     created = raw.create(path, document)
     return raw.replace(f"{path}/{document['metadata']['name']}/status", {**created, "status": document["status"]})
 
 
-def test_a_framework_as_microsofts_controller_stores_it_is_taken_over(raw: Raw, path: str) -> None:
+def test_a_framework_as_microsofts_controller_stores_it_is_taken_over(raw: RawClient, path: str) -> None:
     document = of_microsoft()
     stored = with_status(raw, path, document)
     assert contained(document["status"], stored["status"])
@@ -175,7 +183,7 @@ def test_a_framework_as_microsofts_controller_stores_it_is_taken_over(raw: Raw, 
     assert (ended.code, ended.type.name, ended.type.attributes) == (0, "Succeeded", None)
 
 
-def test_compressed_roles_are_taken_over_too(raw: Raw, path: str) -> None:
+def test_compressed_roles_are_taken_over_too(raw: RawClient, path: str) -> None:
     document = of_microsoft()
     attempt = document["status"]["attemptStatus"]
     packed = gzip.compress(json.dumps(attempt["taskRoleStatuses"]).encode())
@@ -187,8 +195,8 @@ def test_compressed_roles_are_taken_over_too(raw: Raw, path: str) -> None:
     assert [role.name for role in roles_of(status)] == ["ps", "worker"]
 
 
-def test_a_stored_framework_that_would_be_refused_today_goes_on(raw: Raw, namespace: str) -> None:
-    """Microsoft's definition lets some values pass; its objects are there when ours replaces it."""
+def test_a_stored_framework_that_would_be_refused_today_keeps_working(raw: RawClient, namespace: str) -> None:
+    """Microsoft's definition accepts some more values; such objects exist when this definition replaces it."""
     group = f"{namespace}.example.org"
     today = copy.deepcopy(crd.crd())
     today["metadata"]["name"] = f"frameworks.{group}"
@@ -200,14 +208,16 @@ def test_a_stored_framework_that_would_be_refused_today_goes_on(raw: Raw, namesp
     definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{today['metadata']['name']}"
     collection = f"/apis/{group}/v1/namespaces/{namespace}/frameworks"
     role = worker(taskNumber=2, frameworkAttemptCompletionPolicy={"minFailedTaskCount": 0, "minSucceededTaskCount": 0})
-    old = {**framework("myframework", taskRoles=[role]), "apiVersion": f"{group}/v1"}
+    role["task"]["podGracefulDeletionTimeoutSec"] = 2**63 - 1
+    many = [worker(name=f"role{number}", taskNumber=8000) for number in range(3)]
+    old = {**framework("myframework", taskRoles=[role, *many]), "apiVersion": f"{group}/v1"}
     raw.apply(definition, before)
     try:
 
         def created() -> None:
             try:
                 raw.create(collection, old)
-            except RefusedError as error:
+            except ApiStatusError as error:
                 raise AssertionError(error) from error
 
         eventually(created, timeout=30)
@@ -217,9 +227,11 @@ def test_a_stored_framework_that_would_be_refused_today_goes_on(raw: Raw, namesp
             answer = ""
             try:
                 raw.create(f"{collection}?dryRun=All", {**old, "metadata": {"name": "another"}})
-            except RefusedError as error:
+            except ApiStatusError as error:
                 answer = str(error)
             assert "must be -1 (never) or at least 1" in answer
+            assert "must be from 0 (at once) to 2147483647" in answer
+            assert "the sum of taskRoles[*].taskNumber must be at most 10000" in answer
 
         eventually(refuses_what_is_new, timeout=30)
         status = of_microsoft()["status"]
@@ -227,6 +239,12 @@ def test_a_stored_framework_that_would_be_refused_today_goes_on(raw: Raw, namesp
         changed = raw.merge(f"{collection}/myframework", {"spec": {"description": "changed", "executionType": "Stop"}})
         policy = changed["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"]
         assert policy == {"minFailedTaskCount": 0, "minSucceededTaskCount": 0}
+        assert changed["spec"]["taskRoles"][0]["task"]["podGracefulDeletionTimeoutSec"] == 2**63 - 1
+        one_more = [role, *many, worker(name="x", taskNumber=1)]
+        with pytest.raises(ApiStatusError, match="the sum of taskRoles"):
+            raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": one_more}})
+        fewer = raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": [role, *many[:2]]}})
+        assert [one["taskNumber"] for one in fewer["spec"]["taskRoles"]] == [2, 8000, 8000]
     finally:
         raw.delete(definition)
 
@@ -234,8 +252,8 @@ def test_a_stored_framework_that_would_be_refused_today_goes_on(raw: Raw, namesp
 # --- what people see -------------------------------------------------------------------------------------------------
 
 
-def test_kubectl_shows_what_one_wants_to_know_under_a_short_name(
-    cluster: Cluster, raw: Raw, path: str, namespace: str
+def test_kubectl_shows_the_important_columns_under_a_short_name(
+    cluster: Cluster, raw: RawClient, path: str, namespace: str
 ) -> None:
     document = of_microsoft()
     with_status(raw, path, document)
@@ -247,7 +265,7 @@ def test_kubectl_shows_what_one_wants_to_know_under_a_short_name(
     assert wide.split()[-1] == "DESCRIPTION"
 
 
-def test_kubectl_lists_frameworks_among_all(cluster: Cluster, raw: Raw, path: str, namespace: str) -> None:
+def test_kubectl_lists_frameworks_among_all(cluster: Cluster, raw: RawClient, path: str, namespace: str) -> None:
     raw.create(path, framework(taskRoles=[]))
     assert "framework.frameworkcontroller.microsoft.com/fw" in cluster.kubectl("get", "all", "-n", namespace)
 

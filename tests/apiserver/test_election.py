@@ -1,4 +1,4 @@
-"""Leader election between processes at a real API server, under the rights that the controller has there.
+"""Leader election between processes at a real API server, under the permissions that the controller has there.
 
 Each process that leads makes objects as fast as it may. The server numbers objects and versions of the Lease in one
 sequence, so it says itself who held the Lease when each object was made.
@@ -13,31 +13,25 @@ import sys
 import time
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.cluster.credentials import Endpoint
-from frameworkcontroller.cluster.election import (
-    JITTER,
-    LEASE_DURATION_SECONDS,
-    RETRY_PERIOD_SECONDS,
-    LeaderElection,
-)
-from frameworkcontroller.cluster.rest import KubeClient, KubeError, resource_path
+from frameworkkube.credentials import Endpoint
+from frameworkkube.election import LEASE_DURATION_SECONDS, LeaderElection
+from frameworkkube.rest import KubeClient, KubeError, resource_path
+from localcluster.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster import Cluster
-    from support.raw import Raw
+    from localcluster.client import RawClient
 
 pytestmark = pytest.mark.apiserver
 
-LOOK = RETRY_PERIOD_SECONDS * (1 + JITTER)
-SLACK = 2.0
-"""What a busy machine may take to start what it has decided."""
 EVERY_SECONDS = 0.05
 
 
@@ -45,9 +39,11 @@ EVERY_SECONDS = 0.05
 
 
 async def candidate(server: str, ca_file: str, token_file: str, namespace: str, name: str) -> None:
-    """Compete until SIGTERM; make a ConfigMap labelled with the own name again and again while leading."""
-    client = KubeClient(Endpoint(server, ca_file=Path(ca_file), token_file=Path(token_file)))
-    election = LeaderElection(client, namespace, "boss", name)
+    """Compete until SIGTERM; create ConfigMaps labelled with its name while leading."""
+    endpoint = Endpoint(server, ca_file=Path(ca_file), token_file=Path(token_file))
+    lease_client = KubeClient(endpoint)
+    election = LeaderElection(lease_client, namespace, "boss", name)
+    client = KubeClient(endpoint, may_write=lambda: election.holds)
     path = resource_path("v1", "configmaps", namespace=namespace)
     body = b'{"metadata":{"generateName":"work-","labels":{"by":"%s"}}}' % name.encode()
 
@@ -72,6 +68,7 @@ async def candidate(server: str, ca_file: str, token_file: str, namespace: str, 
         pass
     finally:
         await client.close()
+        await lease_client.close()
 
 
 if __name__ == "__main__":
@@ -86,7 +83,7 @@ class Electorate:
     """The candidates of one namespace, and what the API server knows of them."""
 
     cluster: Cluster
-    raw: Raw
+    raw: RawClient
     namespace: str
     folder: Path
     since: str
@@ -103,42 +100,49 @@ class Electorate:
     def log(self, name: str) -> str:
         return (self.folder / name).read_text()
 
-    def wait_for(self, name: str, word: str, seconds: float) -> float:
-        """Until the candidate says so; the seconds that it took."""
-        began = time.monotonic()
-        while word not in self.log(name):
-            assert time.monotonic() < began + seconds, {each: self.log(each) for each in self.processes}
-            time.sleep(0.02)
-        return time.monotonic() - began
+    def wait_for(self, name: str, word: str) -> None:
+        """Wait until the candidate logs this."""
+
+        def logs() -> None:
+            assert word in self.log(name), {each: self.log(each) for each in self.processes}
+
+        eventually(logs, 2 * LEASE_DURATION_SECONDS, 0.02)
 
     def work(self) -> list[tuple[int, str]]:
-        """When (in the server's sequence) who made something."""
+        """Return who created something, and when in the server's sequence."""
         found = self.raw.get(f"/api/v1/namespaces/{self.namespace}/configmaps?labelSelector=by")["items"]
         return sorted((int(o["metadata"]["resourceVersion"]), o["metadata"]["labels"]["by"]) for o in found)
 
     def holders(self) -> list[tuple[int, str]]:
-        """From when on (in the server's sequence) who held the Lease."""
+        """Return who held the Lease, and from when on in the server's sequence."""
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
-        events = list(self.raw.watch(leases, self.since, 2))
-        versions = [event["object"] for event in events if event["type"] in {"ADDED", "MODIFIED"}]
-        return [(int(o["metadata"]["resourceVersion"]), o["spec"].get("holderIdentity") or "") for o in versions]
+        last, found = int(self.lease()["metadata"]["resourceVersion"]), list[tuple[int, str]]()
+        for event in self.raw.watch(leases, self.since, 60):
+            lease = event["object"]
+            assert event["type"] in {"ADDED", "MODIFIED"}, event
+            found.append((int(lease["metadata"]["resourceVersion"]), lease["spec"].get("holderIdentity") or ""))
+            if found[-1][0] >= last:
+                return found
+        raise AssertionError(f"the watch ended before version {last}: {found}")
 
-    def assert_never_two(self) -> None:
-        """Everything was made by the holder of that moment."""
+    def late(self) -> list[tuple[int, str]]:
+        """Return what was not created by the holder of that moment."""
         holders, work = self.holders(), self.work()
         assert work
         moments = [moment for moment, _ in holders]
-        for moment, by in work:
-            place = bisect_right(moments, moment) - 1
-            assert holders[place][1] == by, (moment, by, holders)
+        return [(moment, by) for moment, by in work if holders[bisect_right(moments, moment) - 1][1] != by]
+
+    def assert_never_two(self) -> None:
+        """Assert that everything was created by the holder of that moment."""
+        assert self.late() == [], self.holders()
 
     def lease(self) -> dict[str, Any]:
         return self.raw.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/boss")
 
 
 @pytest.fixture
-def electorate(cluster: Cluster, raw: Raw, namespace: str, tmp_path: Path) -> Iterator[Electorate]:
-    """A namespace where the service account `candidate` has the rights of a controller about its Lease."""
+def electorate(cluster: Cluster, raw: RawClient, namespace: str, tmp_path: Path) -> Iterator[Electorate]:
+    """A namespace where the service account `candidate` has the permissions of a controller on its Lease."""
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
     raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "candidate"}})
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
@@ -162,68 +166,77 @@ def electorate(cluster: Cluster, raw: Raw, namespace: str, tmp_path: Path) -> It
     yield made
     for process in made.processes.values():
         process.kill()
-        process.wait(10)
+        process.wait(patience(10))
 
 
 def test_of_three_that_start_together_one_leads(electorate: Electorate) -> None:
     for name in ("a", "b", "c"):
         electorate.start(name)
     for name in ("a", "b", "c"):
-        electorate.wait_for(name, "lease=boss", 30)
+        electorate.wait_for(name, "lease=boss")
     time.sleep(3)
     assert sum("leads" in electorate.log(name) for name in ("a", "b", "c")) == 1
     assert len({by for _, by in electorate.work()}) == 1
     electorate.assert_never_two()
 
 
-def test_a_killed_leader_is_replaced_within_its_lease_and_a_look(electorate: Electorate) -> None:
+def test_a_killed_leader_is_replaced(electorate: Electorate) -> None:
+    """How soon, and not before the end of its lease, is tested in virtual time, in `tests/kube/test_election`."""
     first = electorate.start("a")
-    electorate.wait_for("a", "leads", 30)
+    electorate.wait_for("a", "leads")
     electorate.start("b")
-    electorate.wait_for("b", "held by a", 30)
+    electorate.wait_for("b", "held by a")
     time.sleep(3)
     first.send_signal(signal.SIGKILL)
-    assert electorate.wait_for("b", "leads", 60) <= LEASE_DURATION_SECONDS + LOOK + SLACK
+    electorate.wait_for("b", "leads")
     time.sleep(1)
     assert electorate.work()[-1][1] == "b"
     assert electorate.lease()["spec"]["leaseTransitions"] == 1
     electorate.assert_never_two()
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_within_3_seconds(electorate: Electorate) -> None:
+def test_a_leader_that_is_stopped_hands_over(electorate: Electorate) -> None:
     first = electorate.start("a")
-    electorate.wait_for("a", "leads", 30)
+    electorate.wait_for("a", "leads")
     electorate.start("b")
-    electorate.wait_for("b", "held by a", 30)
+    electorate.wait_for("b", "held by a")
     time.sleep(1)
     first.send_signal(signal.SIGTERM)
-    assert electorate.wait_for("b", "leads", 30) <= 3.0
-    assert first.wait(10) == 0
+    electorate.wait_for("b", "leads")
+    assert first.wait(patience(10)) == 0
+    # The Lease was free in between: nobody waited for its end.
+    assert [holder for holder, _ in groupby(by for _, by in electorate.holders())] == ["a", "", "b"]
     time.sleep(1)
     assert electorate.work()[-1][1] == "b"
     electorate.assert_never_two()
 
 
-def test_a_leader_that_was_frozen_longer_than_its_lease_does_not_work_when_it_wakes(electorate: Electorate) -> None:
+def test_a_leader_that_was_frozen_longer_than_its_lease_sends_no_more_than_what_was_on_its_way(
+    electorate: Electorate,
+) -> None:
+    """What such a request can do is tested with the controller, in `test_controller_late_leader`."""
     first = electorate.start("a")
-    electorate.wait_for("a", "leads", 30)
+    electorate.wait_for("a", "leads")
     electorate.start("b")
-    electorate.wait_for("b", "held by a", 30)
+    electorate.wait_for("b", "held by a")
     first.send_signal(signal.SIGSTOP)
-    electorate.wait_for("b", "leads", 60)
+    electorate.wait_for("b", "leads")
     time.sleep(2)
     first.send_signal(signal.SIGCONT)
-    electorate.wait_for("a", "stops", 10)
-    electorate.wait_for("a", "held by b", 10)
+    electorate.wait_for("a", "stops")
+    electorate.wait_for("a", "held by b")
     time.sleep(1)
     assert first.poll() is None
     assert electorate.log("a").count("leads") == 1
-    electorate.assert_never_two()
+    # It makes one request at a time. The kernel may have frozen it between the question and the bytes.
+    late = electorate.late()
+    assert len(late) <= 1, (late, electorate.holders())
+    assert {by for _, by in late} <= {"a"}
 
 
-def test_a_lease_that_may_not_be_written_is_said(electorate: Electorate) -> None:
+def test_a_lease_that_may_not_be_written_is_logged(electorate: Electorate) -> None:
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{electorate.namespace}/rolebindings/candidate"
     electorate.raw.delete(path)
     electorate.start("a")
-    electorate.wait_for("a", 'cannot get resource "leases" in API group "coordination.k8s.io"', 30)
+    electorate.wait_for("a", 'cannot get resource "leases" in API group "coordination.k8s.io"')
     assert "leads" not in electorate.log("a")

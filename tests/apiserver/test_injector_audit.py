@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.cluster.credentials import Endpoint, from_kubeconfig
-from frameworkcontroller.cluster.rest import KubeClient
 from frameworkinjector import commands
 from frameworkinjector.audit import findings
-from injector.replicas import LABEL, create, framework_pod
+from frameworkkube.credentials import Endpoint, from_kubeconfig
+from frameworkkube.rest import KubeClient
+from tests.injector.replica_processes import LABEL, create, framework_pod
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from support.kubelet import Kubelet
-    from support.raw import Raw
+    from localcluster.client import RawClient
+    from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 
@@ -33,7 +33,7 @@ def with_barrier(namespace: str, name: str) -> dict[str, object]:
 
 
 async def test_each_living_pod_with_the_label_and_without_the_barrier_is_found_across_pages(
-    raw: Raw, cluster: Cluster, kubelet: Kubelet, namespace: str
+    raw: RawClient, cluster: Cluster, kubelet: Kubelet, namespace: str
 ) -> None:
     for index in range(5):
         create(raw, namespace, framework_pod(namespace, f"lacks-{index}"))
@@ -53,7 +53,7 @@ async def test_each_living_pod_with_the_label_and_without_the_barrier_is_found_a
     assert everywhere == set(found)
 
 
-def test_the_command_prints_them_and_says_so_by_its_exit_code(raw: Raw, cluster: Cluster, namespace: str) -> None:
+def test_the_command_prints_them_and_says_so_by_its_exit_code(raw: RawClient, cluster: Cluster, namespace: str) -> None:
     out, err = io.StringIO(), io.StringIO()
     create(raw, namespace, with_barrier(namespace, "has"))
     assert commands.audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 0
@@ -68,8 +68,8 @@ def test_the_command_prints_them_and_says_so_by_its_exit_code(raw: Raw, cluster:
     assert [one["name"] for one in json.loads(as_json.getvalue())] == ["lacks"]
 
 
-def test_a_server_that_does_not_answer_is_told(cluster: Cluster) -> None:
+def test_a_server_that_does_not_answer_is_reported(cluster: Cluster) -> None:
     err = io.StringIO()
-    nobody = Endpoint("https://127.0.0.1:1", ca_file=cluster.ca_file)
-    assert commands.audit(nobody, None, as_json=False, out=io.StringIO(), err=err) == 2
+    unreachable = Endpoint("https://127.0.0.1:1", ca_file=cluster.ca_file)
+    assert commands.audit(unreachable, None, as_json=False, out=io.StringIO(), err=err) == 2
     assert err.getvalue().startswith("frameworkinjector: ")

@@ -1,4 +1,4 @@
-"""Whether the server takes ``fileKeyRef``: asked of one that does, and of one whose feature gate is off."""
+"""The probe for `fileKeyRef`, on an API server that supports it and on one whose feature gate is off."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import asyncio
 import contextlib
 import dataclasses
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from frameworkcontroller.cluster.credentials import Endpoint
-from frameworkcontroller.cluster.errors import Forbidden
-from frameworkcontroller.cluster.rest import KubeClient
 from frameworkinjector import probe
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.probe import Probe
-from injector.goldens import pod_of
-from injector.replicas import (
+from frameworkkube.credentials import Endpoint
+from frameworkkube.errors import Forbidden
+from frameworkkube.rest import KubeClient
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.ports import free_port
+from localcluster.supervisor import Supervisor
+from localcluster.waiting import eventually, eventually_async, patience
+from tests.injector.golden_pods import pod_of
+from tests.injector.replica_processes import (
     PREFIX,
     SYSTEM,
     call,
@@ -30,16 +35,9 @@ from injector.replicas import (
     path_of,
     start,
 )
-from localcluster.api import Api
-from localcluster.errors import LocalClusterError
-from localcluster.ports import free_port
-from localcluster.process import Processes
-from support import eventually, eventually_async
-from support.raw import Raw, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from localcluster import Cluster
 
@@ -51,20 +49,20 @@ FIRST_MINOR = 34
 
 
 @pytest.fixture(scope="module")
-def minor(raw: Raw) -> int:
-    """The minor version of the API server."""
+def minor(raw: RawClient) -> int:
+    """Return the minor version of the API server."""
     return int(raw.get("/version")["minor"].rstrip("+"))
 
 
 @contextlib.contextmanager
 def with_gate(cluster: Cluster, minor: int, *, on: bool, folder: Path) -> Iterator[Cluster]:
-    """The cluster with this setting of EnvFiles: as it is, or by a second API server, started as the first one was."""
+    """Yield the cluster with this setting of EnvFiles: as it is, or with a second API server that is started for it."""
     if on is (minor > FIRST_MINOR) or minor < FIRST_MINOR:
         yield cluster
         return
-    pid = Processes(cluster.state).running("kube-apiserver")
-    with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123 -- no ordinary file
-        command = [one for one in file.read().split("\0") if one and not one.startswith("--secure-port=")]
+    pid = Supervisor(cluster.state).running("kube-apiserver")
+    arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    command = [one for one in arguments if one and not one.startswith("--secure-port=")]
     port = free_port()
     command += [f"--secure-port={port}", f"--feature-gates=EnvFiles={str(on).lower()}"]
     log = folder / "kube-apiserver.log"
@@ -75,18 +73,16 @@ def with_gate(cluster: Cluster, minor: int, *, on: bool, folder: Path) -> Iterat
 
         def answers() -> None:
             assert process.poll() is None, log.read_text()[-2000:]
-            # Ready, not only answering: until its caches are full it knows no role and forbids what it should not.
-            try:
-                ready = Api(other.server, other.ca_file, other.admin_token).is_ready()
-            except (OSError, LocalClusterError) as error:
-                raise AssertionError(str(error)) from error
+            # Ready, not only answering: until its caches are full, it knows no role and forbids everything.
+            with contextlib.closing(RawClient(other)) as client:
+                ready = client.check_ready()
             assert ready is True, ready
 
         eventually(answers, timeout=60, interval=0.5)
         yield other
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(patience(30))
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +99,14 @@ def gate_off(cluster: Cluster, minor: int, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def supported(minor: int) -> EnvFiles:
-    """What a server of this version supports with the gate on."""
+    """Return what a server of this version supports with the gate on."""
     if minor < FIRST_MINOR:
         return EnvFiles.NONE
     return EnvFiles.PLAIN if minor == FIRST_MINOR else EnvFiles.QUOTED
 
 
 @pytest.fixture(scope="module")
-def identity(cluster: Cluster, raw: Raw, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def identity(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with installed_on(raw):
         yield identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
 
@@ -138,54 +134,55 @@ async def test_a_server_with_the_gate_off_says_no(gate_off: Cluster, identity: P
     assert await asked(gate_off, token_in(identity)) is EnvFiles.NONE
 
 
-async def test_the_question_leaves_nothing(cluster: Cluster, raw: Raw, identity: Path) -> None:
+async def test_the_question_stores_nothing(cluster: Cluster, raw: RawClient, identity: Path) -> None:
     await asked(cluster, token_in(identity))
     assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == []
 
 
-async def test_without_the_right_there_is_no_answer_rather_than_a_guess(cluster: Cluster, identity: Path) -> None:
+async def test_without_permission_there_is_no_answer_rather_than_a_guess(cluster: Cluster, identity: Path) -> None:
     with pytest.raises(Forbidden):
         await asked(cluster, token_in(identity), "kube-system")
 
 
-async def test_the_last_answer_stands_while_the_next_cannot_be_had(
-    cluster: Cluster, raw: Raw, identity: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_last_answer_stays_valid_while_the_next_question_fails(
+    cluster: Cluster, raw: RawClient, identity: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(probe, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(probe, "RETRY_KNOWN_SECONDS", 0.3)
     endpoint = Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token_in(identity)}")
     client = KubeClient(endpoint)
     asking = Probe(client, SYSTEM)
     running = asyncio.create_task(asking.run())
-    (rights,) = [one for one in manifests() if one["kind"] == "RoleBinding"]
+    (permissions,) = [one for one in manifests() if one["kind"] == "RoleBinding"]
 
     async def has_problem(*, expected: bool) -> None:
-        assert (asking.problem is not None) is expected, asking.problem
+        assert (asking.status.problem is not None) is expected, asking.status.problem
 
     try:
         await eventually_async(lambda: has_problem(expected=False))
         known = asking.env_files
-        raw.delete(path_of(rights))
+        raw.delete(path_of(permissions))
         await eventually_async(lambda: has_problem(expected=True))
-        assert "forbidden" in (asking.problem or "")
+        assert "forbidden" in (asking.status.problem or "")
         assert known is not None
         assert asking.env_files is known
     finally:
-        raw.apply(path_of(rights), rights)
+        raw.apply(path_of(permissions), permissions)
     await eventually_async(lambda: has_problem(expected=False))
     running.cancel()
     await client.close()
 
 
 @contextlib.contextmanager
-def called_by(server: Cluster, identity: Path, folder: Path) -> Iterator[Raw]:
-    """An injector that asks this API server what it supports, and is called by it."""
+def called_by(server: Cluster, identity: Path, folder: Path) -> Iterator[RawClient]:
+    """Start an injector that asks this API server what it supports, and is called by it."""
     config = yaml.safe_load(identity.read_text())
     config["clusters"][0]["cluster"]["server"] = server.server
     file = folder / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
     replica = start(file, folder)
-    there = Raw(server)
+    there = RawClient(server)
     try:
         replica.wait_until_ready()
         call(there, replica.port)
@@ -217,5 +214,5 @@ def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
         assert created["spec"]["containers"][0]["command"] == ["/mnt/frameworkbarrier/run", "python", "train.py"]
         bare = framework_pod(namespace, name="mnist-worker-2")
         del bare["spec"]["containers"][0]["command"]
-        with pytest.raises(RefusedError, match=f"Annotation {PREFIX}env is auto, but this cluster does not support"):
+        with pytest.raises(ApiStatusError, match=f"Annotation {PREFIX}env is auto, but this cluster does not support"):
             create(there, namespace, bare)

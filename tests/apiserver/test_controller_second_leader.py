@@ -1,4 +1,4 @@
-"""Two controllers that both believe to be alone: what no election can rule out for ever."""
+"""Two controllers that both act as the leader, which no election can rule out completely."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import eventually
-from support.frameworks import role, two_controllers
+from localcluster.frameworks import role, two_controllers
+from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from support.frameworks import Frameworks, Player
+    from localcluster.frameworks import Frameworks
+    from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver
 
 
-def test_two_controllers_that_fight_end_every_framework_as_one_would(
+def test_two_controllers_that_compete_end_every_framework_as_one_would(
     cluster: Cluster,
     namespace: str,
-    controller_rights: None,
+    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,
 ) -> None:
-    rivals = two_controllers(cluster, tmp_path, {"namespace": namespace})
-    for rival in rivals:
-        rival.start()
+    replicas = two_controllers(cluster, tmp_path, {"namespace": namespace})
+    for replica in replicas:
+        replica.start()
     names = [f"fw{number}" for number in range(5)]
     player.plan = {"worker-0": [3, 0]}
     retry = {"fancyRetryPolicy": True, "maxRetryCount": 1}
@@ -48,11 +49,11 @@ def test_two_controllers_that_fight_end_every_framework_as_one_would(
         for name in names:
             completion = frameworks.status(name)["attemptStatus"]["completionStatus"]
             assert (completion["code"], completion["phrase"]) == (0, "Succeeded"), completion
-            # One retry because of the exit code 3; what the rivals did to one another is on nobody's account.
+            # One retry because of the exit code 3; conflicts between the replicas are not counted as retries.
             retried = frameworks.tasks(name)["worker-0"]["retryPolicyStatus"]
             assert retried["accountableRetriedCount"] == 1, retried
     finally:
-        for rival in rivals:
-            rival.stop()
-    for rival in rivals:
-        assert "Traceback" not in rival.log, rival.log
+        for replica in replicas:
+            replica.stop()
+    for replica in replicas:
+        assert "Traceback" not in replica.log, replica.log

@@ -1,0 +1,92 @@
+"""What the API server lets in and the controller cannot read stops nobody else: healthy Frameworks complete."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+import pytest
+import urllib3
+
+from localcluster.frameworks import framework, role
+from localcluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from localcluster.client import Json, RawClient
+    from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.player import Player
+
+pytestmark = pytest.mark.apiserver
+
+DEPTHS = {"deep": 990, "deeper": 1100, "deepest": 4000}
+"""Nested arrays in a template: about, and far beyond, what the interpreter follows; the server takes nearly 10,000."""
+CUT_OFF = b64encode(gzip.compress(b"[" + b"1," * 5000 + b"1]")[:-9]).decode()
+
+
+def create_nested(cluster: Cluster, frameworks: Frameworks, name: str, depth: int) -> None:
+    """Create a Framework whose template has so many nested arrays, which no JSON library of this process can write."""
+    pod: Json = {"spec": {"containers": [{"name": "main", "image": "none"}], "nested": "HERE"}}
+    body = json.dumps(framework(frameworks.namespace, name, role("worker", 1, pod=pod)))
+    body = body.replace('"HERE"', "[" * depth + "]" * depth)
+    pool = urllib3.PoolManager(ca_certs=str(cluster.ca_file), retries=False)
+    headers = {"Authorization": f"Bearer {cluster.admin_token}", "Content-Type": "application/json"}
+    answer = pool.request("POST", cluster.server + frameworks.path, body=body, headers=headers)
+    assert answer.status == 201, answer.data[:300]
+
+
+def make_hostile(cluster: Cluster, raw: RawClient, frameworks: Frameworks, when: str) -> None:
+    """Create the Frameworks that cannot be read, each between healthy ones."""
+    for name, depth in DEPTHS.items():
+        create_nested(cluster, frameworks, f"{name}{when}", depth)
+        frameworks.create(f"{name}{when}good", role("worker", 1))
+    # Not started, so that nothing but its status can be wrong.
+    stored = frameworks.create(f"corrupt{when}", role("worker", 1), executionType="Create")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    attempt = {"id": 0, "startTime": now, "configMapName": f"corrupt{when}-attempt"}
+    stored["status"] = {
+        "startTime": now,
+        "state": "AttemptCreationPending",
+        "transitionTime": now,
+        "attemptStatus": attempt | {"taskRoleStatusesCompressed": CUT_OFF},
+    }
+    path = f"{frameworks.path}/corrupt{when}"
+    # The controller, where it runs, writes too.
+    eventually(lambda: raw.replace(f"{path}/status", stored | {"metadata": raw.get(path)["metadata"]}))
+    frameworks.create(f"corrupt{when}good", role("worker", 1))
+
+
+def events(raw: RawClient, namespace: str) -> dict[str, set[str]]:
+    """Return the reasons of the Events by Framework."""
+    found: dict[str, set[str]] = {}
+    for event in raw.get(f"/api/v1/namespaces/{namespace}/events")["items"]:
+        found.setdefault(event["involvedObject"]["name"], set()).add(event["reason"])
+    return found
+
+
+@pytest.mark.parametrize("when", ["listed", "watched"])
+def test_frameworks_that_cannot_be_read_stop_no_other(
+    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, player: Player, when: str
+) -> None:
+    if when == "listed":
+        assert controller.stop() == 0
+    make_hostile(cluster, raw, frameworks, when)
+    if when == "listed":
+        controller.start()
+    with player.playing():
+        for name in (*DEPTHS, "corrupt"):
+            frameworks.wait(f"{name}{when}good", "Completed", timeout=60)
+        frameworks.create("last", role("worker", 1))
+        frameworks.wait("last", "Completed", timeout=60)
+
+    def is_said() -> None:
+        said = events(raw, frameworks.namespace)
+        assert "Unreadable" in said.get(f"deepest{when}", ())
+        assert "Quarantined" in said.get(f"corrupt{when}", ())
+
+    eventually(is_said)
+    assert controller.process is not None
+    assert controller.process.poll() is None

@@ -1,0 +1,139 @@
+"""The injector beside another one that adds a proxy, called before it and after it."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import ssl
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from localcluster.client import ApiStatusError
+from localcluster.waiting import eventually
+from tests.injector.replica_processes import PREFIX, Replica, call, framework_pod, identity_of, installed_on, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from tests.injector.golden_pods import JSON
+
+pytestmark = pytest.mark.apiserver
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+# What each mesh adds to the Pod: its annotations, and its container, before or after the author's.
+MESHES: dict[str, tuple[dict[str, str], str, str]] = {
+    "istio": ({"sidecar.istio.io/status": '{"containers":["istio-proxy"]}'}, "istio-proxy", "-"),
+    "linkerd": ({"linkerd.io/proxy-version": "edge-25.9.1"}, "linkerd-proxy", "0"),
+    "dapr": ({"dapr.io/enabled": "true"}, "daprd", "-"),
+}
+
+
+class Mesh(http.server.BaseHTTPRequestHandler):
+    """The webhook of a mesh; its name is the path."""
+
+    def do_POST(self) -> None:
+        """Add the proxy to a Pod that has none."""
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        annotations, container, position = MESHES[self.path.partition("?")[0].strip("/")]
+        pod, patch = request["object"], []
+        if all(one["name"] != container for one in pod["spec"]["containers"]):
+            proxy = {"name": container, "image": "example.org/proxy:1"}
+            patch = [{"op": "add", "path": f"/spec/containers/{position}", "value": proxy}]
+            patch += [
+                {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": value}
+                for key, value in annotations.items()
+            ]
+        response = {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch"}
+        response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        encoded = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[tuple[str, str]]:
+    """The address of the webhooks, and their authority for `caBundle`."""
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mesh) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever).start()
+        yield f"https://127.0.0.1:{server.server_port}", base64.b64encode(authority.cert_pem.bytes()).decode()
+        server.shutdown()
+
+
+@pytest.fixture(scope="module", params=[(), ("--env-files=none",)], ids=["as supported", "wrap"])
+def injector(
+    request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Replica]:
+    """Start a replica that is ready and called by the API server."""
+    with installed_on(raw):
+        identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
+        replica = start(identity, tmp_path_factory.mktemp("injector"), *request.param)
+        try:
+            replica.wait_until_ready()
+            call(raw, replica.port)
+            yield replica
+        finally:
+            replica.stop()
+
+
+def install(raw: RawClient, name: str, kind: str, mesh: tuple[str, str], namespace: str) -> None:
+    webhook = {
+        "name": "mesh.example.com",
+        "clientConfig": {"url": f"{mesh[0]}/{kind}", "caBundle": mesh[1]},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "reinvocationPolicy": "IfNeeded",
+        "admissionReviewVersions": ["v1"],
+    }
+    raw.create(ADMISSION, {"metadata": {"name": name}, "webhooks": [webhook]})
+
+
+# The API server calls webhooks in the order of the names of their configurations: ours is `frameworkinjector`.
+@pytest.mark.parametrize("order", ["a", "z"], ids=["before", "after"])
+@pytest.mark.parametrize("kind", MESHES)
+def test_the_proxy_of_a_mesh_stays_as_it_is(
+    kind: str, order: str, mesh: tuple[str, str], injector: Replica, raw: RawClient, namespace: str
+) -> None:
+    name = f"{order}-{namespace[-8:]}-mesh"
+    install(raw, name, kind, mesh, namespace)
+    try:
+
+        def created() -> JSON:
+            try:
+                pod = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
+            except ApiStatusError as error:
+                raise AssertionError(str(error)) from error
+            # The API server calls a new webhook after a moment.
+            assert len(pod["spec"]["containers"]) == 2
+            return dict(pod)
+
+        pod = eventually(created, 30)
+    finally:
+        raw.delete(f"{ADMISSION}/{name}")
+    containers = {one["name"]: one for one in pod["spec"]["containers"]}
+    proxy, app = containers.pop(MESHES[kind][1]), containers.popitem()[1]
+    assert [one["name"] for one in pod["spec"]["initContainers"]] == ["frameworkbarrier"]
+    assert "env" not in proxy
+    assert "command" not in proxy
+    assert "/mnt/frameworkbarrier" not in str(proxy)
+    assert "/mnt/frameworkbarrier" in str(app["volumeMounts"])
+    wrapped = app["command"][0] == "/mnt/frameworkbarrier/run"
+    assert wrapped != ("fileKeyRef" in str(app.get("env")))
+    assert json.loads(pod["metadata"]["annotations"][PREFIX + "status"])["containers"] == [app["name"]]

@@ -1,0 +1,113 @@
+"""What somebody who holds the injector's token can do to its webhook configuration."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.waiting import eventually
+from tests.injector.replica_processes import CONFIGURATION, identity_of, installed_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+    from tests.injector.golden_pods import JSON
+
+pytestmark = pytest.mark.apiserver
+STRATEGIC = "application/strategic-merge-patch+json"
+ELSEWHERE = {"service": {"name": "other", "namespace": "default", "port": 443, "path": "/"}, "url": None}
+ALL_SECRETS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}
+
+
+@pytest.fixture(scope="module")
+def stolen(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
+    """Return a client with the token of the injector, once the policy is in force."""
+    with installed_on(raw):
+        identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
+        client = RawClient(cluster, yaml.safe_load(identity.read_text())["users"][0]["user"]["token"])
+
+        def in_force() -> None:
+            try:
+                patch(client, {"metadata": {"labels": {"probe": "1"}}}, dry_run=True)
+            except ApiStatusError:
+                return
+            raise AssertionError("the patch was allowed")
+
+        eventually(in_force, timeout=60)
+        yield client
+        client.close()
+
+
+def patch(client: RawClient, body: JSON, *, dry_run: bool = False) -> JSON:
+    found: JSON = client.request("PATCH", CONFIGURATION + ("?dryRun=All" if dry_run else ""), body, STRATEGIC)
+    return found
+
+
+def webhook(raw: RawClient) -> JSON:
+    (found,) = raw.get(CONFIGURATION)["webhooks"]
+    return found
+
+
+def test_the_ca_bundle_can_be_changed(raw: RawClient, stolen: RawClient) -> None:
+    bundle = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode()
+    before = webhook(raw)
+    changed = {"name": before["name"], "clientConfig": {"caBundle": bundle}}
+    patch(stolen, {"webhooks": [changed]})
+    assert webhook(raw) == {**before, "clientConfig": {**before["clientConfig"], "caBundle": bundle}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"clientConfig": ELSEWHERE}, id="where it is"),
+        pytest.param({"clientConfig": {"url": "https://192.0.2.1/"}}, id="its url"),
+        pytest.param({"rules": [ALL_SECRETS]}, id="what it is called for"),
+        pytest.param({"objectSelector": None}, id="for which labels"),
+        pytest.param({"namespaceSelector": None}, id="in which namespaces"),
+        pytest.param({"failurePolicy": "Ignore"}, id="whether a failure counts"),
+        pytest.param({"timeoutSeconds": 30}, id="how long it may take"),
+        pytest.param({"matchPolicy": "Exact"}, id="which versions match"),
+        pytest.param({"matchConditions": [{"name": "never", "expression": "false"}]}, id="on which condition"),
+        pytest.param({"reinvocationPolicy": "Never"}, id="whether it is called again"),
+        pytest.param({"sideEffects": "NoneOnDryRun"}, id="its side effects"),
+        pytest.param({"admissionReviewVersions": ["v1", "v1beta1"]}, id="its versions"),
+    ],
+)
+def test_nothing_else_of_the_webhook_can_be_changed(raw: RawClient, stolen: RawClient, change: JSON) -> None:
+    before = webhook(raw)
+    body = {"webhooks": [{"name": before["name"], **change}]}
+    with pytest.raises(ApiStatusError) as refused:
+        patch(stolen, body)
+    assert "The injector may change only caBundle" in str(refused.value.body)
+    assert webhook(raw) == before
+    # The same change is valid: an administrator may make it.
+    patch(raw, body, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"a": "b"}},
+        {"annotations": {"a": "b"}},
+        {"finalizers": ["example.org/never"]},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "0"}]},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_its_metadata_cannot_be_changed(stolen: RawClient, metadata: JSON) -> None:
+    with pytest.raises(ApiStatusError) as refused:
+        patch(stolen, {"metadata": metadata})
+    assert "not the metadata" in str(refused.value.body)
+
+
+def test_no_webhook_can_be_added_or_removed(raw: RawClient, stolen: RawClient) -> None:
+    added = {**webhook(raw), "name": "another.frameworkcontroller.microsoft.com"}
+    for body in ({"webhooks": [added]}, {"webhooks": [{"name": webhook(raw)["name"], "$patch": "delete"}]}):
+        with pytest.raises(ApiStatusError) as refused:
+            patch(stolen, body)
+        assert "The injector may change only caBundle" in str(refused.value.body)

@@ -1,0 +1,198 @@
+"""Pods that controllers of Kubernetes create from templates with the label: Jobs, CronJobs, StatefulSets and so on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster.waiting import eventually
+from tests.injector.replica_processes import LABEL, PREFIX, Replica, call, identity_of, installed_on, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from tests.injector.golden_pods import JSON
+
+pytestmark = pytest.mark.apiserver
+
+UID_LABEL = "batch.kubernetes.io/controller-uid"
+
+
+@pytest.fixture(scope="module")
+def injector(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """Start a replica that is ready and called by the API server."""
+    with installed_on(raw):
+        identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
+        replica = start(identity, tmp_path_factory.mktemp("injector"))
+        try:
+            replica.wait_until_ready()
+            call(raw, replica.port)
+            yield replica
+        finally:
+            replica.stop()
+
+
+def template(restart: str, labels: dict[str, str] | None = None, **settings: str) -> JSON:
+    annotations = {PREFIX + name.replace("_", "-"): value for name, value in settings.items()}
+    return {
+        "metadata": {"labels": {LABEL: "enabled", "app": "train", **(labels or {})}, "annotations": annotations},
+        "spec": {"restartPolicy": restart, "containers": [{"name": "app", "image": "x", "command": ["python"]}]},
+    }
+
+
+def job(pod: JSON, mode: str = "Indexed", name: str = "train") -> JSON:
+    spec = {"completionMode": mode, "completions": 2, "parallelism": 2, "backoffLimit": 0, "template": pod}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def workload(kind: str, pod: JSON) -> JSON:
+    spec = {"selector": {"matchLabels": {"app": "train"}}, "template": pod}
+    if kind != "DaemonSet":
+        spec["replicas"] = 2
+    if kind == "StatefulSet":
+        spec |= {"podManagementPolicy": "Parallel", "serviceName": "train"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "train"}, "spec": spec}
+
+
+def pods(raw: RawClient, namespace: str, count: int, timeout: float = 60) -> list[JSON]:
+    def created() -> list[JSON]:
+        found: list[JSON] = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+        assert len(found) >= count
+        return found
+
+    return eventually(created, timeout)
+
+
+def refusal(raw: RawClient, namespace: str) -> str:
+    """Return what an Event of a controller says of a Pod that it could not create."""
+
+    def told() -> str:
+        events = raw.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+        found = [one["message"] for one in events if one["reason"] == "FailedCreate"]
+        assert found
+        return str(found[0])
+
+    return eventually(told, 60)
+
+
+def variables(pod: JSON) -> JSON:
+    (barrier,) = pod["spec"]["initContainers"]
+    return {one["name"]: one.get("value") or one.get("valueFrom") for one in barrier["env"]}
+
+
+def selected(raw: RawClient, namespace: str, pod: JSON) -> set[str]:
+    """Return the names of the Pods that the barrier of a Pod selects: what its selector finds at the API server."""
+    env = variables(pod)
+    values = {
+        name: pod["metadata"]["labels"][re.fullmatch(r"metadata\.labels\['(.+)'\]", source["fieldRef"]["fieldPath"])[1]]  # type: ignore[index]
+        for name, source in env.items()
+        if isinstance(source, dict) and "labels" in source["fieldRef"]["fieldPath"]
+    }
+    text = re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], env["FB_SELECTOR"])
+    found = raw.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={text.replace('=', '%3D')}")["items"]
+    return {one["metadata"]["name"] for one in found}
+
+
+def test_the_pods_of_an_indexed_job_select_those_of_this_job_and_no_other(
+    raw: RawClient, injector: Replica, namespace: str
+) -> None:
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    for name in ("train", "other"):
+        raw.create(path, job(template("Never", roles="worker=2", preset="pytorch"), name=name))
+    found = pods(raw, namespace, 4)
+    for pod in found:
+        mine = {
+            one["metadata"]["name"]
+            for one in found
+            if one["metadata"]["ownerReferences"] == pod["metadata"]["ownerReferences"]
+        }
+        assert len(mine) == 2
+        assert selected(raw, namespace, pod) == mine
+        assert variables(pod)["FB_ROLES"] == "worker=2"
+        assert "batch.kubernetes.io/job-completion-index" in pod["metadata"]["labels"]
+
+
+def test_each_run_of_a_cronjob_is_a_gang_of_its_own(raw: RawClient, injector: Replica, namespace: str) -> None:
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job(template("Never", roles="worker=2"))["spec"]}}
+    document = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "train"}, "spec": spec}
+    raw.create(f"/apis/batch/v1/namespaces/{namespace}/cronjobs", document)
+    found = pods(raw, namespace, 2, timeout=600)
+    uid = found[0]["metadata"]["labels"][UID_LABEL]
+    assert selected(raw, namespace, found[0]) == {
+        one["metadata"]["name"] for one in found if one["metadata"]["labels"][UID_LABEL] == uid
+    }
+
+
+def test_the_pods_of_a_statefulset_wait_for_what_the_annotation_selects(
+    raw: RawClient, injector: Replica, namespace: str
+) -> None:
+    document = workload("StatefulSet", template("Always", selector="app=train", roles="worker=2"))
+    raw.create(f"/apis/apps/v1/namespaces/{namespace}/statefulsets", document)
+    found = pods(raw, namespace, 2)
+    assert {one["metadata"]["name"] for one in found} == {"train-0", "train-1"}
+    assert all(selected(raw, namespace, one) == {"train-0", "train-1"} for one in found)
+
+
+@pytest.mark.parametrize(
+    ("pod", "sentence"),
+    [
+        pytest.param(template("Never", roles="worker=2"), "set completionMode: Indexed in the Job", id="no index"),
+        pytest.param(template("Never"), f"{PREFIX}roles is missing", id="no roles"),
+        pytest.param(
+            template("Never", {"role": "x"}, selector="app=train", roles="worker=2", role_label="role"),
+            "has with the value 'x'",
+            id="unknown role",
+        ),
+    ],
+)
+def test_a_job_whose_pods_cannot_form_a_gang_says_why_in_its_events(
+    pod: JSON, sentence: str, raw: RawClient, injector: Replica, namespace: str
+) -> None:
+    raw.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job(pod, "NonIndexed"))
+    message = refusal(raw, namespace)
+    assert "denied the request" in message
+    assert sentence in message
+    assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
+
+
+def test_a_deployment_says_why_in_the_events_of_its_replicaset(
+    raw: RawClient, injector: Replica, namespace: str
+) -> None:
+    pod = template("Always", selector="app=train", roles="worker=2")
+    raw.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", workload("Deployment", pod))
+    assert "use a StatefulSet or an Indexed Job instead of a Deployment" in refusal(raw, namespace)
+
+
+def test_a_job_without_the_label_is_not_touched(raw: RawClient, injector: Replica, namespace: str) -> None:
+    pod = template("Never")
+    del pod["metadata"]["labels"][LABEL]
+    raw.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job(pod, "NonIndexed"))
+    assert all("initContainers" not in one["spec"] for one in pods(raw, namespace, 2))
+
+
+def test_the_server_keeps_each_entry_of_a_variable_that_envfrom_may_bring(
+    raw: RawClient, injector: Replica, namespace: str
+) -> None:
+    """The kubelet needs all of them, in their order: the first is the barrier's, the last that exists counts."""
+    minor = int(raw.get("/version")["minor"].rstrip("+"))
+    pod = template("Never", roles="worker=2", selector="app=train", preset="pytorch")
+    sources = [{"configMapRef": {"name": "a", "optional": True}}, {"prefix": "MASTER_", "secretRef": {"name": "b"}}]
+    pod["spec"]["containers"][0] |= {"envFrom": sources, "env": [{"name": "RANK", "value": ""}]}
+    pod["metadata"]["name"] = "train-0"
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    created = raw.create(path, {"apiVersion": "v1", "kind": "Pod", **pod})
+    env = created["spec"]["containers"][0]["env"]
+    kinds = [next(iter(one["valueFrom"])) for one in env if one["name"] == "MASTER_PORT"]
+    assert kinds == (["fileKeyRef", "configMapKeyRef", "secretKeyRef"] if minor >= 35 else [])
+    # Labels of a Pod can still be changed by each kind of patch.
+    labels = {"metadata": {"labels": {"changed": "yes"}}}
+    raw.request("PATCH", f"{path}/train-0", labels, "application/strategic-merge-patch+json")
+    whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train-0", "labels": {"applied": "yes"}}}
+    raw.request("PATCH", f"{path}/train-0?fieldManager=test", whole, "application/apply-patch+yaml")
+    after = raw.get(f"{path}/train-0")
+    assert {"changed", "applied"} <= set(after["metadata"]["labels"])
+    assert after["spec"]["containers"][0]["env"] == env
