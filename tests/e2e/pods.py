@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from localcluster import images
 
 if TYPE_CHECKING:
-    from support.raw import Json
+    from localcluster.client import Json
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 
 
 def pod(command: list[str], *, image: str = "barrier", requests: Json | None = None, **annotations: str) -> Json:
-    """A template of one container that asks the injector for a barrier.
+    """Return a template with one container and the label that requests a barrier.
 
     Args:
-        command: Of the container.
-        image: One of the project's; the barrier's has Python and is on the node in any case.
-        requests: Of the container.
-        annotations: The barrier's, without their prefix, `_` for `-`.
+        command: The command of the container.
+        image: One of the project's images; the barrier's has Python and is always on the node.
+        requests: The resource requests of the container.
+        annotations: Annotations of the barrier, without their prefix and with `_` for `-`.
     """
     return {
         "metadata": {
@@ -44,5 +44,5 @@ def pod(command: list[str], *, image: str = "barrier", requests: Json | None = N
 
 
 def python(program: str) -> list[str]:
-    """The command that runs a program with the image's Python."""
+    """Return the command that runs a program with the image's Python."""
     return ["python3", "-uc", program]

@@ -1,4 +1,4 @@
-"""What the API server showed, and when: for tests that measure how fast something follows from it."""
+"""A recorder of watch events with their times, for tests that measure how fast files follow a status."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from support.background import in_background
+from tests.support.background import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.raw import Json, Raw
+    from localcluster.client import Json, RawClient
 
 _WATCH_SECONDS = 2
 
 
 @dataclass(frozen=True)
-class Shown:
+class WatchEvent:
     """One version of an object.
 
     Attributes:
-        at: Seconds since the epoch at which its watch event arrived.
+        at: When its watch event arrived, in seconds since the epoch.
         kind: ADDED, MODIFIED or DELETED.
         object: The object.
     """
@@ -34,27 +34,27 @@ class Shown:
 
 @dataclass
 class Recorder:
-    """Keeps every version of the objects of a collection, in the background.
+    """Records every version of the objects of a collection in the background.
 
     Attributes:
-        raw: The API server.
-        path: Of the collection.
-        versions: What was shown so far.
+        raw: The client of the API server.
+        path: The path of the collection.
+        versions: The versions that were recorded so far.
     """
 
-    raw: Raw
+    raw: RawClient
     path: str
-    versions: list[Shown] = field(default_factory=list)
+    versions: list[WatchEvent] = field(default_factory=list)
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """From now on; what goes wrong there is raised at the end."""
+        """Record until the block ends; an error in the background is raised at the end."""
         version = self.raw.get(self.path)["metadata"]["resourceVersion"]
 
         def record() -> None:
             nonlocal version
             for event in self.raw.watch(self.path, version, _WATCH_SECONDS):
-                self.versions.append(Shown(time.time(), event["type"], event["object"]))
+                self.versions.append(WatchEvent(time.time(), event["type"], event["object"]))
                 version = event["object"]["metadata"]["resourceVersion"]
 
         with in_background(record):

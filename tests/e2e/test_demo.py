@@ -1,4 +1,4 @@
-"""The demo as a person runs it, on a real node of its own: training, an interruption, a failure, the removal."""
+"""The demo as a person runs it, on its own real node: training, an interruption, failures, the removal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 import localcluster
-from demo import manifests
+from frameworkdemo import manifests
 from localcluster import Depth, SetupError
 from localcluster.cluster import require_root
-from support.clusters import is_required, own_name
+from tests.support.clusters import is_required, own_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def name() -> Iterator[str]:
-    """The demo's local cluster; skipped without root, unless a cluster is required (CI)."""
+    """The demo's local cluster; without root the tests are skipped, or fail where a cluster is required (CI)."""
     try:
         require_root()
     except SetupError as error:
@@ -44,7 +44,7 @@ def name() -> Iterator[str]:
 
 
 def command(name: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "demo", *arguments, "--cluster", name]
+    return [sys.executable, "-m", "frameworkdemo", *arguments, "--cluster", name]
 
 
 def finished(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,7 @@ def finished(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def variant(folder: Path, **container: Any) -> Path:
-    """Write the example's Framework with something else in its containers."""
+    """Write the example's Framework with other fields in its containers, and return the file."""
     framework = yaml.safe_load(manifests.FRAMEWORK.read_text())
     for role in framework["spec"]["taskRoles"]:
         role["task"]["pod"]["spec"]["containers"][0].update(container)
@@ -66,7 +66,7 @@ def variant(folder: Path, **container: Any) -> Path:
     return file
 
 
-def test_the_training_runs_as_a_gang_and_the_summary_tells_how_long_everything_took(name: str, tmp_path: Path) -> None:
+def test_the_training_runs_as_a_gang_and_the_summary_has_all_durations(name: str, tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
     done = finished(name, "--json", str(file))
     assert done.returncode == 0
@@ -81,7 +81,7 @@ def test_the_training_runs_as_a_gang_and_the_summary_tells_how_long_everything_t
     assert list(summary["phases"]) == ["binaries", "cluster", "images", "load", "programs", "gang"]
 
 
-# Fails unless TensorFlow reads out of TF_CONFIG what the roster says.
+# Fails unless TensorFlow reads the content of the roster from TF_CONFIG.
 RESOLVES = """
 import json, os
 import tensorflow as tf
@@ -97,7 +97,7 @@ print("resolved", *addresses)
 """
 
 
-def test_tensorflow_resolves_the_cluster_and_its_own_place_from_tf_config_also_as_ps_and_evaluator(
+def test_tensorflow_resolves_the_cluster_and_its_own_task_from_tf_config_also_as_ps_and_evaluator(
     name: str, tmp_path: Path
 ) -> None:
     file = variant(tmp_path, command=["python3", "-c", RESOLVES])
@@ -113,8 +113,8 @@ def test_tensorflow_resolves_the_cluster_and_its_own_place_from_tf_config_also_a
     assert "chief-0 | resolved chief worker ps" in done.stdout
 
 
-def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str) -> None:
-    # Whoever runs the tests in the background has told them to ignore interrupts.
+def test_an_interrupted_demo_says_how_to_continue_and_the_next_run_does(name: str) -> None:
+    # A shell that runs the tests in the background makes them ignore SIGINT.
     listening = ["env", "--default-signal=INT", *command(name)]
     with subprocess.Popen(listening, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as interrupted:
         assert interrupted.stdout is not None
@@ -126,7 +126,7 @@ def test_an_interrupted_demo_says_how_to_go_on_and_the_next_one_does(name: str) 
                 break
         lines += interrupted.stdout.readlines()
         print(*lines, sep="")
-        assert interrupted.wait(timeout=30) == 130
+        assert interrupted.wait(timeout=300) == 130
     assert "`make demo` goes on from here, `make demo-down` removes it" in lines[-1]
     done = finished(name)
     assert done.returncode == 0
@@ -142,7 +142,7 @@ def test_a_training_that_fails_fails_the_demo_and_shows_its_log(name: str, tmp_p
     assert "log of frameworkcontroller" in done.stdout
 
 
-def test_an_image_that_is_nowhere_ends_the_demo_with_its_name(name: str, tmp_path: Path) -> None:
+def test_a_missing_image_ends_the_demo_with_its_name(name: str, tmp_path: Path) -> None:
     image = "docker.io/frameworkcontroller/absent:dev"
     done = finished(name, "--framework", str(variant(tmp_path, image=image, imagePullPolicy="Never")))
     assert done.returncode == 1
@@ -159,7 +159,7 @@ def test_down_leaves_nothing_and_can_be_repeated(name: str) -> None:
 def test_a_demo_on_a_context_that_does_not_exist_fails_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text('{"apiVersion": "v1", "kind": "Config", "contexts": [], "clusters": [], "users": []}')
-    arguments = [sys.executable, "-m", "demo", "--context", "nowhere", "--kubeconfig", str(file)]
+    arguments = [sys.executable, "-m", "frameworkdemo", "--context", "nowhere", "--kubeconfig", str(file)]
     environment = {**os.environ, "NO_COLOR": "1"}
     done = subprocess.run(arguments, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1

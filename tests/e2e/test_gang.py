@@ -1,4 +1,4 @@
-"""Gangs of real Pods: what the application sees when it starts, and what happens when it may not start."""
+"""Gangs of real Pods: what the application sees when it starts, and what happens while it must not start."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import LocalClusterError, images
-from support import eventually
-from support.frameworks import role
+from localcluster.frameworks import role
+from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from support.frameworks import Frameworks
-    from support.raw import Json
+    from localcluster.client import Json
+    from localcluster.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 
-# Says what it sees in its termination message, which the controller keeps when it deletes the finished Pod.
+# Reports what it sees in its termination message, which the controller keeps when it deletes the finished Pod.
 REPORT = """
 import json, os, socket
 names = ("fw-worker-0", "fw-worker-1", "chief-0", "fw-chief-0." + os.environ["FC_FRAMEWORK_NAMESPACE"])
@@ -49,7 +49,7 @@ def pod(*, cpu: str = "10m", **annotations: str) -> Json:
             "containers": [
                 {
                     "name": "main",
-                    # Any image with Python does; this one is there.
+                    # Any image with Python will do; this one is on the node.
                     "image": images.reference("barrier"),
                     "imagePullPolicy": "IfNotPresent",
                     "command": ["python3", "-c", REPORT],
@@ -65,13 +65,13 @@ def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(framew
     status = frameworks.wait("fw", "Completed", 90)
     assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]
     tasks = frameworks.tasks("fw")
-    ips = {slot: task["attemptStatus"]["podIP"] for slot, task in tasks.items()}
+    ips = {key: task["attemptStatus"]["podIP"] for key, task in tasks.items()}
     assert len(set(ips.values())) == 3
-    for slot, task in tasks.items():
+    for key, task in tasks.items():
         ends = {end["name"]: end for end in task["attemptStatus"]["completionStatus"]["pod"]["containers"]}
         assert set(ends) == {"frameworkbarrier", "main"}
         seen = json.loads(ends["main"]["message"])
-        kind, index = slot.split("-")
+        kind, index = key.split("-")
         assert seen["TF_CONFIG"] == {
             "cluster": {
                 "chief": [f"{ips['chief-0']}:2222"],
@@ -85,7 +85,7 @@ def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(framew
             "chief-0": ips["chief-0"],
             f"fw-chief-0.{frameworks.namespace}": ips["chief-0"],
         }
-        assert seen["own"] == ips[slot]
+        assert seen["own"] == ips[key]
         assert {"env", "hosts", "injector.sh", "run", "roster.json"} <= set(seen["files"])
         assert seen["token"] is False
 
@@ -95,9 +95,9 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
 ) -> None:
     frameworks.create(
         "fw",
-        role("chief", 1, pod=pod(timeout="20")),
-        role("worker", 1, pod=pod(timeout="20")),
-        role("huge", 1, pod=pod(timeout="20", cpu="1000")),
+        role("chief", 1, pod=pod(timeout="60")),
+        role("worker", 1, pod=pod(timeout="60")),
+        role("huge", 1, pod=pod(timeout="60", cpu="1000")),
         retryPolicy={"fancyRetryPolicy": True, "maxRetryCount": 0},
     )
 
@@ -112,7 +112,7 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
         assert "huge-0" in log(), log()
         assert "Unschedulable" in log(), log()
 
-    eventually(says_who_is_missing_and_why, 18, 0.5)
+    eventually(says_who_is_missing_and_why, 30, 0.5)
     for name in ("fw-chief-0", "fw-worker-0"):
         waiting = frameworks.pods()[name]
         assert waiting["status"]["phase"] == "Pending"
@@ -124,19 +124,36 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
         assert status["retryPolicyStatus"]["retryDelaySec"] is not None
         return status
 
-    status = eventually(backs_off, 60, 0.5)
+    status = eventually(backs_off, 90, 0.5)
     completion = status["attemptStatus"]["completionStatus"]
     assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed")
     assert completion["type"]["attributes"] == ["Transient", "Conflict"]
     assert 60 <= status["retryPolicyStatus"]["retryDelaySec"] <= 900
     assert status["retryPolicyStatus"]["totalRetriedCount"] == 0
     assert frameworks.pods() == {}
-    slot = f"{completion['trigger']['taskRoleName']}-{completion['trigger']['taskIndex']}"
-    ends = frameworks.tasks("fw")[slot]["attemptStatus"]["completionStatus"]["pod"]["containers"]
+    key = f"{completion['trigger']['taskRoleName']}-{completion['trigger']['taskIndex']}"
+    ends = frameworks.tasks("fw")[key]["attemptStatus"]["completionStatus"]["pod"]["containers"]
     assert "huge-0" in next(end["message"] for end in ends if end["name"] == "frameworkbarrier")
 
 
-def test_who_waits_for_arrival_is_held_while_a_peer_with_an_address_still_runs_an_earlier_init_container(
+@pytest.mark.parametrize(
+    ("policy", "mode"), [("Always", "init"), ("Never", "sidecar")], ids=["a restarted Pod", "a sidecar"]
+)
+def test_a_barrier_that_gives_up_ends_the_attempt_although_the_kubelet_restarts_it(
+    frameworks: Frameworks, policy: str, mode: str
+) -> None:
+    template = pod(timeout="5", mode=mode)
+    template["spec"]["restartPolicy"] = policy
+    frameworks.create("fw", role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="5", cpu="1000")))
+    status = frameworks.wait("fw", "Completed", 120)
+    completion = status["attemptStatus"]["completionStatus"]
+    assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed"), completion
+    assert completion["trigger"]["taskRoleName"] == "chief"
+    assert "huge-0" in completion["diagnostics"]
+    assert frameworks.pods() == {}
+
+
+def test_a_pod_that_waits_for_arrival_is_held_while_a_peer_with_an_address_runs_an_earlier_init_container(
     cluster: Cluster, frameworks: Frameworks
 ) -> None:
     arrives, stages = pod(wait_for="arrived"), pod(wait_for="arrived")

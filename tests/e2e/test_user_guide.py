@@ -1,4 +1,4 @@
-"""The user guide works as typed: its files are written, its commands run, one after the other, on a real node."""
+"""The user guide works as it is written: its files are written and its commands run in order, on a real node."""
 
 from __future__ import annotations
 

@@ -1,0 +1,149 @@
+"""What programs find in their environment on a real node: the user's values and those of the presets, by each way."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkbarrier import presets
+from frameworkinjector import __version__
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.render import rendered
+from localcluster import images
+from localcluster.frameworks import framework, role
+from localcluster.waiting import eventually
+from tests.e2e.pods import PREFIX, pod, python
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from localcluster.client import Json, RawClient
+    from localcluster.frameworks import Frameworks
+
+pytestmark = pytest.mark.node
+
+PRINT = "import json, os, time; print(json.dumps(dict(os.environ))); time.sleep({})"
+NAMES = tuple(one.name for one in presets.variables(["pytorch"]))
+
+
+def template(**annotations: str) -> Json:
+    """Return a Pod with a container that has values of its own, and one that has none."""
+    made = pod(python(PRINT.format(600)), preset="pytorch", **annotations)
+    (main,) = made["spec"]["containers"]
+    plain = {**main, "name": "plain"}
+    main["env"] = [{"name": "WORLD_SIZE", "value": "77"}, {"name": "PET_NNODES", "value": ""}]
+    main["envFrom"] = [
+        {"configMapRef": {"name": "defaults"}},
+        {"prefix": "PET_", "secretRef": {"name": "keys"}},
+        {"configMapRef": {"name": "absent", "optional": True}},
+    ]
+    made["spec"]["containers"].append(plain)
+    return made
+
+
+@pytest.fixture
+def sources(raw: RawClient, namespace: str) -> None:
+    """What `envFrom` refers to, and a Service that gives each container MASTER_PORT=tcp://..."""
+    core = f"/api/v1/namespaces/{namespace}"
+    raw.create(f"{core}/configmaps", {"metadata": {"name": "defaults"}, "data": {"MASTER_PORT": "1", "OTHER": "2"}})
+    # The last source that has a key counts, also by its prefix.
+    secret = {"metadata": {"name": "keys"}, "stringData": {"MASTER_PORT": "4", "NODE_RANK": "5"}}
+    raw.create(f"{core}/secrets", secret)
+    raw.create(f"{core}/services", {"metadata": {"name": "master"}, "spec": {"ports": [{"port": 80}]}})
+
+
+def environment(cluster: Cluster, namespace: str, name: str, container: str) -> dict[str, str]:
+    def printed() -> dict[str, str]:
+        log = cluster.kubectl("logs", name, "-c", container, "-n", namespace)
+        assert log
+        found: dict[str, str] = json.loads(log.splitlines()[0])
+        return found
+
+    def started() -> dict[str, str]:
+        try:
+            return printed()
+        except Exception as error:
+            raise AssertionError(str(error)) from error
+
+    return eventually(started, 180, 0.5)
+
+
+def by_injector(namespace: str, env: str) -> Json:
+    return framework(namespace, "fw", role("worker", 2, pod=template(env=env)))
+
+
+def rendered_for_an_older_cluster(namespace: str) -> Json:
+    """Return the same Framework as `render` prints it: `auto` wraps where the cluster has no `fileKeyRef`."""
+    config = Config(version=__version__, barrier_image=images.reference("barrier"))
+    document, _ = rendered(by_injector(namespace, "auto"), config, EnvFiles.NONE)
+    return document
+
+
+@pytest.mark.parametrize("way", ["file", "wrap", "auto before 1.35"])
+def test_the_users_value_wins_and_the_rest_is_that_of_the_preset(
+    way: str, cluster: Cluster, raw: RawClient, frameworks: Frameworks, sources: None
+) -> None:
+    namespace = frameworks.namespace
+    document = rendered_for_an_older_cluster(namespace) if way.startswith("auto") else by_injector(namespace, way)
+    raw.create(frameworks.path, document)
+    main = environment(cluster, namespace, "fw-worker-1", "main")
+    plain = environment(cluster, namespace, "fw-worker-1", "plain")
+    address = frameworks.pods()["fw-worker-0"]["status"]["podIP"]
+    # By `wrap` the lists come, too.
+    lists = {"FB_WORKER_IPS", "FB_WORKER_ADDRESSES", "FB_WORKER_PORT"} if way == "wrap" else set()
+    for found in (main, plain):
+        assert {name for name in found if name.startswith("FB_")} - {"FB_VARIABLES"} == lists
+    expected = {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "2",
+        "RANK": "1",
+        "PET_NNODES": "2",
+        "PET_NODE_RANK": "1",
+        "PET_NPROC_PER_NODE": "1",
+        "PET_MASTER_ADDR": address,
+        "PET_MASTER_PORT": "29500",
+        "PET_RDZV_ENDPOINT": f"{address}:29500",
+    }
+    expected |= {
+        "NODE_RANK": "1",
+        "PET_RDZV_BACKEND": "static",
+        "PET_RDZV_ID": frameworks.status("fw")["attemptStatus"]["instanceUID"],
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "NCCL_SOCKET_IFNAME": "=eth0",
+    }
+    assert {name: plain[name] for name in NAMES if name in plain} == expected
+    own = {"WORLD_SIZE": "77", "PET_NNODES": "", "MASTER_PORT": "1", "PET_MASTER_PORT": "4", "PET_NODE_RANK": "5"}
+    assert {name: main[name] for name in NAMES if name in main} == {**expected, **own}
+    assert main["OTHER"] == "2"
+
+
+def test_an_indexed_job_needs_roles_only(cluster: Cluster, raw: RawClient, installed: None, namespace: str) -> None:
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    raw.create(f"{rbac}/roles", {"metadata": {"name": "train"}, "rules": rules})
+    binding: dict[str, Any] = {
+        "metadata": {"name": "train"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "train"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
+    }
+    raw.create(f"{rbac}/rolebindings", binding)
+    made = pod(python(PRINT.format(0)), preset="pytorch", roles="worker=2")
+    spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0, "template": made}
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    raw.create(jobs, {"metadata": {"name": "train"}, "spec": spec})
+
+    def complete() -> None:
+        status = raw.get(f"{jobs}/train").get("status") or {}
+        assert status.get("succeeded") == 2, status
+
+    eventually(complete, 180, 0.5)
+    found = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    ranks = set()
+    for one in found:
+        printed = environment(cluster, namespace, one["metadata"]["name"], "main")
+        assert printed["RANK"] == one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
+        assert PREFIX + "status" in one["metadata"]["annotations"]
+        ranks.add((printed["RANK"], printed["WORLD_SIZE"]))
+    assert ranks == {("0", "2"), ("1", "2")}
