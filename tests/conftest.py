@@ -1,4 +1,4 @@
-"""Fixtures of every suite: real clusters per session, a namespace per test, a player of the kubelet's part."""
+"""Fixtures of all suites: real clusters per session, a namespace per test, a fake kubelet."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import secrets
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from localcluster import Cluster, Depth, SetupError
+from localcluster.client import ApiStatusError, RawClient
 from localcluster.cluster import require_root
-from support import eventually
-from support.clusters import is_required, session_cluster
-from support.definition import apply_definition
-from support.kubelet import Kubelet
-from support.raw import Raw, RefusedError
+from localcluster.frameworks import apply_definition
+from localcluster.waiting import eventually
+from tests.support.clusters import is_required, session_cluster
+from tests.support.kubelet import Kubelet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kubernetes.client import ApiClient
+
+# A busy machine must not fail an example. The profile is loaded before the modules of the tests read its values.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 # The fixture of the cluster that each client is connected to.
 _CLUSTERS = pytest.StashKey[dict[str, object]]()
@@ -43,7 +48,7 @@ def kwok_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def node_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """A cluster with a real node; skipped without root, unless a cluster is required (CI)."""
+    """A cluster with a real node; without root its tests are skipped, or fail where a cluster is required (CI)."""
     try:
         require_root()
     except SetupError as error:
@@ -56,18 +61,18 @@ def node_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def cluster(control_plane: Cluster) -> Cluster:
-    """The cluster that `kube`, `raw`, `namespace` and `kubelet` are about.
+    """The cluster that `kube`, `raw`, `namespace` and `kubelet` use.
 
-    A suite on another depth overrides this one fixture, in its conftest or module.
+    A suite on another depth overrides this fixture, in its conftest or module.
     """
     return control_plane
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Forget the session's clients of the API server when a test is about another cluster than the test before it.
+    """Drop the session's clients of the API server when a test uses another cluster than the test before it.
 
-    pytest keeps the value of a session's fixture even where a fixture that it was made from is overridden.
+    pytest keeps the value of a session fixture even where a fixture that it depends on is overridden.
     """
     if not isinstance(item, pytest.Function):
         return
@@ -75,7 +80,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if "cluster" not in definitions:
         return
     now, connected = definitions["cluster"][-1], item.config.stash.setdefault(_CLUSTERS, {})
-    # Each client by itself: a test that uses none of them leaves them as they are.
+    # Each client on its own, because a test may use one of them, or none.
     for name in _CLIENTS:
         if name in definitions:
             if connected.get(name, now) is not now:
@@ -86,7 +91,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def kube(cluster: Cluster) -> Iterator[ApiClient]:
-    """The official client, as the administrator."""
+    """The official Kubernetes client, as the administrator."""
     from kubernetes import config
 
     with config.new_client_from_config(str(cluster.kubeconfig)) as api:
@@ -94,15 +99,15 @@ def kube(cluster: Cluster) -> Iterator[ApiClient]:
 
 
 @pytest.fixture(scope="session")
-def raw(cluster: Cluster) -> Iterator[Raw]:
-    """The API server's JSON as it is, as the administrator."""
-    with contextlib.closing(Raw(cluster)) as api:
+def raw(cluster: Cluster) -> Iterator[RawClient]:
+    """A client for the API server's plain JSON, as the administrator."""
+    with contextlib.closing(RawClient(cluster)) as api:
         yield api
 
 
 @pytest.fixture
-def namespace(raw: Raw, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own, ready for Pods; its deletion begins at the end and is not waited for."""
+def namespace(raw: RawClient, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace for this test, ready for Pods. The test ends when its deletion has begun."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
     name = f"{words[:50].strip('-') or 'test'}-{secrets.token_hex(4)}"
     raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -112,26 +117,26 @@ def namespace(raw: Raw, request: pytest.FixtureRequest) -> Iterator[str]:
         assert "default" in [account["metadata"]["name"] for account in accounts]
 
     try:
-        # Without it the API server refuses Pods.
+        # Without the service account the API server refuses Pods.
         eventually(has_service_account, timeout=30)
         yield name
     finally:
-        # A test may have deleted it itself.
-        with contextlib.suppress(RefusedError):
+        # The test may have deleted the namespace.
+        with contextlib.suppress(ApiStatusError):
             raw.delete(f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
-def kubelet(raw: Raw, namespace: str) -> Kubelet:
-    """Who plays the node for the Pods of the test's namespace."""
+def kubelet(raw: RawClient, namespace: str) -> Kubelet:
+    """The fake kubelet for the Pods of the test's namespace."""
     return Kubelet(raw, namespace)
 
 
 @pytest.fixture(scope="session")
 def frameworks_crd(control_plane: Cluster) -> None:
-    """The definition of Frameworks, applied to the session's control plane and served.
+    """The CRD of Frameworks, applied to the session's control plane and served.
 
-    For another cluster call `support.definition.apply_definition`.
+    For another cluster call `localcluster.frameworks.apply_definition`.
     """
-    with contextlib.closing(Raw(control_plane)) as raw:
+    with contextlib.closing(RawClient(control_plane)) as raw:
         apply_definition(raw)
