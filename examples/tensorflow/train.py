@@ -1,7 +1,7 @@
-"""Learn to tell two interleaved spirals apart, on all Tasks of the gang at once.
+"""Learn to classify two interleaved spirals, on all Tasks of the gang at once.
 
-Nothing here knows of Kubernetes: TensorFlow finds its peers in TF_CONFIG, which the barrier has put into the
-environment. Each Task makes its own slice of the data, the gradients are summed over the network in every step.
+The program knows nothing of Kubernetes: TensorFlow finds its peers in TF_CONFIG, which the barrier put into the
+environment. Each Task makes its own slice of the data; every step averages the gradients over the network.
 """
 
 import argparse
@@ -10,17 +10,16 @@ import json
 import os
 
 import numpy as np
-
 import tensorflow as tf
 
 
 def say(text: str) -> None:
-    """Print one line with the time in UTC, unbuffered, so that it is in the Pod's log at once."""
+    """Print a line with the time in UTC, unbuffered, so that it appears in the Pod's log at once."""
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%S.%fZ}", text, flush=True)
 
 
 def spirals(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points on two noisy spirals, shape (points, 2), and which of the two each is on, shape (points, 1)."""
+    """Return points on two noisy spirals, shape (points, 2), and the spiral of each, 0 or 1, shape (points, 1)."""
     random = np.random.default_rng(seed)
     label = random.integers(0, 2, points)
     along = np.sqrt(random.random(points)) * 3 * np.pi
