@@ -1,0 +1,41 @@
+"""Estimate pi on the workers of a Ray cluster, and fail unless all workers take part and pi is right."""
+
+import collections
+import os
+import random
+import time
+
+import ray
+
+PARTS, POINTS, PAUSE, PATIENCE = 20, 100_000, 1.0, 600
+
+
+@ray.remote(num_cpus=1)
+def hits(part: int) -> tuple[str, int]:
+    """Return the address of the node that computes a part, and how many of its random points lie within the circle."""
+    source = random.Random(part)
+    inside = sum(source.random() ** 2 + source.random() ** 2 < 1 for _ in range(POINTS))
+    time.sleep(PAUSE)
+    return ray.util.get_node_ip_address(), inside
+
+
+def main() -> None:
+    """Wait for the workers, whose addresses the barrier says, and compute."""
+    workers = os.environ["FB_WORKER_IPS"].split(",")
+    ray.init(address="auto", log_to_driver=False)
+    deadline = time.monotonic() + PATIENCE
+    while ray.cluster_resources().get("CPU", 0) < len(workers) and time.monotonic() < deadline:
+        time.sleep(PAUSE)
+    print(f"{len(workers)} workers, Ray {ray.__version__}", flush=True)
+    results = ray.get([hits.remote(part) for part in range(PARTS)])
+    parts = collections.Counter(address for address, _ in results)
+    for address in workers:
+        print(f"{address} computed {parts[address]} of {PARTS} parts", flush=True)
+    pi = 4 * sum(count for _, count in results) / (PARTS * POINTS)
+    assert set(parts) == set(workers), parts
+    assert abs(pi - 3.14159) < 0.01, pi
+    print(f"pi is about {pi:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

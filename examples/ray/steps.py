@@ -1,0 +1,10 @@
+"""The job's success ends the cluster."""
+
+from frameworkdemo.examples.example import Example
+
+
+def steps(example: Example) -> None:
+    """Wait for the result and for the end."""
+    example.apply()
+    example.logged("ray-job-0", "pi is about 3.1", seconds=600)
+    example.ends("Succeeded")
