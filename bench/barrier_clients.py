@@ -1,4 +1,4 @@
-"""Barriers in one process: watches as bare as can be, and pollers as FC's."""
+"""Clients that stand for many barriers in one process: bare watches, and pollers like FC's barrier."""
 
 from __future__ import annotations
 
@@ -22,14 +22,23 @@ if TYPE_CHECKING:
     from barrier_gang import Gang, Stage
 
 POLL_SECONDS = 10.0
-# Nobody can write 1,000 watches at once; in a real gang, too, they open over some seconds.
+# A machine cannot open 1,000 watches at once; those of a real gang open over some seconds, too.
 OPENING_AT_A_TIME = 50
 
 
 class Watches:
-    """Barriers as bare as can be, many in one process: one thread that does no more than to see the roster arrive.
+    """Bare watches of the roster, many in one process, read by one thread.
 
-    They stand for barriers of other machines, so what they cost here must be little.
+    They stand for barriers on other machines, so they must cost little here.
+
+    Args:
+        stage: The environment of the gang.
+        gang: The gang.
+        count: The number of watches.
+
+    Attributes:
+        bytes: The bytes received.
+        requests: The requests sent.
     """
 
     def __init__(self, stage: Stage, gang: Gang, count: int) -> None:
@@ -45,7 +54,7 @@ class Watches:
             self._sockets = list(opening.map(lambda _: self._open(), range(count)))
 
     def _open(self) -> ssl.SSLSocket:
-        """Read the roster, and watch it from there."""
+        """Read the roster and start a watch from its version."""
         found = self._tls.wrap_socket(socket.create_connection(self._address), server_hostname=self._address[0])
         answer = http.client.HTTPResponse(self._ask(found, f"{self._path}/{self._name}"))
         answer.begin()
@@ -63,7 +72,7 @@ class Watches:
         assert head.startswith(b"HTTP/1.1 200 "), head
         self.requests += 2
         self.bytes += len(first)
-        found.setblocking(False)  # noqa: FBT003
+        found.setblocking(False)  # noqa: FBT003 -- the standard library's signature
         return found
 
     def _ask(self, found: ssl.SSLSocket, path: str) -> ssl.SSLSocket:
@@ -71,7 +80,7 @@ class Watches:
         return found
 
     def released(self) -> list[float]:
-        """Wait until all have the complete roster; when each had it (monotonic seconds)."""
+        """Wait until all watches have the complete roster; return when each had it, in monotonic seconds."""
         times: list[float] = []
         received = {found: bytearray() for found in self._sockets}
         with selectors.DefaultSelector() as ready:
@@ -87,7 +96,7 @@ class Watches:
         return times
 
     def _read(self, found: ssl.SSLSocket, received: bytearray) -> bool:
-        """Take what is there; whether that ends the event with the complete roster."""
+        """Read the available bytes; return whether they end the event with the complete roster."""
         with contextlib.suppress(ssl.SSLWantReadError):
             while data := found.recv(2**16):
                 received += data
@@ -95,13 +104,24 @@ class Watches:
         return received.endswith(b"}\n\r\n") and (rb"\"complete\":true" in received or b'"roster.gz"' in received)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         for found in self._sockets:
             found.close()
 
 
 class Pollers:
-    """Barriers of FC's kind, which read the Framework object again and again."""
+    """Barriers like FC's, which poll the Framework object.
+
+    Args:
+        stage: The environment of the gang.
+        gang: The gang.
+
+    Attributes:
+        bytes: The bytes received, compressed as they were sent.
+        requests: The requests sent.
+        refused: The answers with status 429.
+        released: When each poller saw the last address, in monotonic seconds.
+    """
 
     def __init__(self, stage: Stage, gang: Gang) -> None:
         self._server = stage.cluster.server
@@ -114,14 +134,14 @@ class Pollers:
         self.released: list[float] = []
 
     def session(self) -> aiohttp.ClientSession:
-        """A session without limits, which counts bytes as they were sent."""
+        """Return a session without a limit of connections that leaves bodies compressed."""
         connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)
         return aiohttp.ClientSession(
             self._server, connector=connector, headers=self._headers, read_bufsize=2**20, auto_decompress=False
         )
 
     async def poll(self, session: aiohttp.ClientSession, delay: float, until: float) -> None:
-        """One of FC's kind: the whole Framework, again and again."""
+        """Poll the Framework, after a delay, until its status has the last address or the time is over."""
         await asyncio.sleep(delay)
         path = f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{self._gang.namespace}/frameworks"
         while True:
@@ -145,7 +165,7 @@ class Pollers:
 
 
 def _shows(framework: bytes, address: str) -> bool:
-    """Whether the status has this address, plainly or in its compressed form."""
+    """Report whether the status has this address, plainly or in the compressed field."""
     wanted = f'"podIP":"{address}"'.encode()
     if wanted in framework or b'"taskRoleStatusesCompressed"' not in framework:
         return wanted in framework

@@ -1,4 +1,4 @@
-"""Gangs for the barrier's benchmark: real Frameworks, run by the real controller; the node's part is played here."""
+"""Gangs for the benchmarks of the barrier: real Frameworks and the real controller, with Pods that no kubelet runs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from support import eventually
-from support.definition import apply_definition
-from support.frameworks import ControllerProcess, Frameworks, apply_rights, role
-from support.raw import Json, Raw, RefusedError
+from localcluster.client import ApiStatusError, Json, RawClient
+from localcluster.frameworks import ControllerProcess, Frameworks, apply_definition, apply_permissions, role
+from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
 
-# A node that nobody has: the Pods are scheduled, and no kubelet runs them.
+# There is no such node: the Pods are scheduled, and no kubelet runs them.
 NODE = "bench-node"
 HOST_IP = "192.0.2.1"
 WRITERS = 16
@@ -32,23 +31,23 @@ PREPARE_SECONDS = 300.0
 
 
 def ip(number: int) -> str:
-    """An address for each number."""
+    """Return an address for each number."""
     return f"10.{number // 65536}.{number // 256 % 256}.{number % 256}"
 
 
 @dataclass
 class Gang:
-    """A Framework of one role, `worker`, in a namespace of the run's own.
+    """A Framework of one role, `worker`, in the namespace of the run.
 
     Attributes:
-        raw: The API server.
+        raw: The client of the API server.
         namespace: Its namespace.
         name: Its name.
-        tasks: How many Tasks it has.
-        pods: By index, once it is held.
+        tasks: Its number of Tasks.
+        pods: Its Pods by index, after `hold`.
     """
 
-    raw: Raw
+    raw: RawClient
     namespace: str
     name: str
     tasks: int
@@ -61,17 +60,19 @@ class Gang:
 
     @property
     def last_ip(self) -> str:
-        """The address that the last Task will have."""
+        """The address that `release` gives to the last Task."""
         return ip(self.tasks)
 
     def hold(self) -> None:
-        """Create it and give all Tasks but the last an address; returns when the controller's roster says so."""
+        """Create the Framework, give all Tasks but the last an address, and wait until the roster has them."""
         template = {
+            # So that the controller lets the Pods read the roster.
+            "metadata": {"labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"}},
             "spec": {
                 "restartPolicy": "Never",
                 "nodeName": NODE,
                 "containers": [{"name": "main", "image": "none"}],
-            }
+            },
         }
         Frameworks(self.raw, self.namespace).create(self.name, role("worker", self.tasks, pod=template))
         eventually(self._find_pods, PREPARE_SECONDS, 0.5)
@@ -80,13 +81,13 @@ class Gang:
         eventually(self._all_but_one_ready, PREPARE_SECONDS, 0.5)
 
     def release(self) -> float:
-        """Give the last Task its address; returns the time just before (monotonic seconds)."""
+        """Give the last Task its address; return the time just before, in monotonic seconds."""
         at = time.monotonic()
         self._address(self.tasks - 1)
         return at
 
     def environment(self, index: int) -> dict[str, str]:
-        """What the controller gives to the Pod's containers, for a barrier outside of it."""
+        """Return the environment that the controller gives to the Pod's containers, for a barrier outside the Pod."""
         pod = self.pods[index]
         given = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
         return {name: value for name, value in given.items() if value is not None} | {
@@ -119,27 +120,35 @@ class Gang:
 
 @dataclass
 class Stage:
-    """Where gangs live: a namespace, a running controller, and a service account's folder as a Pod has it."""
+    """The environment of gangs: a namespace with a running controller.
+
+    Attributes:
+        cluster: The cluster.
+        raw: The client of the API server.
+        namespace: The namespace.
+        account: The folder of the service account's token, as a Pod has it.
+        numbers: Numbers the gangs.
+    """
 
     cluster: Cluster
-    raw: Raw
+    raw: RawClient
     namespace: str
     account: Path
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
     def token(self) -> str:
-        """The service account's."""
+        """The token of the service account."""
         return (self.account / "token").read_text()
 
     def gang(self, tasks: int) -> Gang:
-        """Another gang, held."""
+        """Create another gang, and hold it."""
         gang = Gang(self.raw, self.namespace, f"gang{next(self.numbers)}", tasks)
         gang.hold()
         return gang
 
     def environment(self, gang: Gang, index: int, output: str) -> dict[str, str]:
-        """The whole environment of one Task's barrier as a process of this machine."""
+        """Return the whole environment of one Task's barrier as a process of this machine."""
         return gang.environment(index) | {
             "PATH": os.environ["PATH"],
             "KUBE_APISERVER_ADDRESS": self.cluster.server,
@@ -153,11 +162,11 @@ class Stage:
 
 @contextlib.contextmanager
 def stage(cluster: Cluster, folder: Path) -> Iterator[Stage]:
-    """Definition, rights, namespace and controller; the controller ends with the block, the namespace is deleted."""
+    """Apply the CRD and the permissions, create a namespace, and run a controller in it until the block ends."""
     namespace = f"bench-barrier-{os.getpid()}"
-    with contextlib.closing(Raw(cluster)) as raw:
+    with contextlib.closing(RawClient(cluster)) as raw:
         apply_definition(raw)
-        apply_rights(cluster)
+        apply_permissions(cluster)
         raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         _let_read_frameworks(raw, namespace)
         account = folder / "account"
@@ -177,14 +186,14 @@ def _write_account(cluster: Cluster, namespace: str, folder: Path) -> None:
     try:
         token = cluster.token(namespace, "default")
     except Exception as absent:
-        raise AssertionError("the service account is not there yet") from absent
+        raise AssertionError("the service account does not exist yet") from absent
     (folder / "token").write_text(token)
     (folder / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
     (folder / "namespace").write_text(namespace)
 
 
-def _let_read_frameworks(raw: Raw, namespace: str) -> None:
-    """What the pollers need; the barriers' own right is the controller's business."""
+def _let_read_frameworks(raw: RawClient, namespace: str) -> None:
+    """Grant the permission that the pollers need; the controller grants those of the barriers."""
     documents = yaml.safe_load_all(
         f"""
 apiVersion: rbac.authorization.k8s.io/v1
@@ -201,5 +210,5 @@ roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: poller}}
     )
     for document in documents:
         kind = document["kind"].lower() + "s"
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(ApiStatusError):
             raw.create(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{kind}", document)

@@ -1,4 +1,4 @@
-"""How fast a gang is released: watches of many barriers in one process beside barriers as processes, and pollers."""
+"""The release of a gang: bare watches in one process beside barriers as processes, and pollers for comparison."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTLE_SECONDS = 2.0
 
 @dataclass
 class Release:
-    """How long after the last Task had an address; milliseconds, and what each barrier cost the API server."""
+    """The milliseconds from the last address to the release, and each barrier's load on the API server."""
 
     what: str
     count: int
@@ -40,15 +40,15 @@ class Release:
 
 
 def summary(what: str, seconds: list[float]) -> Release:
-    """First, median, 99th percentile (nearest rank) and last."""
+    """Return the first, the median, the 99th percentile (nearest rank) and the last of some durations."""
     ordered = sorted(second * 1e3 for second in seconds)
     rank = max(-(-len(ordered) * 99 // 100), 1)
     return Release(what, len(ordered), ordered[0], statistics.median(ordered), ordered[rank - 1], ordered[-1])
 
 
-# One thread and nothing else, so that an end is noted when it is. Its clock is the same as ours. Barriers run on other
-# nodes than the API server and the controller, so here they yield to these.
-HERD = """
+# A single thread that does nothing else, so that it notes the end of a process at once, by the same clock as ours. In a
+# cluster barriers run on other nodes than the API server and the controller, so here they have the lowest priority.
+PROCESSES_SCRIPT = """
 import json, os, sys, time
 os.nice(19)
 barriers = {}
@@ -79,21 +79,30 @@ while barriers:
 
 @dataclass(frozen=True)
 class End:
-    """When a barrier ended (monotonic seconds), and what it used since `Herd.note`."""
+    """The end of a barrier, in monotonic seconds, and its CPU time since `BarrierProcesses.note`."""
 
     at: float
     cpu_ms: float
 
 
-class Herd:
-    """Real barriers of the first Tasks of a gang, as processes."""
+class BarrierProcesses:
+    """Real barriers of the first Tasks of a gang, as processes.
+
+    Args:
+        stage: The environment of the gang.
+        gang: The gang.
+        count: The number of barriers.
+    """
 
     def __init__(self, stage: Stage, gang: Gang, count: int) -> None:
         self._folders = contextlib.ExitStack()
         outputs = [self._folders.enter_context(tempfile.TemporaryDirectory()) for _ in range(count)]
         environments = [stage.environment(gang, index, output) for index, output in enumerate(outputs)]
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", HERD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-I", "-S", "-c", PROCESSES_SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -104,15 +113,15 @@ class Herd:
     def _say(self, line: str, *, answer: str) -> None:
         self._input.write(line + "\n")
         self._input.flush()
-        said = self._output.readline()
-        assert said == answer + "\n", said
+        received = self._output.readline()
+        assert received == answer + "\n", received
 
     def note(self) -> None:
-        """From here on it is counted what each uses."""
+        """Start to count the CPU time of each barrier."""
         self._say("", answer="noted")
 
     def ends(self) -> list[End]:
-        """How each ended."""
+        """Wait until all barriers have ended, and return their ends."""
         rows = [json.loads(line) for line in self._output]
         self._process.wait()
         for row in rows:
@@ -120,36 +129,36 @@ class Herd:
         return [End(row["at"], row["cpu_ms"]) for row in rows]
 
     def close(self) -> None:
-        """Remove what they wrote."""
+        """Kill the processes and remove their files."""
         self._process.kill()
         self._process.wait()
         self._folders.close()
 
 
 @contextlib.contextmanager
-def _herd(stage: Stage, gang: Gang, count: int) -> Iterator[Herd]:
-    herd = Herd(stage, gang, count)
+def _barrier_processes(stage: Stage, gang: Gang, count: int) -> Iterator[BarrierProcesses]:
+    barriers = BarrierProcesses(stage, gang, count)
     try:
-        yield herd
+        yield barriers
     finally:
-        herd.close()
+        barriers.close()
 
 
 def measure_watches(stage: Stage, tasks: int, processes: int) -> list[Release]:
-    """A whole gang: so many barriers as processes, all others as bare watches; from the last Task's address on."""
+    """Measure the release of a gang: `processes` barriers are processes, all others are bare watches."""
     gang = stage.gang(tasks)
     bare = tasks - processes
     with (
-        _herd(stage, gang, processes) as herd,
+        _barrier_processes(stage, gang, processes) as barriers,
         contextlib.closing(Watches(stage, gang, bare)) as watches,
         ThreadPoolExecutor(1) as beside,
     ):
         arriving = beside.submit(watches.released)
         time.sleep(SETTLE_SECONDS)
-        herd.note()
+        barriers.note()
         at = gang.release()
         arrivals = [end - at for end in arriving.result()]
-        ends = herd.ends()
+        ends = barriers.ends()
     exits = [end.at - at for end in ends]
     arrival = summary(f"arrival at {bare} watches, beside {processes} barriers", arrivals)
     arrival.requests_each = watches.requests / bare
@@ -161,7 +170,7 @@ def measure_watches(stage: Stage, tasks: int, processes: int) -> list[Release]:
 
 
 async def measure_polls(stage: Stage, tasks: int, seconds: float) -> Release:
-    """The same gang with pollers of the Framework object, after so many seconds of waiting."""
+    """Measure the release of a gang of pollers after some seconds of waiting."""
     gang = await asyncio.to_thread(stage.gang, tasks)
     clients = Pollers(stage, gang)
     async with clients.session() as session, asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""What one barrier costs: a whole run of the program against an open gang."""
+"""The cost of one barrier: whole runs of the program for a gang whose gate is open."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 TASKS = 10
 
-# As in the image, without docstrings and assertions. A child's peak memory counts what its parent had when it forked,
-# so the parent is a bare interpreter; it goes into a control group first if one is given. Its clock is ours.
+# The barrier runs as in the image, without docstrings and assertions. The peak memory of a child includes that of its
+# parent at the fork, so the parent is a bare interpreter. It joins a control group first if one is given.
 SPAWN = """
 import os, sys, time
 if sys.argv[1]:
@@ -39,7 +39,7 @@ print(os.waitstatus_to_exitcode(status), begun, seconds, cpu, used.ru_maxrss / 1
 
 @dataclass
 class Start:
-    """One way to start: medians, of the memory the largest. Milliseconds, seconds, MiB."""
+    """The figures of one CPU limit: medians in milliseconds and seconds, and the largest peak memory in MiB."""
 
     what: str
     first_request_ms: float
@@ -50,7 +50,7 @@ class Start:
 
 @dataclass
 class Run:
-    """One run; monotonic seconds, seconds, seconds, MiB."""
+    """One run: its exit code, start (monotonic), duration and CPU time in seconds, peak memory in MiB."""
 
     code: int
     begun: float
@@ -60,16 +60,16 @@ class Run:
 
 
 def measure_starts(stage: Stage, runs: int) -> list[Start]:
-    """Whole runs, at full speed and at a tenth of a core."""
+    """Measure whole runs with a whole core and with a tenth of one."""
     gang = stage.gang(TASKS)
     gang.release()
     found = []
     for what, quota in (("a whole core", None), ("cpu: 100m", 0.1)):
         with _limited(quota) as group:
             if group is None:
-                print(f"no cgroup may be made here: {what} is left out")
+                print(f"{what} is skipped: this user cannot make a cgroup")
                 continue
-            # The first one may write bytecode.
+            # The first run may write bytecode.
             _run(stage, gang, group)
             number = runs if quota is None else max(runs // 4, 3)
             rows = [_run(stage, gang, group) for _ in range(number)]
@@ -88,7 +88,7 @@ def measure_starts(stage: Stage, runs: int) -> list[Start]:
 
 
 def _run(stage: Stage, gang: Gang, group: str, **environ: str) -> Run:
-    """One run of the first Task's barrier."""
+    """Run the first Task's barrier once."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-c", SPAWN, group],
@@ -102,27 +102,27 @@ def _run(stage: Stage, gang: Gang, group: str, **environ: str) -> Run:
 
 
 def _first_request(stage: Stage, gang: Gang, group: str) -> float:
-    """Seconds from the start of the process until an API server hears its first bytes."""
-    heard: list[float] = []
+    """Return the seconds from the start of the process until its first bytes reach the API server."""
+    arrivals: list[float] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def hear() -> None:
+        def accept() -> None:
             connection, _ = server.accept()
             with connection:
                 connection.recv(1)
-                heard.append(time.monotonic())
+                arrivals.append(time.monotonic())
 
-        listener = threading.Thread(target=hear)
+        listener = threading.Thread(target=accept)
         listener.start()
         address = f"https://127.0.0.1:{server.getsockname()[1]}"
         run = _run(stage, gang, group, KUBE_APISERVER_ADDRESS=address, BARRIER_CHECK_TIMEOUT_SEC="3")
         listener.join()
-    return heard[0] - run.begun
+    return arrivals[0] - run.begun
 
 
 @contextlib.contextmanager
 def _limited(cores: float | None) -> Iterator[str | None]:
-    """The file that takes processes into a CPU limit as the kubelet sets it; "" without one, None if none can be."""
+    """Limit the CPU as the kubelet does, and yield the `cgroup.procs` to join; "" without limit, None if impossible."""
     if cores is None:
         yield ""
         return

@@ -1,7 +1,7 @@
-"""How fast the controller starts and ends Frameworks, next to a bare concurrent create loop of the same Pods.
+"""How fast the controller starts and ends Frameworks, compared with a bare concurrent loop that creates the same Pods.
 
-Runs on a local cluster with simulated nodes (kwok), which is kept for the next run. Times are in seconds from the
-create call; both sides run in one session on the same API server, so compare their ratio, not the figures alone.
+The benchmark runs on a local cluster with simulated nodes (kwok), which is kept for the next run. Times are in seconds
+from the create call. Both sides run in one session on the same API server, so compare their ratio, not the figures.
 
     python bench/controller.py [--shapes 1x100,1x1000,...] [--json FILE]
 """
@@ -11,27 +11,27 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
+from controller_observer import ObservedFramework, Observer, counted
+from proc import cpu_seconds, memory_mib
 
 import localcluster
 from frameworkcontroller.api import names
-from frameworkcontroller.api.types import POD_DECODER, Meta, Pod, Wire
-from frameworkcontroller.cluster.credentials import from_kubeconfig
-from frameworkcontroller.cluster.informer import Informer
-from frameworkcontroller.cluster.rest import PARTIAL_METADATA, KubeClient, resource_path
-from frameworkcontroller.core.template import AttemptNames, PodTemplate
+from frameworkcontroller.api.pod import POD_DECODER
+from frameworkcontroller.core.template import PodTemplate, RoleAttempt
+from frameworkkube.credentials import from_kubeconfig
+from frameworkkube.informer import Informer
+from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
 from localcluster import Cluster, Depth
 from localcluster.kwok import RUN_SECONDS
 
@@ -41,22 +41,9 @@ IN_FLIGHT = 64
 SHAPES = "1x100,1x1000,1x5000,200x10"
 
 
-class State(Wire, frozen=True):
-    """What the benchmark reads of a Framework's status."""
-
-    state: str = ""
-
-
-class Seen(Wire, frozen=True):
-    """What the benchmark reads of a Framework."""
-
-    metadata: Meta
-    status: State | None = None
-
-
 @dataclass
 class Figures:
-    """One run."""
+    """The figures of one run: seconds, counts, MB written, MiB."""
 
     shape: str
     who: str
@@ -71,91 +58,16 @@ class Figures:
     peak_mib: float = 0.0
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def peak_mib(pid: int) -> float:
-    """The largest resident set of a process so far."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
-
-
-def pid_of(cluster: Cluster, program: str) -> int:
-    """The process of one of the cluster's programs."""
-    return int(json.loads((cluster.state / f"{program}.pid").read_text())["pid"])
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What the API server counted of everybody's requests, watches aside."""
-
-    status_writes: int = 0
-    requests: int = 0
-    written: float = 0.0
-    """Bytes of request bodies."""
-
-    def since(self, before: Counted) -> Counted:
-        """The difference."""
-        return Counted(
-            self.status_writes - before.status_writes, self.requests - before.requests, self.written - before.written
-        )
-
-
-async def counted(client: KubeClient) -> Counted:
-    """Up to now."""
-    text = (await client.request("GET", "/metrics", accept="text/plain", timeout_seconds=60)).decode()
-    status = total = 0
-    written = 0.0
-    for line in text.splitlines():
-        if not re.search(r'resource="(frameworks|pods|configmaps|events|roles|rolebindings)"', line):
-            continue
-        value = float(line.rpartition(" ")[2])
-        if line.startswith("apiserver_request_body_size_bytes_sum{"):
-            written += value
-        elif line.startswith("apiserver_request_total{") and 'verb="WATCH"' not in line:
-            total += int(value)
-            if 'resource="frameworks"' in line and 'subresource="status"' in line:
-                status += int(value)
-    return Counted(status, total, written)
-
-
-@dataclass
-class Watch:
-    """Counts what happens, on the official side of things: watches of its own."""
-
-    pods: dict[str, str] = field(default_factory=dict)
-    created: int = 0
-    ran: set[str] = field(default_factory=set)
-    completed: set[str] = field(default_factory=set)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    # Called by the informers.
-    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        if new is not None:
-            if old is None:
-                self.created += 1
-            if new.status.phase != "Pending":
-                self.ran.add(new.metadata.uid)
-        self.changed.set()
-
-    def on_framework(self, _old: Any, new: Any) -> None:
-        if new is not None and new.status is not None and new.status.state == "Completed":
-            self.completed.add(new.metadata.uid)
-        self.changed.set()
-
-    async def until(self, done: Any, start: float, limit: float = 900.0) -> float:
-        async with asyncio.timeout(limit):
-            while not done():
-                self.changed.clear()
-                await self.changed.wait()
-        return time.monotonic() - start
+def pid_of(cluster: Cluster, component: str) -> int:
+    """Return the PID of a component of the cluster."""
+    status = localcluster.status(cluster.name)
+    pid = status and status.processes.get(component)
+    assert pid, f"{component} of cluster {cluster.name} is not running"
+    return pid
 
 
 def pod_template(seconds: int) -> dict[str, Any]:
-    """A Pod of a usual size that lives for so many seconds."""
+    """Return a Pod template of a usual size whose Pods run for `seconds`."""
     return {
         "metadata": {"annotations": {RUN_SECONDS: str(seconds)}},
         "spec": {
@@ -172,10 +84,10 @@ def pod_template(seconds: int) -> dict[str, Any]:
     }
 
 
-async def bare(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int, seconds: int) -> Figures:
-    """The same Pods, created as fast as one process can, and nothing else."""
+async def with_bare_loop(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int, seconds: int) -> Figures:
+    """Create the same Pods as fast as one process can, and nothing else."""
     figures = Figures(f"{frameworks}x{tasks}", "bare loop")
-    watch = Watch()
+    watch = Observer()
     informer = Informer(client, resource_path("v1", "pods", namespace=NAMESPACE), POD_DECODER, on_change=watch.on_pod)
     watching = asyncio.create_task(informer.run())
     await informer.synced.wait()
@@ -183,16 +95,16 @@ async def bare(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int
     server = pid_of(cluster, "kube-apiserver")
     before = await counted(client)
     cpu, own, start = cpu_seconds(server), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    slots = asyncio.Semaphore(IN_FLIGHT)
+    in_flight = asyncio.Semaphore(IN_FLIGHT)
     path = resource_path("v1", "pods", namespace=NAMESPACE)
 
     async def create(body: bytes) -> None:
-        async with slots:
+        async with in_flight:
             await client.create(path, body, accept=PARTIAL_METADATA, timeout_seconds=60)
 
     async with asyncio.TaskGroup() as group:
         for number in range(frameworks):
-            shared = AttemptNames(NAMESPACE, f"bare{number}", "u", 0, "c", "worker", "r")
+            shared = RoleAttempt(NAMESPACE, f"bare{number}", "u", 0, "c", "worker", "r")
             rendered = PodTemplate(template, shared)
             for index in range(tasks):
                 document = msgspec.json.decode(rendered.render(index, "t", 0))
@@ -210,15 +122,15 @@ async def bare(cluster: Cluster, client: KubeClient, frameworks: int, tasks: int
     return figures
 
 
-async def ours(
+async def with_controller(
     cluster: Cluster, client: KubeClient, controller: int, frameworks: int, tasks: int, seconds: int
 ) -> Figures:
-    """Frameworks of one role, until Completed."""
+    """Create Frameworks of one role and wait until all are Completed."""
     figures = Figures(f"{frameworks}x{tasks}", "controller")
-    watch = Watch()
+    watch = Observer()
     pods = Informer(client, resource_path("v1", "pods", namespace=NAMESPACE), POD_DECODER, on_change=watch.on_pod)
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
-    seen = Informer(client, path, msgspec.json.Decoder(Seen), on_change=watch.on_framework)
+    seen = Informer(client, path, msgspec.json.Decoder(ObservedFramework), on_change=watch.on_framework)
     watching = [asyncio.create_task(informer.run()) for informer in (pods, seen)]
     await pods.synced.wait()
     await seen.synced.wait()
@@ -244,7 +156,7 @@ async def ours(
     figures.completed = await watch.until(lambda: len(watch.completed) >= frameworks, start) - seconds
     figures.controller_cpu = cpu_seconds(controller) - own
     figures.apiserver_cpu = cpu_seconds(server) - cpu
-    figures.peak_mib = peak_mib(controller)
+    figures.peak_mib = memory_mib(controller, "VmHWM")
     counts = (await counted(client)).since(before)
     figures.status_writes, figures.requests = counts.status_writes, counts.requests
     figures.written_mb = counts.written / 1e6
@@ -254,7 +166,7 @@ async def ours(
 
 
 async def clean(cluster: Cluster) -> None:
-    """Nothing of an earlier run is left."""
+    """Remove everything of an earlier run."""
     await asyncio.to_thread(
         cluster.kubectl, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true", "--timeout=600s"
     )
@@ -263,7 +175,7 @@ async def clean(cluster: Cluster) -> None:
 
 
 def start_controller(cluster: Cluster, folder: Path) -> subprocess.Popen[bytes]:
-    """A controller as a process of its own."""
+    """Start a controller in a process of its own."""
     config = folder / "frameworkcontroller.yaml"
     alone = {"kubeConfigFilePath": str(cluster.kubeconfig), "leaderElection": {"enabled": False}}
     config.write_text(yaml.safe_dump(alone))
@@ -273,7 +185,7 @@ def start_controller(cluster: Cluster, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def table(rows: list[Figures]) -> str:
-    """The figures as a Markdown table."""
+    """Return the figures as a Markdown table."""
     head = (
         "| shape | who | all created s | all running s | completed s | status writes | requests | MB written "
         "| CPU s (ms/Task) | API server CPU s | peak MiB |"
@@ -292,24 +204,24 @@ def table(rows: list[Figures]) -> str:
 
 
 async def run(shapes: list[str]) -> list[Figures]:
-    """Each shape, both ways."""
+    """Measure each shape, with the bare loop and with the controller."""
     cluster = localcluster.up("bench", Depth.KWOK)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "controller/manifests/crd.yaml"))
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "deploy/controller/crd.yaml"))
     rows = []
     client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
     for shape in shapes:
         frameworks, tasks = map(int, shape.split("x"))
-        # Pods outlive the start of the whole gang.
+        # Pods run longer than the start of the whole gang takes.
         seconds = max(10, frameworks * tasks // 40)
         await clean(cluster)
-        rows.append(await bare(cluster, client, frameworks, tasks, seconds))
+        rows.append(await with_bare_loop(cluster, client, frameworks, tasks, seconds))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
         await clean(cluster)
         with tempfile.TemporaryDirectory() as folder:
             process = start_controller(cluster, Path(folder))
             try:
                 await asyncio.sleep(2)
-                rows.append(await ours(cluster, client, process.pid, frameworks, tasks, seconds))
+                rows.append(await with_controller(cluster, client, process.pid, frameworks, tasks, seconds))
             finally:
                 process.terminate()
                 process.wait(10)
@@ -320,10 +232,10 @@ async def run(shapes: list[str]) -> list[Figures]:
 
 
 def main() -> int:
-    """Run and print."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", default=SHAPES, help="FRAMEWORKSxTASKS, comma separated (default: %(default)s)")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     rows = asyncio.run(run(arguments.shapes.split(",")))
     print(table(rows))
