@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from frameworkkube.credentials import Endpoint
 from frameworkkube.rest import KubeClient
+from tests.support.listening import close_listener
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class ScriptedServer:
 
     async def stop(self) -> None:
         assert self._server is not None
-        self._server.close()
+        await close_listener(self._server)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import urlsplit
 
+from tests.support.listening import close_listener
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
@@ -96,7 +98,7 @@ class Proxy:
         self._near_tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
         self._far_tls = ssl.create_default_context(cafile=str(cluster.ca_file))
         self._pairs: set[_Pair] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]] = set()
         self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -137,7 +139,7 @@ class Proxy:
         async def stop() -> None:
             server, self._server = self._server, None
             if server is not None:
-                server.close()
+                await close_listener(server)
 
         self._do(stop())
         self.drop()
@@ -160,23 +162,22 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        # The transports close in the next rounds of the loop.
+        # Of a client in its TLS handshake only a task of asyncio's server knows, so all tasks of this loop are ended.
+        # The pauses let what was accepted reach its handshake, and what was cancelled close its sockets.
+        await asyncio.sleep(0.05)
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()} - self._opening:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
         await asyncio.sleep(0.05)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         try:
             await self._connect(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass  # one of the two sides is gone, or the test is over
         finally:
             writer.transport.abort()
-            self._tasks.discard(task)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # asyncio loses a connection that is cancelled between TCP and TLS, so this one is completed first.
@@ -185,6 +186,8 @@ class Proxy:
                 "127.0.0.1", self._target, ssl=self._far_tls, limit=_MAX_HEAD, ssl_handshake_timeout=_HANDSHAKE_SECONDS
             )
         )
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
         try:
             answers, far = await asyncio.shield(opening)
         except asyncio.CancelledError:
