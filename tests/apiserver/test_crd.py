@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from frameworkcontroller.api import crd, names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER, roles_of
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import roles_of
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.waiting import eventually
 

@@ -14,7 +14,8 @@ from tests.chaos.etcd import EtcdWatch, StoredPod, stored_pod
 from tests.controller.core import checks
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework, FrameworkStatus
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.status import FrameworkStatus
     from tests.chaos.journal import Journal
     from tests.chaos.lives import Life
     from tests.chaos.nodes import Nodes

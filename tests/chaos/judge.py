@@ -9,7 +9,7 @@ from frameworkcontroller.api.states import State
 from tests.controller.core import checks
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkStatus
+    from frameworkcontroller.api.status import FrameworkStatus
     from localcluster.frameworks import Frameworks
     from tests.chaos.history import History
     from tests.chaos.lives import Life

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from frameworkcontroller.api.framework import CompletionType
+from frameworkcontroller.api.status import CompletionType
 
 
 class TypeName(StrEnum):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import COMPLETE, MAX_SECONDS, MAX_TASK_NUMBER, MAX_TASKS, READY
+from frameworkcontroller.api.spec import COMPLETE, MAX_SECONDS, MAX_TASK_NUMBER, MAX_TASKS, READY
 from frameworkcontroller.api.states import State
 
 Schema = dict[str, Any]

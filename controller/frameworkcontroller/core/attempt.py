@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import MAX_SECONDS, FrameworkStatus, TaskStatus
+from frameworkcontroller.api.spec import MAX_SECONDS
 from frameworkcontroller.api.states import NEXT, State
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkCompletion, TaskCompletion
+    from frameworkcontroller.api.status import FrameworkCompletion, TaskCompletion
 
 Status = TypeVar("Status", TaskStatus, FrameworkStatus)
 Action = TypeVar("Action")

@@ -10,8 +10,8 @@ import msgspec
 import re2
 
 from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
-from frameworkcontroller.api.framework import CompletionType, ContainerEnd, PodEnd, TaskCompletion
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.status import CompletionType, ContainerEnd, PodEnd, TaskCompletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

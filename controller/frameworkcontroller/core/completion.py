@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.codes import PREDEFINED, Code, TypeName
-from frameworkcontroller.api.framework import FrameworkCompletion, TaskStatus, Trigger
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkCompletion, TaskStatus, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frameworkcontroller.api.framework import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.core.rolestate import RoleState
 
 NEVER: Final = datetime.max.replace(tzinfo=UTC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.codes import TypeName
-from frameworkcontroller.api.framework import Condition, FrameworkSpec, FrameworkStatus
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import Condition, FrameworkStatus
 from frameworkcontroller.core.dependencies import describe
 from frameworkcontroller.core.framework import is_ending
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import TaskRoleSpec
+    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from frameworkcontroller.api.framework import Framework, FrameworkSpec
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.inflight import InFlight
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frameworkcontroller.api.framework import READY
+from frameworkcontroller.api.spec import READY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frameworkcontroller.api.framework import Dependency, FrameworkSpec, TaskRoleSpec, TaskStatus
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.spec import Dependency, FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.rolestate import RoleState
 
 NAMED_ROLES: Final = 10

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frameworkcontroller.api.framework import FrameworkStatus, TaskRoleStatus
     from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
     from frameworkcontroller.core.template import PodTemplate
 
 EffectKey: TypeAlias = tuple[str | int, ...]

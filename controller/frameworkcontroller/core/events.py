@@ -12,8 +12,8 @@ from frameworkcontroller.api.states import State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frameworkcontroller.api.framework import FrameworkCompletion, FrameworkStatus, TaskCompletion, TaskStatus
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.status import FrameworkCompletion, FrameworkStatus, TaskCompletion, TaskStatus
     from frameworkcontroller.core.roster import MissingTask
 
 NAMED_TASKS: Final = 3

@@ -11,13 +11,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Attribute, Code
-from frameworkcontroller.api.framework import (
-    FrameworkAttemptStatus,
-    FrameworkCompletion,
-    FrameworkSpec,
-    FrameworkStatus,
-)
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, State
+from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
 from frameworkcontroller.core import orphans
 from frameworkcontroller.core.attempt import Step, after, complete, duration, follow, move
 from frameworkcontroller.core.completion import predefined

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus, roles_of
 from frameworkcontroller.api.states import ASSOCIATED, State
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of
 from frameworkcontroller.core import dependencies, events
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.journal import Journal, TaskRecord
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.core.events import KubeEvent
 
 TaskKey: TypeAlias = tuple[str, int]

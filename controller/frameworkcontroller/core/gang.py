@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import FrameworkSpec
     from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.context import View
     from frameworkcontroller.core.effects import RolesSummary, WriteRoster
     from frameworkcontroller.core.events import KubeEvent

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.core import events
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus
     from frameworkcontroller.api.states import State
+    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.snapshots import Trigger
 

@@ -28,7 +28,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.orphans import is_unlabelled
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import TaskStatus
+    from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.effects import Effect, Outcome
     from frameworkcontroller.core.frameworkstate import FrameworkState

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, TypeName
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import CompletionType, RetryPolicy, RetryPolicyStatus
+    from frameworkcontroller.api.spec import RetryPolicy
+    from frameworkcontroller.api.status import CompletionType, RetryPolicyStatus
 
 ALWAYS = -2
 ON_ANY_FAILURE = -1

@@ -17,8 +17,8 @@ from frameworkcontroller.api.states import State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frameworkcontroller.api.framework import TaskAttemptStatus, TaskStatus
     from frameworkcontroller.api.pod import Pod, PodStatus
+    from frameworkcontroller.api.status import TaskAttemptStatus, TaskStatus
 
 
 def is_ready(task: TaskStatus) -> bool:

@@ -62,7 +62,8 @@ from frameworkcontroller.core.template import facts_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.framework import Framework, FrameworkSpec
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.states import State
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.config import CoreConfig

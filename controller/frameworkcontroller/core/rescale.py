@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.framework import MAX_TASKS
+from frameworkcontroller.api.spec import MAX_TASKS
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import classify
 from frameworkcontroller.core.attempt import complete
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import FrameworkSpec
+    from frameworkcontroller.api.spec import FrameworkSpec
 
 
 def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, str]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api.codes import TypeName
-from frameworkcontroller.api.framework import TaskRoleStatus, TaskStatus
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.readiness import is_ready, membership
 
 if TYPE_CHECKING:

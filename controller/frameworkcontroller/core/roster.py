@@ -15,7 +15,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.core.readiness import is_ready
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import TaskRoleStatus
+    from frameworkcontroller.api.status import TaskRoleStatus
     from frameworkcontroller.core.effects import RolesSummary
 
 VERSION: Final = 1

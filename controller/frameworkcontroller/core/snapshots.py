@@ -11,7 +11,9 @@ import msgspec
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework, FrameworkStatus, TaskSpec, TaskStatus
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import TaskSpec
+    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.template import RoleAttempt
 
 

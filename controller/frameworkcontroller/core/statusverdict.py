@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from frameworkcontroller.api.framework import uncompressed
+from frameworkcontroller.api.status import uncompressed
 from frameworkcontroller.core.effects import Done, Failed, Missing, Outcome, Refused, StaleStatus
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkStatus
+    from frameworkcontroller.api.status import FrameworkStatus
     from frameworkcontroller.core.effects import WriteStatus
 
 # --- the answers -----------------------------------------------------------------------------------------------------

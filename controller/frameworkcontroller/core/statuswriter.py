@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import uncompressed
+from frameworkcontroller.api.status import uncompressed
 from frameworkcontroller.core.conditions import conditions
 from frameworkcontroller.core.dependencies import waiting_roles
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework, FrameworkSpec, FrameworkStatus
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.status import FrameworkStatus
     from frameworkcontroller.core.frameworkstate import FrameworkState
 
 # The least time between two writes of a status, and an addition for each Task: URGENT if something waits for the write,

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.framework import RetryPolicy, RetryPolicyStatus, TaskAttemptStatus, TaskStatus
+from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, State
+from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
 from frameworkcontroller.core import barrierexit, classify, orphans
 from frameworkcontroller.core.attempt import Step, after, complete, duration, follow, move
 from frameworkcontroller.core.classify import CodeInfo

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.framework import RetryPolicy, TaskSpec
+from frameworkcontroller.api.spec import RetryPolicy, TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, dependencies, events, framework, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod
@@ -19,8 +19,8 @@ from frameworkcontroller.core.orphans import is_unlabelled
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkSpec
     from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
     from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey

@@ -18,7 +18,7 @@ from frameworkcontroller.core.readiness import annotations_ask_for_arrival, cont
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frameworkcontroller.api.framework import FrameworkSpec
+    from frameworkcontroller.api.spec import FrameworkSpec
 
 
 class TemplateError(ValueError):

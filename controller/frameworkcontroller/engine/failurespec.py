@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from frameworkcontroller.api.codes import Attribute, TypeName, is_reserved
-from frameworkcontroller.api.framework import CompletionType
+from frameworkcontroller.api.status import CompletionType
 from frameworkcontroller.core.classify import CodeInfo, ContainerPattern, PodPattern, Range, Regex
 
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

@@ -16,8 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER, FrameworkStatus, UnreadableStatusError
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.api.status import FrameworkStatus, UnreadableStatusError
 from frameworkcontroller.core import statusverdict
 from frameworkcontroller.core.effects import (
     CreateConfigMap,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework, UnreadableStatusError
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.status import UnreadableStatusError
 from frameworkcontroller.engine.manifests import Subject
 from frameworkkube.backoff import retrying
 from frameworkkube.rest import KubeClient, KubeError, NotFound

@@ -9,15 +9,9 @@ import pytest
 import yaml
 
 from frameworkcontroller.api import crd
-from frameworkcontroller.api.framework import (
-    CompletionPolicy,
-    FrameworkSpec,
-    FrameworkStatus,
-    RetryPolicy,
-    TaskRoleSpec,
-    TaskSpec,
-)
+from frameworkcontroller.api.spec import CompletionPolicy, FrameworkSpec, RetryPolicy, TaskRoleSpec, TaskSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

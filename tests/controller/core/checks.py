@@ -11,8 +11,8 @@ from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, DeleteC
 from frameworkcontroller.core.orphans import is_unlabelled
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.effects import Effect
     from tests.controller.core.world import World
 

@@ -13,7 +13,7 @@ from tests.controller.core.world import CONFIG_MAP, Plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.framework import TaskStatus
+    from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.config import CoreConfig
     from tests.controller.core.world import World
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.api.framework import ContainerEnd
 from frameworkcontroller.api.names import BARRIER_CONTAINER
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import ContainerEnd
 from frameworkcontroller.core.barrierexit import failed_by_barrier
 from frameworkcontroller.core.task import Action, step
 from tests.controller.core.values import at, pod, task, task_context

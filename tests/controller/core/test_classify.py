@@ -19,7 +19,7 @@ from frameworkcontroller.core.classify import CONTAINER_CONTRACT, CodeInfo, Cont
 from tests.controller.core.values import pod, terminated
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import CompletionType
+    from frameworkcontroller.api.status import CompletionType
 
 
 def container(**fields: Any) -> ContainerPattern:

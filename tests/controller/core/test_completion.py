@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import SUCCEEDED
-from frameworkcontroller.api.framework import CompletionPolicy, FrameworkSpec, TaskStatus, Trigger
+from frameworkcontroller.api.spec import CompletionPolicy, FrameworkSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskStatus, Trigger
 from frameworkcontroller.core.completion import decide_completion, number_of
 from frameworkcontroller.core.rolestate import RoleState
 from tests.controller.core.values import ended, role, spec, task

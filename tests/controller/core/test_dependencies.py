@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.api.framework import Dependency, FrameworkSpec
+from frameworkcontroller.api.spec import Dependency, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.dependencies import (
     conditions_of,
@@ -23,8 +23,8 @@ from tests.controller.core.values import ended, pod, role, spec, task
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import TaskStatus
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.status import TaskStatus
 
 S = State
 READY: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}

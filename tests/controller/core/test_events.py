@@ -9,9 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Condition, FrameworkStatus, RetryPolicyStatus, TaskSpec
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.pod import Container, Pod
+from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import Condition, FrameworkStatus, RetryPolicyStatus
 from frameworkcontroller.core import events, snapshots
 from frameworkcontroller.core.conditions import conditions
 from frameworkcontroller.core.roster import MissingTask

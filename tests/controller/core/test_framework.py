@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import RetryPolicyStatus
 from frameworkcontroller.api.states import NEXT, State
+from frameworkcontroller.api.status import RetryPolicyStatus
 from frameworkcontroller.core.attempt import complete, move
 from frameworkcontroller.core.framework import Action, is_ending, may_conflict, new_status, record_config_map, step
 from tests.controller.core.values import (
@@ -31,8 +31,8 @@ from tests.controller.core.values import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import FrameworkStatus
     from frameworkcontroller.api.meta import Partial
+    from frameworkcontroller.api.status import FrameworkStatus
 
 S = State
 THERE = config_map()

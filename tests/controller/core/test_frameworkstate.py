@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import TaskRoleStatus, roles_of
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskRoleStatus, roles_of
 from frameworkcontroller.core.attempt import complete, move
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.task import conclude
 from tests.controller.core.values import at, ended, framework, role, spec, task
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkSpec, FrameworkStatus, TaskStatus
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 
 W0, W1, W2 = ("w", 0), ("w", 1), ("w", 2)
 

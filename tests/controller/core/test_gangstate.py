@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import TaskRoleStatus
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core import gangstate, roster
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gangstate import NEXT, Cause, Phase

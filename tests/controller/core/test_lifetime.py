@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import RetryPolicyStatus
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import RetryPolicyStatus
 from frameworkcontroller.core.framework import Action, deadline_of, step
 from tests.controller.core.addedscenarios import with_fields
 from tests.controller.core.driver import Driver
@@ -20,7 +20,7 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import FrameworkStatus
+    from frameworkcontroller.api.status import FrameworkStatus
 
 S = State
 THERE = config_map()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameworkcontroller.api.framework import (
+from frameworkcontroller.api.spec import (
     MAX_SECONDS,
     MAX_TASK_NUMBER,
     CompletionPolicy,

@@ -42,7 +42,7 @@ from tests.controller.core.values import (
 )
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkStatus, TaskStatus
+    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.template import PodTemplate
 
 S = State

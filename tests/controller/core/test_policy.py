@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from frameworkcontroller.api.codes import PREDEFINED, Code
-from frameworkcontroller.api.framework import RetryPolicyStatus
+from frameworkcontroller.api.status import RetryPolicyStatus
 from frameworkcontroller.core.policy import NO_RETRY, Retry, count_retry, decide_retry
 from tests.controller.core.values import ended, retry_policy
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import TaskSpec
+from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.rescale import rescale
 from frameworkcontroller.core.task import conclude

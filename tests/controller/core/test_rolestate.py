@@ -16,7 +16,7 @@ from frameworkcontroller.core.rolestate import Counts, RoleState
 from tests.controller.core.values import ended, task
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import TaskStatus
+    from frameworkcontroller.api.status import TaskStatus
 
 MUST_HAVE_ENDED = {
     State.DELETION_PENDING,

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import FrameworkStatus, TaskRoleStatus
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
 from frameworkcontroller.core.effects import Done, Failed, Missing, Refused, RolesSummary, StaleStatus, WriteStatus
 from frameworkcontroller.core.statusverdict import (
     Accepted,

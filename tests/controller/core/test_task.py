@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import RetryPolicyStatus
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
+from frameworkcontroller.api.status import RetryPolicyStatus
 from frameworkcontroller.core.attempt import complete, move, utc_seconds
 from frameworkcontroller.core.readiness import why_not_ready
 from frameworkcontroller.core.task import Action, conclude, new_task, record_pod, step
@@ -22,8 +22,8 @@ from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import TaskStatus
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.status import TaskStatus
 
 S = State
 ORPHAN = pod("Running", uid="orphan-uid")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FrameworkSpec, TaskSpec
+from frameworkcontroller.api.spec import FrameworkSpec, TaskSpec
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError, TemplateFacts, facts_of
 from tests.controller.core.values import role, spec
 

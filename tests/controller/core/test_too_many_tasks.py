@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frameworkcontroller.api.framework import MAX_TASKS, FrameworkSpec
+from frameworkcontroller.api.spec import MAX_TASKS, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.rescale import held_back
 from frameworkcontroller.core.rolestate import RoleState

@@ -10,22 +10,20 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import FAILED, PERMANENT, SUCCEEDED, TRANSIENT, TRANSIENT_CONFLICT
-from frameworkcontroller.api.framework import (
+from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
+from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.api.spec import FrameworkSpec, RetryPolicy, TaskRoleSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import (
     CompletionType,
     FrameworkAttemptStatus,
     FrameworkCompletion,
-    FrameworkSpec,
     FrameworkStatus,
-    RetryPolicy,
     RetryPolicyStatus,
     TaskAttemptStatus,
     TaskCompletion,
-    TaskRoleSpec,
     TaskStatus,
 )
-from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
-from frameworkcontroller.api.pod import POD_DECODER, Pod
-from frameworkcontroller.api.states import State
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.config import CoreConfig

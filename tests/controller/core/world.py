@@ -18,7 +18,7 @@ import yaml
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER, STATUS_DECODER, Framework, FrameworkStatus
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
 from frameworkcontroller.api.pod import (
     POD_DECODER,
@@ -33,6 +33,7 @@ from frameworkcontroller.api.pod import (
     Terminated,
     Waiting,
 )
+from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,

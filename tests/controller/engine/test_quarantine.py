@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import structlog
 
-from frameworkcontroller.api.framework import MAX_ROLES_BYTES, UnreadableStatusError, roles_of
+from frameworkcontroller.api.status import MAX_ROLES_BYTES, UnreadableStatusError, roles_of
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, WriteStatus
 from frameworkcontroller.engine import reloader
 from tests.controller.core.values import framework as status_of

@@ -25,7 +25,7 @@ from frameworkkube.rest import Conflict, Invalid, KubeError, NotFound, ServerErr
 from tests.controller.core.values import framework
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import FrameworkStatus
+    from frameworkcontroller.api.status import FrameworkStatus
     from frameworkkube.rest import KubeClient
 
 SUBJECT = Subject("ns", "fw", "framework-uid")

@@ -1,0 +1,123 @@
+"""What the user of a Framework asks for (docs/reference/framework-api.md, section 2), with the bounds of its numbers.
+
+Values are frozen and name the fields of the stored JSON that this program uses; Pod templates are kept as the
+bytes that came.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from frameworkcontroller.api.meta import Wire
+
+MAX_TASK_NUMBER: Final = 10_000
+MAX_TASKS: Final = 10_000
+"""Of all roles together: what etcd holds of a compressed status."""
+# 68 years; a longer time overflows what is added to it.
+MAX_SECONDS: Final = 2**31 - 1
+
+
+class RetryPolicy(Wire, frozen=True):
+    """When a completed attempt is retried."""
+
+    fancy_retry_policy: bool = False
+    max_retry_count: int = 0
+
+
+class CompletionPolicy(Wire, frozen=True):
+    """How many Tasks of a role end the whole Framework attempt; -1 means never.
+
+    The percentages are additions of this controller. One that is set takes the place of its count.
+    """
+
+    min_failed_task_count: int = 1
+    min_succeeded_task_count: int = -1
+    min_failed_task_percent: int | None = None
+    min_succeeded_task_percent: int | None = None
+
+
+class TaskSpec(Wire, frozen=True):
+    """One Task of a role."""
+
+    retry_policy: RetryPolicy = RetryPolicy()
+    pod_graceful_deletion_timeout_sec: int | None = None
+    pod: Raw = Raw(b"{}")
+
+
+READY: Final = "Ready"
+COMPLETE: Final = "Complete"
+
+
+class Dependency(Wire, frozen=True):
+    """Another TaskRole, and what all its Tasks must be: `Ready` or `Complete`."""
+
+    name: str
+    status: str
+
+
+class TaskRoleSpec(Wire, frozen=True):
+    """A number of Tasks with the same Pod template; `dependsOn` is an addition of this controller."""
+
+    name: str
+    task_number: int = 0
+    framework_attempt_completion_policy: CompletionPolicy = CompletionPolicy()
+    task: TaskSpec = TaskSpec()
+    depends_on: tuple[Dependency, ...] | None = None
+
+
+class FrameworkSpec(Wire, frozen=True):
+    """What the user asks for; the last two fields are additions of this controller."""
+
+    description: str | None = None
+    execution_type: str = "Start"
+    retry_policy: RetryPolicy = RetryPolicy()
+    task_roles: tuple[TaskRoleSpec, ...] | None = ()
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+
+    @property
+    def tasks(self) -> int:
+        """The number of Tasks of all roles."""
+        return sum(role.task_number for role in self.task_roles or ())
+
+
+def bounded(spec: FrameworkSpec) -> FrameworkSpec:
+    """Return the spec with its numbers within the bounds of the CRD.
+
+    An object that was stored under another definition may have any number. A negative
+    `podGracefulDeletionTimeoutSec` means at once, as in Microsoft's controller.
+    """
+    deadline = _within(1, spec.active_deadline_seconds, MAX_SECONDS)
+    ttl = _within(0, spec.ttl_seconds_after_finished, MAX_SECONDS)
+    if (deadline, ttl) != (spec.active_deadline_seconds, spec.ttl_seconds_after_finished):
+        spec = replace(spec, active_deadline_seconds=deadline, ttl_seconds_after_finished=ttl)
+    roles = spec.task_roles or ()
+    inside = tuple(_bounded_role(role) for role in roles)
+    changed = any(after is not before for before, after in zip(roles, inside, strict=True))
+    return replace(spec, task_roles=inside) if changed else spec
+
+
+def _within(least: int, number: int | None, most: int) -> int | None:
+    return None if number is None else min(max(number, least), most)
+
+
+def _bounded_role(role: TaskRoleSpec) -> TaskRoleSpec:
+    number, timeout = role.task_number, role.task.pod_graceful_deletion_timeout_sec
+    number = min(max(number, 0), MAX_TASK_NUMBER)
+    timeout = _within(0, timeout, MAX_SECONDS)
+    policy = role.framework_attempt_completion_policy
+    failed = _within(1, policy.min_failed_task_percent, 100)
+    succeeded = _within(1, policy.min_succeeded_task_percent, 100)
+    if (failed, succeeded) != (policy.min_failed_task_percent, policy.min_succeeded_task_percent):
+        policy = replace(policy, min_failed_task_percent=failed, min_succeeded_task_percent=succeeded)
+        role = replace(role, framework_attempt_completion_policy=policy)
+    if (number, timeout) == (role.task_number, role.task.pod_graceful_deletion_timeout_sec):
+        return role
+    return replace(role, task_number=number, task=replace(role.task, pod_graceful_deletion_timeout_sec=timeout))
+
+
+SPEC_DECODER: Final = msgspec.json.Decoder(FrameworkSpec)

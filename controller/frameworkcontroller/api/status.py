@@ -1,0 +1,226 @@
+"""What the controller knows of a Framework (docs/reference/framework-api.md, section 3).
+
+Values are frozen and name the fields of the stored JSON that this program uses. Times are aware datetimes in UTC, in
+whole seconds where the controller writes them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b64decode
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import field
+from msgspec.structs import replace
+
+from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.states import State
+
+MAX_ROLES_BYTES: Final = 64 * 1024 * 1024
+"""Of a compressed status, unpacked: some 60,000 Tasks. A mebibyte may pretend to be a gibibyte."""
+
+
+class UnreadableStatusError(ValueError):
+    """The compressed roles of a status are corrupt or cut off."""
+
+
+class CompletionType(Wire, frozen=True):
+    """Succeeded, or Failed with what is known about the failure."""
+
+    name: str
+    attributes: tuple[str, ...] | None = ()
+
+    def has(self, attribute: str) -> bool:
+        """Report whether the failure is known to be of this kind."""
+        return attribute in (self.attributes or ())
+
+
+class Trigger(Wire, frozen=True, omit_defaults=True):
+    """Which Task, by which rule, completed the Framework attempt."""
+
+    message: str
+    task_role_name: str = ""
+    task_index: int | None = None
+
+
+class ContainerEnd(Wire, frozen=True, omit_defaults=True, kw_only=True):
+    """How one container ended; the exit code is always written, also 0. Diagnostics show it in this order of fields."""
+
+    name: str
+    reason: str = ""
+    message: str = ""
+    signal: int = 0
+    code: int
+
+
+class PodEnd(Wire, frozen=True, omit_defaults=True):
+    """How a Pod ended."""
+
+    reason: str = ""
+    message: str = ""
+    containers: tuple[ContainerEnd, ...] = ()
+
+
+class TaskCompletion(Wire, frozen=True, omit_defaults=True):
+    """Why a Task attempt ended."""
+
+    code: int
+    phrase: str
+    type: CompletionType
+    diagnostics: str
+    pod: PodEnd | None = None
+
+
+class FrameworkCompletion(Wire, frozen=True, omit_defaults=True):
+    """Why a Framework attempt ended."""
+
+    code: int
+    phrase: str
+    type: CompletionType
+    diagnostics: str
+    trigger: Trigger | None = None
+
+
+class RetryPolicyStatus(Wire, frozen=True):
+    """What has been counted against the retry policy; `retryDelaySec` is set once a retry is decided."""
+
+    total_retried_count: int = 0
+    accountable_retried_count: int = 0
+    retry_delay_sec: int | None = None
+
+
+class TaskAttemptStatus(Wire, frozen=True):
+    """The current attempt of a Task and its Pod."""
+
+    id: int
+    start_time: datetime
+    pod_name: str
+    run_time: datetime | None = None
+    completion_time: datetime | None = None
+    instance_uid: str | None = field(default=None, name="instanceUID")
+    pod_uid: str | None = field(default=None, name="podUID")
+    pod_node_name: str | None = None
+    pod_ip: str | None = field(default=None, name="podIP")
+    pod_host_ip: str | None = field(default=None, name="podHostIP")
+    arrived: bool | msgspec.UnsetType = msgspec.UNSET
+    """An addition of this controller: the Pod's barrier runs. Set only if the gang waits for that."""
+    completion_status: TaskCompletion | None = None
+
+
+class TaskStatus(Wire, frozen=True):
+    """One Task; its position in the array is its index."""
+
+    index: int
+    instance_uid: str = field(name="instanceUID")
+    start_time: datetime
+    state: State
+    transition_time: datetime
+    attempt_status: TaskAttemptStatus
+    run_time: datetime | None = None
+    completion_time: datetime | None = None
+    deletion_pending: bool = False
+    retry_policy_status: RetryPolicyStatus = RetryPolicyStatus()
+
+    @property
+    def completion(self) -> TaskCompletion | None:
+        """Why the current attempt ended, None while it is not decided."""
+        return self.attempt_status.completion_status
+
+
+class TaskRoleStatus(Wire, frozen=True):
+    """All Tasks of a role, those that are deletionPending included."""
+
+    name: str
+    instance_uid: str = field(name="instanceUID")
+    pod_graceful_deletion_timeout_sec: int | None = None
+    task_statuses: tuple[TaskStatus, ...] = ()
+    dependencies_met: bool | msgspec.UnsetType = msgspec.UNSET
+    """An addition of this controller, set only for roles with `dependsOn`: the role has begun, or still waits."""
+
+
+class FrameworkAttemptStatus(Wire, frozen=True):
+    """The current attempt of a Framework, its ConfigMap and its roles (plain, or gzipped when they are large)."""
+
+    id: int
+    start_time: datetime
+    config_map_name: str
+    run_time: datetime | None = None
+    completion_time: datetime | None = None
+    instance_uid: str | None = field(default=None, name="instanceUID")
+    config_map_uid: str | None = field(default=None, name="configMapUID")
+    completion_status: FrameworkCompletion | None = None
+    task_role_statuses: tuple[TaskRoleStatus, ...] | None = None
+    task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Condition(Wire, frozen=True):
+    """A standard Kubernetes condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: datetime
+    observed_generation: int = 0
+
+
+class FrameworkStatus(Wire, frozen=True):
+    """Everything that the controller knows of a Framework; the last four fields are additions of this controller."""
+
+    start_time: datetime
+    state: State
+    transition_time: datetime
+    attempt_status: FrameworkAttemptStatus
+    run_time: datetime | None = None
+    completion_time: datetime | None = None
+    retry_policy_status: RetryPolicyStatus = RetryPolicyStatus()
+    ready: str | msgspec.UnsetType = msgspec.UNSET
+    attempts: int | msgspec.UnsetType = msgspec.UNSET
+    observed_generation: int | msgspec.UnsetType = msgspec.UNSET
+    conditions: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def completion(self) -> FrameworkCompletion | None:
+        """Why the current attempt ended, None while it is not decided."""
+        return self.attempt_status.completion_status
+
+
+STATUS_DECODER: Final = msgspec.json.Decoder(FrameworkStatus)
+ROLES_DECODER: Final = msgspec.json.Decoder(tuple[TaskRoleStatus, ...])
+
+
+def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
+    """Return the roles of a stored status, from the plain field or from the compressed one.
+
+    Raises:
+        UnreadableStatusError, msgspec.DecodeError: the compressed field holds something else.
+    """
+    attempt = status.attempt_status
+    if attempt.task_role_statuses is not None:
+        return attempt.task_role_statuses
+    compressed = attempt.task_role_statuses_compressed
+    if isinstance(compressed, str) and compressed:
+        return ROLES_DECODER.decode(_unpacked(compressed))
+    return ()
+
+
+def _unpacked(compressed: str) -> bytes:
+    gzipped = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        plain = gzipped.decompress(b64decode(compressed, validate=True), MAX_ROLES_BYTES)
+    except (ValueError, zlib.error) as error:
+        raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is corrupt: {error}") from error
+    if not gzipped.eof:
+        limit = f"longer than {MAX_ROLES_BYTES} bytes" if len(plain) >= MAX_ROLES_BYTES else "cut off"
+        raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is {limit}")
+    return plain
+
+
+def uncompressed(status: FrameworkStatus) -> FrameworkStatus:
+    """Return the status with its roles in the plain field, so that two statuses can be compared."""
+    attempt = replace(
+        status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
+    )
+    return replace(status, attempt_status=attempt)
