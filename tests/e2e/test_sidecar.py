@@ -117,9 +117,16 @@ class Gang:
                     if shows(each["path"], each["text"], key, address):
                         delays.setdefault((name, each["path"]), each["at"] - since)
                 assert {path for pod, path in delays if pod == name} == {each["path"] for each in known}
-                grown = [each["at"] for each in observed if each["path"].endswith("generation") and each["at"] > since]
-                assert grown
-                delays[name, "generation"] = grown[0] - since
+                rosters = [json.loads(each["text"]) for each in known if each["path"].endswith("roster.json")]
+                (wanted, *_) = (
+                    roster["generation"]
+                    for roster in rosters
+                    if shows("/roster.json", json.dumps(roster), key, address)
+                )
+                numbers = [each for each in observed if each["path"].endswith("generation")]
+                reached = [each["at"] for each in numbers if int(each["text"]) >= wanted]
+                assert reached, (wanted, numbers)
+                delays[name, "generation"] = reached[0] - since
             return delays
 
         delays = eventually(check, 20, 0.2)
@@ -176,11 +183,12 @@ def by_hand() -> Json:
 
 
 def times(log: str) -> list[tuple[float, str]]:
-    """Return the times and texts of the lines of `kubectl logs --timestamps`."""
-    return [
-        (datetime.fromisoformat(re.sub(r"(\.\d{6})\d*Z$", r"\1+00:00", stamp)).timestamp(), text)
-        for stamp, _, text in (line.partition(" ") for line in log.splitlines())
-    ]
+    """Return the times and texts of the lines of `kubectl logs --timestamps`.
+
+    A kubelet that removes the container while it sends the log adds a line of its own, without a time.
+    """
+    lines = re.findall(r"^(\S+T\S+\.\d{6})\d*Z (.*)$", log, re.MULTILINE)
+    return [(datetime.fromisoformat(f"{stamp}+00:00").timestamp(), text) for stamp, text in lines]
 
 
 def test_a_sidecar_made_by_hand_ends_at_once_when_the_application_has(
