@@ -15,7 +15,7 @@ from frameworkcontroller.engine.run import serve
 from frameworkcontroller.engine.served import NotServedError
 from frameworkcontroller.engine.settings import FILE_NAME, SettingsError, default_config, load_settings
 from frameworkkube.credentials import discover
-from frameworkkube.errors import CredentialsError
+from frameworkkube.errors import CredentialsError, EtcdRestoredError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT.
 
     Returns:
-        The exit code: 0, 1 if Frameworks are not served, 2 if the configuration is not usable.
+        The exit code: 0, 1 if Frameworks are not served or etcd was restored from a backup, 2 if the configuration is
+        not usable.
     """
     parser = argparse.ArgumentParser(prog="frameworkcontroller", description="Runs Frameworks on Kubernetes.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (SettingsError, CredentialsError) as error:
         sys.stderr.write(f"frameworkcontroller: {error}\n")
         return 2
-    except NotServedError as error:
+    except (NotServedError, EtcdRestoredError) as error:
         sys.stderr.write(f"frameworkcontroller: {error}\n")
         return 1
     return 0

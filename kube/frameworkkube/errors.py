@@ -23,6 +23,10 @@ class CredentialsError(KubeError):
     """No usable address, certificate or token; the message names the file, variable or field."""
 
 
+class EtcdRestoredError(KubeError):
+    """The API server's versions went back, so what is cached may never have happened; a program must start again."""
+
+
 class TransportError(KubeError):
     """No answer: connection refused or reset, TLS, DNS, or an answer that broke off.
 

@@ -5,6 +5,9 @@ A program makes one `Informer` per kind with a handler, runs `run()` as a task, 
 and an object that was deleted and created again under the same name is two changes. The handler's failures, objects
 that do not decode, and faults of the server never end `run`.
 
+One thing ends `run`: versions that went back, because etcd was restored from a backup. The API server then serves a
+watch from the last known version as if nothing were new, and whatever its client knows may never have happened.
+
 The rules and their sources: bookmarks, a random server timeout and a new list on 410 are those of client-go's
 reflector; the inactivity timer is kopf's (a half-open connection is silent, a live one shows a bookmark about each
 minute); the comparison by UID is ours.
@@ -21,7 +24,15 @@ import msgspec
 import structlog
 
 from frameworkkube.backoff import FLOOR_SECONDS, Backoff
-from frameworkkube.errors import AnswerTooLarge, ApiStatusError, Gone, InactivityTimeout, KubeError, is_from_the_future
+from frameworkkube.errors import (
+    AnswerTooLarge,
+    ApiStatusError,
+    EtcdRestoredError,
+    Gone,
+    InactivityTimeout,
+    KubeError,
+    is_from_the_future,
+)
 from frameworkkube.paging import PageSize
 from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, JSON, PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.store import Change, HasMetadata, ObjectKey, Store, version_number
@@ -104,6 +115,7 @@ class Informer(Generic[T]):
         self._must_list = True
         self._in_pages = True
         self._malformed_at: str | None = None
+        self._was_interrupted = False
         self._reported: set[str] = set()
         self.synced = asyncio.Event()
         self.resource_version = ""
@@ -125,19 +137,30 @@ class Informer(Generic[T]):
         return self._store.get(namespace, name)
 
     async def run(self) -> NoReturn:
-        """Fill the cache and keep it current until cancelled."""
+        """Fill the cache and keep it current until cancelled.
+
+        Raises:
+            EtcdRestoredError: Start again with empty caches.
+        """
         while True:
             opened_at = self._clock()
             try:
                 if self._must_list:
                     await self._list()
                     opened_at = self._clock()
+                elif self._was_interrupted:
+                    await self._check_version()
+                self._was_interrupted = True
                 delivered = await self._watch()
+                # An API server that restarts ends its watches before their time.
+                self._was_interrupted = self._clock() - opened_at < WATCH_SECONDS[0]
             except InactivityTimeout as error:
                 # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
                 # server, and the timer itself keeps the rate low.
                 _log.info("the watch was silent, opening it again", path=self._path, error=str(error))
                 delivered = True
+            except EtcdRestoredError:
+                raise
             except KubeError as error:
                 await self._sleep(self._pause_after(error))
                 continue
@@ -169,12 +192,33 @@ class Informer(Generic[T]):
         )
         return delay
 
+    async def _check_version(self) -> None:
+        """Make sure that the server has not fallen behind what this informer has seen; a list of one object says so."""
+        body = await self._client.request(
+            "GET",
+            self._path,
+            query=self._selector | {"limit": "1"},
+            accept=PARTIAL_METADATA_LIST,
+            timeout_seconds=LIST_TIMEOUT_SECONDS,
+        )
+        self._record_activity()
+        self._require_progress(self._wire.page(body).resource_version)
+
+    def _require_progress(self, version: str) -> None:
+        # Every list here is consistent: its version is at least any that the server has shown.
+        if version_number(version) < version_number(self.resource_version):
+            raise EtcdRestoredError(
+                f"GET {self._path}: resourceVersions went back from {self.resource_version} to {version}: "
+                "etcd was restored from a backup"
+            )
+
     async def _list(self) -> None:
         """List everything, and take over each page before the next is asked for: only one is held at a time."""
         vanished = {*self._store.keys(), *self.undecodable}
         token = ""
         while True:
             page = await self._page(token)
+            self._require_progress(page.resource_version)
             await self._take_over(page.items, vanished)
             token = page.token
             if not token:

@@ -103,7 +103,7 @@ class Store(Generic[T]):
     def listed(self, new: T) -> None:
         """Store an object from a complete, consistent list.
 
-        A list outranks all events: versions go back when etcd is restored from a backup.
+        It is consistent, so it outranks all events that came before it.
         """
         meta = new.metadata
         old = self._objects.get((meta.namespace, meta.name))

@@ -33,7 +33,11 @@ class Request:
     def kind(self) -> str:
         if self.method != "GET":
             return self.method
-        return "watch" if self.query.get("watch") == "true" else "GET"
+        if self.query.get("watch") == "true":
+            return "watch"
+        # An informer asks for the metadata of one object to learn the newest version.
+        is_short = self.query.get("limit") == "1" and "PartialObjectMetadataList" in self.headers.get("accept", "")
+        return "version" if is_short else "GET"
 
 
 class Connection:
@@ -149,6 +153,10 @@ def after(effect: Callable[[], None], step: Step) -> Step:
     return both
 
 
+_AFTER_ALL = {"metadata": {"resourceVersion": str(1 << 40)}, "items": []}
+"""A list of a version that no test has seen."""
+
+
 @dataclass
 class ScriptedServer:
     """Steps per kind of request (`GET`, `watch`, or the method), used up one by one; then `then` repeats."""
@@ -156,7 +164,7 @@ class ScriptedServer:
     clock: Callable[[], float]
     requests: list[Request] = field(default_factory=list)
     _steps: dict[str, deque[Step]] = field(default_factory=dict)
-    _then: dict[str, Step] = field(default_factory=dict)
+    _then: dict[str, Step] = field(default_factory=lambda: {"version": answer(body=_AFTER_ALL)})
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _connections: int = 0

@@ -10,7 +10,7 @@ import pytest
 
 from frameworkkube.credentials import Endpoint
 from frameworkkube.informer import Informer
-from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, KubeClient
+from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, EtcdRestoredError, KubeClient
 from localcluster.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import DECODER, PATH, Changes, Pod, added, bookmark, error, listing, modified, pod
@@ -207,19 +207,38 @@ async def test_a_continue_token_that_expired_leads_to_one_list_without_pages(
     assert time.slept[0] >= 0.8
 
 
-async def test_a_server_restored_from_a_backup_is_listed_again_and_outranks_the_cache(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
+_FROM_THE_FUTURE = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [refusal(504, "Timeout", causes=_FROM_THE_FUTURE), refusal(410, "Expired")],
+    ids=["the version is unknown", "the version is compacted"],
+)
+async def test_a_list_whose_version_went_back_ends_the_informer(
+    server: ScriptedServer, informer: Make, changes: Changes, end: Step
 ) -> None:
-    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    server.on("GET", answer(200, listing(900, pod("a", 800))), answer(200, listing(100, pod("a", 90, phase="Running"))))
-    server.on(
-        "watch", refusal(504, "Timeout", causes=causes), then=watch(modified("a", 101, phase="Done"), end="silence")
-    )
+    server.on("GET", answer(200, listing(900, pod("a", 800))), answer(200, listing(100, pod("a", 90))))
+    server.on("watch", end)
     made = informer()
-    run(made.run())
-    await eventually(lambda: len(changes.seen) == 3)
-    assert changes.seen == ["+a/uid-a", "~a/uid-a:Running", "~a/uid-a:Done"]
-    assert made.resource_version == "101"
+    with pytest.raises(EtcdRestoredError, match=r"resourceVersions went back from 900 to 100"):
+        await asyncio.wait_for(made.run(), patience(5))
+    assert changes.seen == ["+a/uid-a"]
+
+
+@pytest.mark.parametrize("end", ["clean", "fin", "reset"])
+async def test_after_each_interruption_a_list_of_one_object_shows_that_versions_have_not_gone_back(
+    server: ScriptedServer, informer: Make, changes: Changes, end: str
+) -> None:
+    # The real API server answers such a watch with silence until its versions have caught up.
+    server.on("GET", answer(200, listing(900, pod("a", 800))))
+    server.on("version", answer(200, listing(900)), answer(200, listing(901)), answer(200, listing(899)))
+    server.on("watch", then=watch(end=end))
+    made = informer()
+    with pytest.raises(EtcdRestoredError, match=r"resourceVersions went back from 900 to 899"):
+        await asyncio.wait_for(made.run(), patience(5))
+    assert [request.query for request in server.of("version")] == [{"limit": "1"}] * 3
+    assert (made.lists, len(server.of("watch"))) == (1, 3)
 
 
 async def test_a_long_pause_is_slept_through_at_once(

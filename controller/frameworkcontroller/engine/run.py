@@ -21,7 +21,7 @@ from frameworkcontroller.engine.ratelimiter import RateLimiter
 from frameworkcontroller.engine.served import NotServedError, wait_until_served
 from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT
 from frameworkkube.election import LeaderElection, unique_identity
-from frameworkkube.rest import KubeClient
+from frameworkkube.rest import EtcdRestoredError, KubeClient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +48,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
 
     Raises:
         NotServedError: Frameworks are not served as needed within the time that the settings allow.
+        EtcdRestoredError: What is cached may never have happened: the process must start again.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -82,11 +83,16 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
             _log.info("stopping")
             for task in working:
                 task.cancel()
-    except* NotServedError as errors:
-        raise errors.exceptions[0] from None
+    except* (NotServedError, EtcdRestoredError) as errors:
+        raise _first_of(errors) from None
     finally:
         await client.close()
         await lease_client.close()
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
