@@ -1,0 +1,231 @@
+"""Drills: what breaks in a cluster, what a user sees of it, and what happens when it is back (docs/operate/drills.md).
+
+Each test is named like its section there and shows the lines that the section quotes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import localcluster
+from localcluster import LocalClusterError, images
+from localcluster.frameworks import role
+from localcluster.supervisor import Supervisor
+from localcluster.waiting import eventually
+from tests.e2e.pods import pod, python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+    from localcluster.client import Json, RawClient
+    from localcluster.frameworks import Frameworks
+
+pytestmark = pytest.mark.node
+
+SYSTEM = "frameworkcontroller-system"
+HELD = [{"name": "example.org/held"}]
+STAYS = ["sleep", "600"]
+AWAY_SEC = 120
+
+
+@contextlib.contextmanager
+def without(cluster: Cluster, *components: str) -> Iterator[None]:
+    """Stop components of the cluster, and start them again at the end."""
+    processes = Supervisor(cluster.state)
+    for component in components:
+        assert processes.stop(component, grace_seconds=0)
+    try:
+        yield
+    finally:
+        localcluster.up(cluster.name, cluster.depth, kubernetes=cluster.version)
+
+
+@contextlib.contextmanager
+def without_replicas(cluster: Cluster, deployment: str) -> Iterator[None]:
+    """Scale a Deployment of the project to nothing, and back at the end."""
+
+    def scale(replicas: int) -> None:
+        cluster.kubectl("scale", "-n", SYSTEM, f"deployment/{deployment}", f"--replicas={replicas}")
+        cluster.kubectl("rollout", "status", "-n", SYSTEM, f"deployment/{deployment}", "--timeout=300s")
+
+    scale(0)
+    # A replica that ends serves the API server's open connections to their end.
+    labels = f"app.kubernetes.io/name={deployment}"
+    cluster.kubectl("wait", "-n", SYSTEM, "pod", "-l", labels, "--for=delete", "--timeout=300s")
+    try:
+        yield
+    finally:
+        scale(2)
+
+
+def barrier_log(cluster: Cluster, frameworks: Frameworks, name: str) -> str:
+    """Return what the barrier of a Pod has said, or why that cannot be read."""
+    try:
+        return cluster.kubectl("logs", name, "-c", "frameworkbarrier", "-n", frameworks.namespace)
+    except LocalClusterError as error:
+        return str(error)
+
+
+def barrier_says(cluster: Cluster, frameworks: Frameworks, name: str, *texts: str) -> None:
+    """Wait until the barrier of a Pod has said all this."""
+
+    def check() -> None:
+        log = barrier_log(cluster, frameworks, name)
+        assert all(text in log for text in texts), log
+
+    eventually(check, 60, 0.5)
+
+
+def all_run(frameworks: Frameworks, number: int) -> dict[str, str]:
+    """Wait until so many Pods run their application, and return their UIDs by name."""
+
+    def check() -> dict[str, str]:
+        pods = frameworks.pods()
+        assert len(pods) == number, list(pods)
+        for each in pods.values():
+            states = each["status"].get("containerStatuses") or [{}]
+            assert states[0].get("started"), each["status"]
+        return {name: each["metadata"]["uid"] for name, each in pods.items()}
+
+    return eventually(check, 120, 0.3)
+
+
+def events_of(raw: RawClient, frameworks: Frameworks, reason: str) -> list[str]:
+    """Return the messages of the Events with this reason in the test's namespace."""
+    found = raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events")["items"]
+    return [str(event.get("message") or event.get("note")) for event in found if event["reason"] == reason]
+
+
+def restarts(found: Json) -> int:
+    """Return how often the containers of a Pod were restarted."""
+    states = found["status"].get("initContainerStatuses", []) + found["status"].get("containerStatuses", [])
+    return sum(state["restartCount"] for state in states)
+
+
+@pytest.mark.long
+def test_the_api_server_is_away_while_a_gang_starts(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+    late = pod(STAYS)
+    late["spec"]["schedulingGates"] = HELD
+    frameworks.create("fw", role("worker", 2, pod=pod(STAYS)), role("late", 1, pod=late))
+    for name in ("fw-worker-0", "fw-worker-1"):
+        barrier_says(cluster, frameworks, name, "waiting 2/3: late-0")
+    before = {name: found["metadata"]["uid"] for name, found in frameworks.pods().items()}
+    with without(cluster, "kube-apiserver"):
+        time.sleep(AWAY_SEC)
+
+    raw.merge(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-late-0", {"spec": {"schedulingGates": None}})
+    assert all_run(frameworks, 3) == before
+    assert sum(map(restarts, frameworks.pods().values())) == 0
+    barrier_says(cluster, frameworks, "fw-worker-0", "Connection refused")
+    status = frameworks.status("fw")
+    assert (status["attemptStatus"]["id"], status["retryPolicyStatus"]["totalRetriedCount"]) == (0, 0)
+
+
+def test_the_injector_is_down(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+    with without_replicas(cluster, "frameworkinjector"):
+        frameworks.create("fw", role("worker", 2, pod=pod(STAYS)))
+
+        def is_refused() -> None:
+            texts = events_of(raw, frameworks, "FailedCreate")
+            assert any("failed calling webhook" in text for text in texts), texts
+
+        eventually(is_refused, 30, 0.3)
+        assert frameworks.pods() == {}
+        assert frameworks.status("fw")["state"] == "AttemptPreparing"
+    all_run(frameworks, 2)
+    assert frameworks.status("fw")["retryPolicyStatus"]["totalRetriedCount"] == 0
+
+
+def test_the_leader_is_killed_while_a_gang_starts(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/frameworkcontroller"
+
+    def leader() -> str:
+        holder = str(raw.get(lease)["spec"].get("holderIdentity") or "")
+        assert holder
+        return holder
+
+    late = pod(STAYS)
+    late["spec"]["schedulingGates"] = HELD
+    frameworks.create("fw", role("worker", 2, pod=pod(STAYS)), role("late", 1, pod=late))
+    barrier_says(cluster, frameworks, "fw-worker-0", "waiting 2/3: late-0")
+    before = {name: found["metadata"]["uid"] for name, found in frameworks.pods().items()}
+    killed = eventually(leader)
+    (victim,) = [
+        found["metadata"]["name"]
+        for found in raw.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]
+        if killed.startswith(found["metadata"]["name"])
+    ]
+    cluster.kubectl("delete", "pod", victim, "-n", SYSTEM, "--grace-period=0", "--force")
+    raw.merge(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-late-0", {"spec": {"schedulingGates": None}})
+    assert all_run(frameworks, 3) == before
+    assert eventually(leader) != killed
+
+
+@pytest.mark.long
+def test_a_node_is_not_ready_and_comes_back(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+    frameworks.create("fw", role("worker", 2, pod=pod(STAYS)))
+    before = all_run(frameworks, 2)
+
+    def ready(expected: str) -> None:
+        conditions = raw.get("/api/v1/nodes/node")["status"]["conditions"]
+        (status,) = [each["status"] for each in conditions if each["type"] == "Ready"]
+        assert status == expected, status
+
+    with without(cluster, "kubelet"):
+        eventually(lambda: ready("Unknown"), 120, 1)
+        assert frameworks.status("fw")["state"] == "AttemptRunning"
+    eventually(lambda: ready("True"), 60, 1)
+    assert all_run(frameworks, 2) == before
+    assert sum(map(restarts, frameworks.pods().values())) == 0
+
+
+def test_the_image_of_a_pod_cannot_be_pulled(cluster: Cluster, frameworks: Frameworks) -> None:
+    broken = pod(STAYS)
+    broken["spec"]["containers"][0]["image"] = "docker.io/frameworkcontroller/none:none"
+    broken["spec"]["initContainers"] = [
+        {"name": "first", "image": "docker.io/frameworkcontroller/none:none", "command": ["true"]}
+    ]
+    good = pod(STAYS, wait_for="arrived")
+    broken["metadata"]["annotations"] |= good["metadata"]["annotations"]
+    frameworks.create("fw", role("worker", 1, pod=good), role("broken", 1, pod=broken))
+    barrier_says(cluster, frameworks, "fw-worker-0", "waiting 1/2: broken-0", "Pull")
+    change = [f"{container}={images.reference('barrier')}" for container in ("first", "main")]
+    cluster.kubectl("set", "image", "pod/fw-broken-0", "-n", frameworks.namespace, *change)
+    all_run(frameworks, 2)
+
+
+def test_dns_is_down(cluster: Cluster, frameworks: Frameworks) -> None:
+    resolves = "import socket, time; print(socket.gethostbyname('fw-worker-1'), flush=True); time.sleep(600)"
+    with without(cluster, "coredns"):
+        frameworks.create("fw", role("worker", 2, pod=pod(python(resolves))))
+        all_run(frameworks, 2)
+        address = frameworks.pods()["fw-worker-1"]["status"]["podIP"]
+
+        def resolved() -> None:
+            log = cluster.kubectl("logs", "fw-worker-0", "-c", "main", "-n", frameworks.namespace)
+            assert log.split() == [address]
+
+        eventually(resolved, 30)
+
+
+def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:
+    barrier: Json = {
+        "name": "frameworkbarrier",
+        "image": images.reference("barrier"),
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "FB_PRESET", "value": "tensorflow"}],
+        "volumeMounts": [{"name": "files", "mountPath": "/mnt/frameworkbarrier"}],
+    }
+    main = {"name": "main", "image": images.reference("barrier"), "imagePullPolicy": "IfNotPresent", "command": STAYS}
+    # In memory a volume is as large as it is told to be: this one has room for one file.
+    files: Json = {"name": "files", "emptyDir": {"medium": "Memory", "sizeLimit": "4Ki"}}
+    spec = {"restartPolicy": "Never", "initContainers": [barrier], "containers": [main], "volumes": [files]}
+    frameworks.create("fw", role("worker", 2, pod={"spec": spec}))
+    completion = frameworks.wait("fw", "Completed", 60)["attemptStatus"]["completionStatus"]
+    assert completion["type"]["name"] == "Failed"
+    assert "No space left on device" in completion["diagnostics"], completion
