@@ -1,4 +1,4 @@
-"""The commands for people, `render` and `audit`: read, call the decision, print.
+"""The commands for people, `render`, `policy` and `audit`: read, call the decision, print.
 
 `__main__` calls them with parsed arguments and two streams. They promise to return an exit code and to raise nothing
 that a user can cause.
@@ -109,6 +109,19 @@ def _title(where: str, document: Any) -> str:
     return f"{where}{', ' if where else ''}{document.get('kind', 'object')}{f' {name}' if name else ''}"
 
 
+def policy(config: Config, *, as_json: bool, out: TextIO) -> int:
+    """Print the admission policies that add the barrier without a webhook; in JSON as one List.
+
+    Returns:
+        0.
+    """
+    from frameworkinjector.policy import documents
+
+    found = documents(config)
+    out.write(_text([{"apiVersion": "v1", "kind": "List", "items": found}] if as_json else found, as_json=as_json))
+    return 0
+
+
 def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: TextIO, err: TextIO) -> int:
     """Print the Pods that carry the label and lack the barrier.
 
@@ -157,12 +170,19 @@ def _documents(text: str) -> list[Any]:
 def _text(documents: list[Any], *, as_json: bool) -> str:
     if as_json:
         return "".join(msgspec.json.format(msgspec.json.encode(one), indent=2).decode() + "\n" for one in documents)
-    dumped: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120)
+    dumped: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
     return dumped
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes each value out, without aliases."""
+    """Writes each value out, without aliases, and text of several lines as a block."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- PyYAML's signature
         return True
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _block)

@@ -81,6 +81,6 @@ def roster_access_name(framework: str) -> str:
     return f"{framework}-roster"
 
 
-def attempt_instance_uid(attempt_id: int, object_uid: str) -> str:
+def attempt_instance_uid(attempt_id: int | str, object_uid: str) -> str:
     """Return the FrameworkAttemptInstanceUID for a ConfigMap's UID, the TaskAttemptInstanceUID for a Pod's."""
     return f"{attempt_id}_{object_uid}"
