@@ -89,6 +89,7 @@ format: venv ## Format the code and apply safe fixes
 manifests: venv ## Write the manifests that are generated from code
 	$(BIN)/python -m frameworkcontroller.api.crd > deploy/controller/crd.yaml
 	$(BIN)/python -m frameworkcontroller.engine.defaults > deploy/controller/config.yaml
+	$(BIN)/python -m frameworkdemo.monitoring
 
 images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build

@@ -39,7 +39,10 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Milestone:
-    """A point that the start of a gang has reached, so many `seconds` after its ConfigMap was created."""
+    """A point that the start of a gang has reached, so many `seconds` after its ConfigMap was created.
+
+    The `seconds` of the phase `released` begin when all of its Pods were addressed.
+    """
 
     phase: str
     seconds: float

@@ -5,6 +5,7 @@ The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -29,6 +30,23 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.inflight import InFlight
 
 
+@dataclass(frozen=True)
+class GangStatus:
+    """How far a gang is, for metrics.
+
+    Attributes:
+        phase: as in the roster.
+        since: when it began to gather, None if that is not known.
+        not_created: its Tasks without a Pod.
+        not_ready: its Tasks whose Pods peers cannot reach yet.
+    """
+
+    phase: gangstate.Phase
+    since: datetime | None
+    not_created: int
+    not_ready: int
+
+
 class Gang:
     """The gang of the attempt that this ConfigMap belongs to.
 
@@ -44,11 +62,18 @@ class Gang:
         self._state = gangstate.load(config_map)
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._state.opened else set[str]()
+        self._addressed_at: datetime | None = None
 
     @property
     def config_map_uid(self) -> str:
         """The UID of the ConfigMap that holds the roster."""
         return self._attempt.config_map_uid
+
+    def status(self, state: FrameworkState) -> GangStatus:
+        """Return how far the gang is, from the counts that the roles keep."""
+        counts = [role_state.counts for role_state in state.roles.values() if not role_state.waits]
+        active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
+        return GangStatus(self._state.phase, self._attempt.created_at, active - created, created - ready)
 
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
@@ -69,6 +94,10 @@ class Gang:
                 self._reached.add(phase)
                 if self._attempt.created_at is not None:
                     yield Milestone(phase, self._attempt.age(now).total_seconds())
+                if phase == "addressed":
+                    self._addressed_at = now
+                if phase == "open" and self._addressed_at is not None:
+                    yield Milestone("released", (now - self._addressed_at).total_seconds())
 
     def decide(
         self,

@@ -44,7 +44,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.frameworkphase import FrameworkPhase
 from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.gang import Gang, has_gang
+from frameworkcontroller.core.gang import Gang, GangStatus, has_gang
 from frameworkcontroller.core.inflight import InFlight
 from frameworkcontroller.core.outcomes import (
     apply_config_map_outcome,
@@ -133,6 +133,11 @@ class FrameworkReconciler:
     def waiting_tasks(self) -> int:
         """The number of Tasks whose TaskRole waits for others."""
         return sum(role_state.counts.active for role_state in self._state.roles.values() if role_state.waits)
+
+    @property
+    def gang(self) -> GangStatus | None:
+        """How far the gang is, None if there is none."""
+        return None if self._gang is None or not has_gang(self._state) else self._gang.status(self._state)
 
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Missing, Refused
+from frameworkcontroller.core.gangstate import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,37 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CONTROLLER: Final = "framework"
 _FAST: Final = (0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 _REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+_RELEASE: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _START: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800)
+
+
+class _Gangs(Collector):
+    """Counts gangs by phase, and what those wait for that have never been complete, at each scrape."""
+
+    def __init__(self) -> None:
+        self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        gangs = [reconciler.gang for reconciler in self.reconcilers()]
+        phases = Tally(gang.phase for gang in gangs if gang is not None)
+        waiting = [gang for gang in gangs if gang is not None and gang.phase in {Phase.GATHERING, Phase.LATE}]
+        family = GaugeMetricFamily("frameworkcontroller_gangs", "Gangs by phase.", labels=["phase"])
+        for phase in Phase:
+            family.add_metric([phase.name.lower()], phases[phase])
+        yield family
+        family = GaugeMetricFamily(
+            "frameworkcontroller_gang_missing_tasks",
+            "Tasks for which gangs wait that have never been complete, by what they lack: a Pod, or an address.",
+            labels=["reason"],
+        )
+        family.add_metric(["not-created"], sum(gang.not_created for gang in waiting))
+        family.add_metric(["not-ready"], sum(gang.not_ready for gang in waiting))
+        yield family
+        yield GaugeMetricFamily(
+            "frameworkcontroller_gang_oldest_wait_timestamp_seconds",
+            "Unix time since which the oldest of these gangs waits, 0 if there is none.",
+            value=min((gang.since.timestamp() for gang in waiting if gang.since is not None), default=0),
+        )
 
 
 class _States(Collector):
@@ -66,7 +97,9 @@ class Metrics:
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
         self._states = _States()
+        self._gangs = _Gangs()
         registry.register(self._states)
+        registry.register(self._gangs)
         self._depth = Gauge(
             "workqueue_depth", "Frameworks that wait for a decision.", ("name", "controller"), registry=registry
         ).labels(CONTROLLER, CONTROLLER)
@@ -135,6 +168,12 @@ class Metrics:
             buckets=_START,
             registry=registry,
         )
+        self._release = Histogram(
+            "frameworkcontroller_gang_release_seconds",
+            "From the last address or arrival of a gang until the roster that opens its gate was written.",
+            buckets=_RELEASE,
+            registry=registry,
+        )
         self._leads = Gauge(
             "leader_election_master_status", "1 while this replica holds the lease.", ("name",), registry=registry
         )
@@ -163,7 +202,7 @@ class Metrics:
 
     def watch(self, reconcilers: Callable[[], Iterable[FrameworkReconciler]], queue_length: Callable[[], int]) -> None:
         """Read these at each scrape: all Frameworks, and how many of them wait for a decision."""
-        self._states.reconcilers = reconcilers
+        self._states.reconcilers = self._gangs.reconcilers = reconcilers
         self._depth.set_function(queue_length)
 
     def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
@@ -206,7 +245,8 @@ class Metrics:
 
     def milestone_reached(self, milestone: Milestone) -> None:
         """Observe how long a gang took to reach a milestone of its start."""
-        self._start.labels(milestone.phase).observe(milestone.seconds)
+        family = self._release if milestone.phase == "released" else self._start.labels(milestone.phase)
+        family.observe(milestone.seconds)
 
     def text(self) -> bytes:
         """Return the text that a scrape reads."""

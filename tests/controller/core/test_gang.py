@@ -10,7 +10,8 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
 from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.gang import Gang, identity_of, missing_tasks
+from frameworkcontroller.core.gang import Gang, GangStatus, identity_of, missing_tasks
+from frameworkcontroller.core.gangstate import Phase
 from frameworkcontroller.core.inflight import InFlight
 from tests.controller.core.values import START, at, framework, pod, role, spec, task
 
@@ -124,8 +125,22 @@ def test_a_starts_phases_are_measured_once() -> None:
     assert effect.complete
     assert start.reached(3.5) == []
     start.gang.apply_outcome(effect, "2")
-    assert start.reached(4) == [("open", 4.0)]
+    # One second after the last address.
+    assert start.reached(4) == [("open", 4.0), ("released", 1.0)]
     assert start.reached(5) == []
+
+
+def test_a_gang_counts_the_tasks_that_lack_a_pod_and_those_that_lack_an_address() -> None:
+    start = Start()
+    start.run(0)
+    start.state.put(("worker", 1), task(State.CREATION_REQUESTED, index=1))
+    assert start.gang.status(start.state) == GangStatus(Phase.GATHERING, START, not_created=1, not_ready=1)
+    start.decide(30)
+    assert start.gang.status(start.state).phase is Phase.LATE
+    start.run(1)
+    start.run(2)
+    start.decide(31)
+    assert start.gang.status(start.state) == GangStatus(Phase.COMPLETE, START, not_created=0, not_ready=0)
 
 
 def test_a_roster_that_was_not_written_is_written_again() -> None:

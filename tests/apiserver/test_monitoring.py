@@ -1,0 +1,141 @@
+"""Each metric that an alert, the dashboard or a document names is one that the programs serve."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkdemo.manifests import REPOSITORY
+from frameworkdemo.monitoring import alerts, dashboard
+from localcluster.frameworks import ControllerProcess, role
+from localcluster.ports import free_port
+from localcluster.waiting import eventually
+from tests.injector.replica_processes import call, identity_of, installed_on, start
+from tests.support.http import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from localcluster.frameworks import Frameworks
+    from tests.support.player import Player
+
+pytestmark = pytest.mark.apiserver
+
+PREFIXES = (
+    "frameworkcontroller|frameworkinjector|workqueue|controller_runtime|rest_client|leader_election|process_resident"
+)
+NAME = re.compile(rf"(?<![A-Za-z0-9_/.-])(?:{PREFIXES})_[a-z0-9_]+(?:\*|(?![A-Za-z0-9_-]))")
+SELECTOR = re.compile(r"([a-z_]+)\{([^{}]*)\}")
+LABEL = re.compile(r'([a-z]+)(=~|!~|!=|=)"')
+GROUPING = re.compile(r"by \(([a-z, ]+)\)")
+
+
+@pytest.fixture
+def scraped(
+    cluster: Cluster,
+    raw: RawClient,
+    namespace: str,
+    controller_permissions: None,
+    frameworks: Frameworks,
+    player: Player,
+    tmp_path: Path,
+) -> Iterator[str]:
+    """What both programs serve after some work: a Framework that fails once, a Pod that is injected."""
+    port = free_port()
+    settings = {"namespace": namespace, "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
+    controller = ControllerProcess(cluster, tmp_path, settings, health_port=port)
+    controller.start()
+    try:
+        with installed_on(raw):
+            replica = start(identity_of(cluster, raw, tmp_path), tmp_path)
+            try:
+                replica.wait_until_ready()
+                call(raw, replica.port)
+                player.plan = {"worker-0": [3, 0]}
+                frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
+                with player.playing():
+                    frameworks.wait("fw", "Completed")
+
+                def counted() -> str:
+                    text = fetch(port, "/metrics")[1]
+                    assert 'gang_start_seconds_count{phase="open"} 1.0' in text
+                    assert "frameworkcontroller_gang_release_seconds_count 1.0" in text
+                    return text
+
+                yield eventually(counted) + replica.health("/metrics")[1]
+            finally:
+                replica.stop()
+    finally:
+        controller.stop()
+
+
+def families(text: str) -> set[str]:
+    """Return the names that a query may use: those of the samples, also where there is none yet."""
+    found = set(re.findall(r"^([a-z_]+)(?:\{.*\})? \S+$", text, re.MULTILINE))
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
+        suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+        found |= {name + suffix for suffix in suffixes}
+    return found
+
+
+def labels(text: str, name: str) -> set[str]:
+    """Return the labels of the samples of a metric, and those that Prometheus adds."""
+    samples = re.findall(rf"^{name}\{{(.*)\}} \S+$", text, re.MULTILINE)
+    return {label for sample in samples for label in re.findall(r'([a-z_]+)="', sample)} | {"pod"}
+
+
+def queries() -> dict[str, str]:
+    """Return the expressions of all alerts and panels, by the names of these."""
+    found = {alert.name: alert.expr for group in alerts.GROUPS.values() for alert in group}
+    for row in dashboard.ROWS.values():
+        found |= {f"{panel.title}: {legend}": query for panel in row for legend, query in panel.queries.items()}
+    return found
+
+
+def documents() -> dict[str, str]:
+    files = [*REPOSITORY.glob("docs/**/*.md"), REPOSITORY / "README.md", *REPOSITORY.glob("deploy/monitoring/*")]
+    return {str(file.relative_to(REPOSITORY)): file.read_text() for file in files}
+
+
+def test_each_metric_that_is_named_exists_with_its_labels(scraped: str) -> None:
+    served = families(scraped)
+    without_samples = {name for name in served if not re.search(rf"^{name}[ {{]", scraped, re.MULTILINE)}
+    assert {name for name in without_samples if not name.endswith("_created")} == {
+        "frameworkcontroller_status_write_failures_total"
+    }
+    used = set()
+    for where, text in {**queries(), **documents()}.items():
+        for name in NAME.findall(text):
+            if name.endswith("*"):
+                assert any(one.startswith(name[:-1]) for one in served), f"{where}: {name}"
+            else:
+                # A document may name a histogram without the suffix of a series.
+                assert {name, f"{name}_count"} & served, f"{where}: {name}"
+                used.add(name)
+    for where, query in queries().items():
+        names = NAME.findall(query)
+        assert names, where
+        known = {label for name in names for label in labels(scraped, name)}
+        asked = {label for _, inside in SELECTOR.findall(query) for label, _ in LABEL.findall(inside)}
+        asked |= {label.strip() for group in GROUPING.findall(query) for label in group.split(",")}
+        if not {*names} & without_samples:
+            assert asked <= known, where
+    ours = {name for name in served if name.startswith("framework") and not name.endswith(("_sum", "_created"))}
+    documented = {name for name in ours if name.removesuffix("_bucket").removesuffix("_count") in used or name in used}
+    assert ours == documented, "each metric of ours is explained in a document"
+
+
+def test_the_dashboard_is_a_model_that_grafana_can_import() -> None:
+    model = json.loads((REPOSITORY / "deploy" / "monitoring" / "dashboard.json").read_text())
+    assert {"uid", "title", "schemaVersion", "panels", "templating", "time"} <= {*model}
+    ids = [panel["id"] for panel in model["panels"]]
+    assert len(ids) == len({*ids})
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in model["panels"]}
+    assert len(places) == len(ids)
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in model["panels"])

@@ -1,0 +1,205 @@
+"""The rules as Prometheus reads them: each alert is active when it should be, and not before."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkdemo.manifests import REPOSITORY
+from frameworkdemo.monitoring import alerts, dashboard
+from frameworkdemo.monitoring.__main__ import files
+from localcluster.waiting import patience
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RULES = REPOSITORY / "deploy" / "monitoring" / "rules.yaml"
+MINUTES = 120
+Series = dict[str, str]
+
+
+def histogram(metric: str, within: str, labels: str = "") -> Series:
+    """Ten observations a minute, all at most `within` and above the next lower bucket."""
+    return {
+        f'{metric}_bucket{{{labels}le="0.001"}}': f"0+0x{MINUTES}",
+        f'{metric}_bucket{{{labels}le="{within}"}}': f"0+10x{MINUTES}",
+        f'{metric}_bucket{{{labels}le="+Inf"}}': f"0+10x{MINUTES}",
+    }
+
+
+def always(series: str, value: float) -> Series:
+    return {series: f"{value}x{MINUTES}"}
+
+
+def growing(series: str) -> Series:
+    return {series: f"0+10x{MINUTES}"}
+
+
+LEADER = "leader_election_master_status"
+WRITES = "frameworkcontroller_status_write_failures_total"
+REQUESTS = "rest_client_requests_total"
+SINCE = "frameworkcontroller_gang_oldest_wait_timestamp_seconds"
+MISSING = 'frameworkcontroller_gang_missing_tasks{reason="not-ready"}'
+EXPIRY = "frameworkinjector_certificate_expiry_timestamp_seconds"
+REVIEWS = "frameworkinjector_requests_total"
+CLOSED = "frameworkinjector_connections_closed_total"
+# What makes each alert active, and something similar that does not.
+CASES: dict[str, tuple[Series, Series]] = {
+    "FrameworkControllerDown": ({}, growing('controller_runtime_reconcile_total{controller="framework"}')),
+    "FrameworkControllerNoLeader": (
+        always(f'{LEADER}{{pod="a"}}', 0) | always(f'{LEADER}{{pod="b"}}', 0),
+        always(f'{LEADER}{{pod="a"}}', 1) | always(f'{LEADER}{{pod="b"}}', 0),
+    ),
+    "FrameworkControllerLeaseLost": (
+        {f'{LEADER}{{pod="a"}}': f"0x{MINUTES - 30} " + "1 1 0 0 " * 7},
+        {f'{LEADER}{{pod="a"}}': f"0x{MINUTES - 30} 1x30"},
+    ),
+    "FrameworkControllerQueueWaits": (
+        histogram("workqueue_queue_duration_seconds", "10.0"),
+        histogram("workqueue_queue_duration_seconds", "0.1"),
+    ),
+    "FrameworkControllerReconcileErrors": (
+        growing("controller_runtime_reconcile_errors_total"),
+        always("controller_runtime_reconcile_errors_total", 7),
+    ),
+    "FrameworkControllerQuarantine": (
+        always("frameworkcontroller_quarantined_frameworks", 1),
+        always("frameworkcontroller_quarantined_frameworks", 0),
+    ),
+    "FrameworkControllerUndecodable": (
+        always('frameworkcontroller_undecodable_objects{resource="pods"}', 2),
+        always('frameworkcontroller_undecodable_objects{resource="pods"}', 0),
+    ),
+    "FrameworkControllerStatusWritesFail": (
+        growing(f'{WRITES}{{outcome="Refused",code="413"}}'),
+        growing(f'{WRITES}{{outcome="Missing",code="404"}}'),
+    ),
+    "FrameworkControllerRequestsFail": (
+        growing(f'{REQUESTS}{{code="<error>"}}') | growing(f'{REQUESTS}{{code="200"}}'),
+        growing(f'{REQUESTS}{{code="409"}}') | growing(f'{REQUESTS}{{code="200"}}'),
+    ),
+    "FrameworkControllerEventsDropped": (
+        growing("frameworkcontroller_events_dropped"),
+        always("frameworkcontroller_events_dropped", 5),
+    ),
+    # The time of a test begins at 0, which is no time of a gang.
+    "FrameworkGangWaits": (always(SINCE, 1) | always(MISSING, 3), always(SINCE, 0) | always(MISSING, 0)),
+    "FrameworkGangStartSlow": (
+        histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="open",'),
+        histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="created",'),
+    ),
+    "FrameworkGangReleaseSlow": (
+        histogram("frameworkcontroller_gang_release_seconds", "30.0"),
+        histogram("frameworkcontroller_gang_release_seconds", "1.0"),
+    ),
+    "FrameworkInjectorDown": ({}, always(f'{REVIEWS}{{outcome="injected",reason="injected"}}', 0)),
+    "FrameworkInjectorErrors": (
+        growing(f'{REVIEWS}{{outcome="refused",reason="internal-error"}}'),
+        growing(f'{REVIEWS}{{outcome="refused",reason="bad-value"}}'),
+    ),
+    "FrameworkInjectorRejects": (
+        growing(f'{REVIEWS}{{outcome="rejected",reason="not-http"}}'),
+        growing(f'{REVIEWS}{{outcome="refused",reason="bad-value"}}'),
+    ),
+    "FrameworkInjectorSlow": (
+        histogram("frameworkinjector_request_duration_seconds", "5.0"),
+        histogram("frameworkinjector_request_duration_seconds", "0.5"),
+    ),
+    "FrameworkInjectorConnectionsClosed": (
+        {f'{CLOSED}{{reason="evicted"}}': f"0+100x{MINUTES}"},
+        {f'{CLOSED}{{reason="silent"}}': f"0+100x{MINUTES}"},
+    ),
+    "FrameworkInjectorCertificateExpires": (always(EXPIRY, 3600 * 24), always(EXPIRY, 3600 * 24 * 30)),
+}
+BY_NAME = {alert.name: alert for group in alerts.GROUPS.values() for alert in group}
+
+
+def run(promtool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False, timeout=patience(120))
+
+
+def case(name: str, series: Series, expected: int) -> dict[str, Any]:
+    """Return a test of promtool: whether an alert is active at the end, and not before its time."""
+    active = f'ALERTS{{alertname="{name}",alertstate="firing"}}'
+    series = series or always("something_else", 1)
+    return {
+        "name": f"{name}: {expected}",
+        "interval": "1m",
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f"count({active}) or vector(0)",
+                "eval_time": f"{minute}m",
+                "exp_samples": [{"labels": "{}", "value": value}],
+            }
+            for minute, value in ((BY_NAME[name].minutes - 1, 0), (MINUTES - 1, expected))
+        ],
+    }
+
+
+def test_promtool_accepts_the_rules(promtool: str) -> None:
+    checked = run(promtool, "check", "rules", "--lint-fatal", str(RULES))
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+    assert f"{len(BY_NAME)} rules found" in checked.stdout
+
+
+def test_promtool_accepts_the_queries_of_the_dashboard_and_the_manual(promtool: str, tmp_path: Path) -> None:
+    manual = re.findall(r"```promql\n(.*?)```", (REPOSITORY / alerts.RUNBOOK).read_text(), re.DOTALL)
+    panels = [query for row in dashboard.ROWS.values() for panel in row for query in panel.queries.values()]
+    assert manual
+    queries = [query.replace("$__rate_interval", "5m") for query in (*manual, *panels)]
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "rules.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
+    checked = run(promtool, "check", "rules", str(file))
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+
+
+def test_each_alert_is_active_when_it_should_be(promtool: str, tmp_path: Path) -> None:
+    assert {*CASES} == {*BY_NAME}
+    cases = [
+        case(name, series, expected)
+        for name, pair in CASES.items()
+        for series, expected in zip(pair, (1, 0), strict=True)
+    ]
+    file = tmp_path / "rules_test.yaml"
+    # JSON is YAML.
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}))
+    tested = run(promtool, "test", "rules", str(file))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_an_alert_says_how_long_a_gang_has_waited_and_what_for(promtool: str, tmp_path: Path) -> None:
+    series, _ = CASES["FrameworkGangWaits"]
+    alert = BY_NAME["FrameworkGangWaits"]
+    shown = {
+        "summary": "A gang has waited for more than 30 minutes; 3 Tasks are missing: not-ready.",
+        "description": f"{alert.meaning} {alert.action}",
+        "runbook": "docs/operate/monitoring.md#alerts",
+    }
+    expected = {"exp_labels": {"severity": "warning", "reason": "not-ready"}, "exp_annotations": shown}
+    found = case(alert.name, series, 1) | {
+        "alert_rule_test": [{"eval_time": "1h", "alertname": alert.name, "exp_alerts": [expected]}]
+    }
+    file = tmp_path / "rules_test.yaml"
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [found]}))
+    tested = run(promtool, "test", "rules", str(file))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_the_files_are_those_of_the_code() -> None:
+    for file, text in files().items():
+        assert file.read_text() == text, f"{file}: run `make manifests`"
+
+
+@pytest.mark.parametrize("alert", BY_NAME.values(), ids=lambda alert: alert.name)
+def test_each_alert_says_what_it_means_and_what_to_do(alert: alerts.Alert) -> None:
+    assert alert.severity in {"critical", "warning", "info"}
+    assert alert.minutes > 0
+    assert all(text.endswith(".") for text in (alert.summary, alert.meaning, alert.action))
+    # Cells of the table.
+    assert "|" not in alert.meaning + alert.action
