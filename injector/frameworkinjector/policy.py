@@ -95,7 +95,8 @@ def _validations() -> list[JSON]:
             "messageExpression": "variables.faults[0]",
             "message": "The barrier cannot be added: an annotation has a value that cannot be shown.",
         },
-        {"expression": "false", "message": _MISSING},
+        # 403, unlike the 422 above: another attempt may succeed.
+        {"expression": "false", "message": _MISSING, "reason": "Forbidden"},
     ]
 
 

@@ -133,7 +133,7 @@ def test_where_nothing_adds_the_barrier_a_pod_is_refused_with_the_cause(raw: Raw
     """It is the first test: on an API server before 1.36, where the others are skipped, this is what happens."""
     with only_refusing(raw, CONFIG):
         message = dry_run(raw, namespace)
-        for told in ("frameworkcontroller.microsoft.com/barrier", "MutatingAdmissionPolicy", "1.36", "422"):
+        for told in ("frameworkcontroller.microsoft.com/barrier", "MutatingAdmissionPolicy", "1.36", "403"):
             assert told in message
         unknown = outcome_of(raw, namespace, framework_pod(namespace, presett="jax"))
         assert "barrier.frameworkcontroller.microsoft.com/presett' is not a setting" in str(unknown)
