@@ -1,6 +1,7 @@
 """What resources the barrier asks for, in CEL: the rules of `resources`, for the policy without a webhook.
 
-Each variable is a list with an entry for each resource. Source: docs/reference/injector.md, section 1.
+Each variable is a list with an entry for each resource, made from the one before it. Amounts are in lists, empty ones
+where nothing is asked for. Source: docs/reference/injector.md, section 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,58 @@ from frameworkinjector.resources import RESOURCES
 if TYPE_CHECKING:
     from frameworkinjector.resources import Claims
 
-_ZERO: Final = 'quantity("0")'
+# What each container asks for, as the API server fills it in; nothing where the Pod as a whole asks.
+_ASKED: Final = """.map(resource, {
+  "resource": dyn(resource),
+  "pairs": dyn(
+    [object.spec.?resources.?requests.orValue({}), object.spec.?resources.?limits.orValue({})]
+    .exists(ofPod, resource.name in ofPod) ? [] : variables.containers.map(one, {
+      "request": one.?resources.?requests[?resource.name]
+        .or(one.?resources.?limits[?resource.name]).orValue("0"),
+      "limit": one.?resources.?limits[?resource.name].orValue("0")
+    }))
+})"""
+# What the barrier may ask for: the standard, and as an init container as much as the application.
+_WANTED: Final = """variables.resourcesAsked.filter(asked,
+  asked.pairs.exists(pair, quantity(pair.request).isGreaterThan(quantity("0")))
+).map(asked, {
+  "resource": dyn(asked.resource),
+  "pairs": dyn(asked.pairs),
+  "requests": dyn(asked.resource.requests + (variables.mode == "sidecar" ? [] :
+    asked.pairs.map(pair, pair.request).filter(one, quantity(one).isGreaterThan(quantity("0"))))),
+  "limits": dyn(asked.pairs.exists(pair, !quantity(pair.limit).isGreaterThan(quantity("0"))) ? [] :
+    asked.resource.limits + (variables.mode == "sidecar" ? [] : asked.pairs.map(pair, pair.limit)))
+})"""
+# The largest of these.
+_LARGEST: Final = """variables.resourcesWanted.map(wanted, {
+  "resource": dyn(wanted.resource),
+  "pairs": dyn(wanted.pairs),
+  "requests": dyn(wanted.requests.filter(one,
+    !wanted.requests.exists(other, quantity(other).isGreaterThan(quantity(one))))),
+  "limits": dyn(wanted.limits.filter(one,
+    !wanted.limits.exists(other, quantity(other).isGreaterThan(quantity(one)))))
+})"""
+# A request in the proportion to the limit in which those of the application are: whole units, rounded up.
+_IN_PROPORTION: Final = """variables.resourcesLargest.map(largest, {
+  "resource": dyn(largest.resource),
+  "limits": dyn(largest.limits),
+  "requests": dyn(largest.requests.size() == 0 || largest.limits.size() == 0 ? largest.requests :
+    largest.requests + [string(
+      largest.pairs.filter(pair, quantity(pair.request).isGreaterThan(quantity("0")))
+      .map(pair, [largest.limits[0], pair.request, pair.limit].map(one,
+        double(int(quantity(one).asApproximateFloat() * largest.resource.grains + 0.5))))
+      .map(amounts, amounts[0] * amounts[1] / amounts[2] / largest.resource.grainsPerUnit)
+      .map(share, int(share) + (share > double(int(share)) ? 1 : 0)).min()) + largest.resource.unit])
+})"""
+# The larger of both, but no more than the limit.
+_REQUESTS: Final = """variables.resourcesInProportion.filter(found, found.requests.size() > 0)
+.transformMapEntry(i, found, {
+  found.resource.name: (found.requests.filter(one,
+      !found.requests.exists(other, quantity(other).isGreaterThan(quantity(one)))) + found.limits)
+    .filter(one, !found.limits.exists(limit, quantity(one).isGreaterThan(quantity(limit))))[0]
+})"""
+_LIMITS: Final = """variables.resourcesInProportion.filter(found, found.limits.size() > 0)
+.transformMapEntry(i, found, {found.resource.name: found.limits[0]})"""
 
 
 def variables(standard: Claims) -> dict[str, Cel]:
@@ -24,93 +76,23 @@ def variables(standard: Claims) -> dict[str, Cel]:
         standard: What the command line says: the requests of a sidecar, and the least limits.
     """
     return {
-        # What each container asks for, as the API server fills it in; nothing where the Pod as a whole asks.
-        "resourcesAsked": Cel(
-            f"{written(_standards(standard))}.map(resource, {{\n"
-            '  "resource": dyn(resource),\n'
-            '  "pairs": dyn(\n'
-            "    [object.spec.?resources.?requests.orValue({}), object.spec.?resources.?limits.orValue({})]\n"
-            "    .exists(ofPod, resource.name in ofPod) ? [] : variables.containers.map(one, {\n"
-            '      "request": one.?resources.?requests[?resource.name]\n'
-            '        .or(one.?resources.?limits[?resource.name]).orValue("0"),\n'
-            '      "limit": one.?resources.?limits[?resource.name].orValue("0")\n'
-            "    }))\n"
-            "})"
-        ),
-        # What the barrier may ask for: the standard, and as an init container as much as the application.
-        "resourcesWanted": Cel(
-            "variables.resourcesAsked.map(asked, {\n"
-            '  "resource": dyn(asked.resource),\n'
-            '  "pairs": dyn(asked.pairs),\n'
-            f'  "requests": dyn(asked.pairs.exists(pair, {_more("pair.request", _ZERO)}) ?\n'
-            '    asked.resource.requests + (variables.mode == "sidecar" ? [] :\n'
-            f"      asked.pairs.map(pair, pair.request).filter(one, {_more('one', _ZERO)})) : []),\n"
-            f'  "limits": dyn(asked.pairs.exists(pair, {_more("pair.request", _ZERO)}) &&\n'
-            f"    asked.pairs.all(pair, {_more('pair.limit', _ZERO)}) ?\n"
-            '    asked.resource.limits + (variables.mode == "sidecar" ? [] : asked.pairs.map(pair, pair.limit)) : [])\n'
-            "})"
-        ),
-        # The largest of both.
-        "resourcesLargest": Cel(
-            "variables.resourcesWanted.map(wanted, {\n"
-            '  "resource": dyn(wanted.resource),\n'
-            '  "pairs": dyn(wanted.pairs),\n'
-            f'  "requests": dyn({_largest("wanted.requests")}),\n'
-            f'  "limits": dyn({_largest("wanted.limits")})\n'
-            "})"
-        ),
-        # A request in the proportion to the limit in which those of the application are: whole units, rounded up.
-        "resourcesInProportion": Cel(
-            "variables.resourcesLargest.map(largest, {\n"
-            '  "resource": dyn(largest.resource),\n'
-            '  "limits": dyn(largest.limits),\n'
-            '  "requests": dyn(largest.requests.size() == 0 || largest.limits.size() == 0 ? largest.requests :\n'
-            f"    largest.requests + [string(largest.pairs.filter(pair, {_more('pair.request', _ZERO)}).map(pair,\n"
-            f"      {_grains('largest.limits[0]')} * {_grains('pair.request')}\n"
-            f"      / {_grains('pair.limit')} / largest.resource.grainsPerUnit)\n"
-            "      .map(share, int(share) + (share > double(int(share)) ? 1 : 0)).min()) + largest.resource.unit])\n"
-            "})"
-        ),
-        # No request is above its limit.
-        "resourceRequests": Cel(
-            "variables.resourcesInProportion.filter(one, one.requests.size() > 0)"
-            ".transformMapEntry(i, one, {\n"
-            f"  one.resource.name: ({_largest('one.requests')} + one.limits)\n"
-            f"    .filter(mine, one.limits.all(limit, !{_more('mine', 'quantity(limit)')}))[0]\n"
-            "})"
-        ),
-        "resourceLimits": Cel(
-            "variables.resourcesInProportion.filter(one, one.limits.size() > 0)"
-            ".transformMapEntry(i, one, {one.resource.name: one.limits[0]})"
-        ),
+        "resourcesAsked": Cel(written([_standard(standard, resource) for resource in RESOURCES]) + _ASKED),
+        "resourcesWanted": Cel(_WANTED),
+        "resourcesLargest": Cel(_LARGEST),
+        "resourcesInProportion": Cel(_IN_PROPORTION),
+        "resourceRequests": Cel(_REQUESTS),
+        "resourceLimits": Cel(_LIMITS),
     }
 
 
-def _standards(standard: Claims) -> list[dict[str, object]]:
-    return [
-        {
-            "name": resource,
-            "requests": [claim.request.text] if claim.request else [],
-            "limits": [claim.limit.text] if claim.limit else [],
-            # A unit as `quantity.written` rounds to, and the least amounts that Kubernetes counts.
-            **(
-                {"unit": "m", "grains": Cel("1000.0"), "grainsPerUnit": Cel("1.0")}
-                if resource == quantity.CPU
-                else {"unit": "Ki", "grains": Cel("1.0"), "grainsPerUnit": Cel("1024.0")}
-            ),
-        }
-        for resource, claim in ((name, standard.of(name)) for name in RESOURCES)
-    ]
-
-
-def _more(text: str, than: str) -> str:
-    return f"quantity({text}).isGreaterThan({than})"
-
-
-def _largest(texts: str) -> str:
-    """Write the list of the largest quantities, empty for an empty list."""
-    return f"{texts}.filter(text, {texts}.all(other, !{_more('other', 'quantity(text)')}))"
-
-
-def _grains(text: str) -> str:
-    return f"double(int(quantity({text}).asApproximateFloat() * largest.resource.grains + 0.5))"
+def _standard(standard: Claims, resource: str) -> dict[str, object]:
+    claim, is_cpu = standard.of(resource), resource == quantity.CPU
+    return {
+        "name": resource,
+        "requests": [claim.request.text] if claim.request else [],
+        "limits": [claim.limit.text] if claim.limit else [],
+        # The unit to which `quantity.written` rounds, and the least amounts that Kubernetes counts, as doubles.
+        "unit": "m" if is_cpu else "Ki",
+        "grains": Cel("1000.0" if is_cpu else "1.0"),
+        "grainsPerUnit": Cel("1.0" if is_cpu else "1024.0"),
+    }
