@@ -40,6 +40,8 @@ PATTERNS: Final = {
     "image": settings.IMAGE,
     "log-format": "text|json",
 }
+# Some expressions take time that grows with the square of it. Of the image, the webhook allows as much.
+MAX_TEXT: Final = 1024
 # Where the policy accepts less than the webhook.
 _EXPECTED: Final = {
     "timeout": "a whole number from 1 to 999999",
@@ -88,7 +90,9 @@ def variables(own_presets: presets.Presets) -> dict[str, Cel]:
 
 
 def _text(name: str) -> Cel:
-    text = f'variables.annotations[?{written(names.PREFIX + name)}].orValue("").trim()'
+    annotation = f'variables.annotations[?{written(names.PREFIX + name)}].orValue("")'
+    # No expression looks at a longer text; the empty one that stands for it is no value of any setting.
+    text = f'({annotation}.size() > {MAX_TEXT} ? "" : {annotation}.trim())'
     # White space around the items of a list does not count.
     return Cel(f'{text}.split(",").map(item, item.trim()).join(",")' if name in _LISTS else text)
 

@@ -304,6 +304,26 @@ def test_the_largest_pods_get_their_barrier_or_are_refused(
             raw.create(path, pod)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"preset": "jax," * 50_000},
+        {"preset": "jax\nMASTER_ADDR=evil"},
+        {"ports": ",".join(f"role{number}=1" for number in range(20_000))},
+        {"image": "x" * 200_000},
+        {"image": "image\\0$(HOME)"},
+        {"timeout": "9" * 200_000},
+        {"timeout": " 600\u00a0x "},
+        {"mode": "init'] + ['x"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_hostile_values_are_refused(settings: dict[str, str], raw: RawClient, policy: None, namespace: str) -> None:
+    with pytest.raises(ApiStatusError) as refused:
+        create(raw, namespace, framework_pod(namespace, **settings))
+    assert refused.value.status == 422
+
+
 def test_beside_the_policies_the_webhook_serves_what_they_cannot(
     cluster: Cluster, raw: RawClient, policy: None, namespace: str, tmp_path: Path
 ) -> None:
