@@ -64,6 +64,9 @@ def test_a_gang_with_which_torchrun_would_wait_in_vain_is_refused(nnodes: str) -
         ("horovod", "HOROVOD_HOSTS", "mnist-worker-0:1,mnist-worker-1:1"),
         ("etcd", "ETCD_INITIAL_ADVERTISE_PEER_URLS", "http://mnist-worker-1:2380"),
         ("etcd", "ETCD_LISTEN_PEER_URLS", f"http://{ip(2)}:2380"),
+        ("kafka", "KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://mnist-worker-1:9092"),
+        ("kafka", "KAFKA_CONTROLLER_QUORUM_VOTERS", "0@mnist-worker-0:9093,1@mnist-worker-1:9093"),
+        ("kafka", "KAFKA_LISTENERS", "PLAINTEXT://:9092,CONTROLLER://:9093"),
         ("paddle", "PADDLE_MASTER", f"{ip(1)}:6170"),
         ("lightgbm", "LIGHTGBM_MACHINES", f"{ip(1)}:12400,{ip(2)}:12400"),
     ],
@@ -136,7 +139,7 @@ def test_horovod_reads_names_where_the_addresses_are_ipv6() -> None:
     assert b"HOROVOD_HOSTS='mnist-worker-0:1,mnist-worker-1:1'" in made["env"].data
 
 
-@pytest.mark.parametrize("preset", ["ray", "dask", "spark", "etcd", "pytorch", "jax", "tensorflow"])
+@pytest.mark.parametrize("preset", ["ray", "dask", "spark", "etcd", "kafka", "pytorch", "jax", "tensorflow"])
 def test_an_ipv6_address_stands_in_brackets_before_a_port(preset: str) -> None:
     made = files(ipv6(), "worker", 0, preset)["env"].data.decode()
     assert "[fd00::1]:" in made
@@ -209,6 +212,35 @@ def test_clients_of_etcd_know_its_endpoints_and_are_no_members() -> None:
     found = variables({"etcd": 2, "client": 1}, "client", 0, "etcd", FB_PORTS="etcd=12379")
     assert found["ETCDCTL_ENDPOINTS"] == f"http://{ip(1)}:12379,http://{ip(2)}:12379"
     assert not {"ETCD_NAME", "ETCD_LISTEN_PEER_URLS"} & set(found)
+
+
+def test_brokers_of_kafka_are_controllers_unless_these_have_a_role_of_their_own() -> None:
+    both = variables({"broker": 2, "client": 1}, "broker", 1, "kafka")
+    assert (both["KAFKA_PROCESS_ROLES"], both["KAFKA_NODE_ID"], both["CLUSTER_ID"]) == (
+        "broker,controller",
+        "1",
+        "0_cm-uid",
+    )
+    shape = {"broker": 2, "controller": 1, "client": 1}
+    broker, controller = (variables(shape, role, 0, "kafka") for role in ("broker", "controller"))
+    assert (broker["KAFKA_PROCESS_ROLES"], broker["KAFKA_LISTENERS"]) == ("broker", "PLAINTEXT://:9092")
+    assert (controller["KAFKA_PROCESS_ROLES"], controller["KAFKA_LISTENERS"]) == ("controller", "CONTROLLER://:9093")
+    assert (broker["KAFKA_NODE_ID"], controller["KAFKA_NODE_ID"]) == ("1", "0")
+    assert broker["KAFKA_CONTROLLER_QUORUM_VOTERS"] == f"0@{ip(3)}:9093"
+    assert "KAFKA_ADVERTISED_LISTENERS" not in controller
+
+
+def test_more_brokers_of_kafka_change_no_node_id() -> None:
+    for brokers in (1, 5):
+        shape = {"broker": brokers, "controller": 3}
+        assert variables(shape, "controller", 2, "kafka")["KAFKA_NODE_ID"] == "2"
+        assert variables(shape, "broker", 0, "kafka")["KAFKA_NODE_ID"] == "3"
+
+
+def test_clients_of_kafka_know_its_brokers_and_are_none() -> None:
+    found = variables({"broker": 2, "controller": 1, "client": 1}, "client", 0, "kafka", FB_PORTS="broker=19092")
+    assert found["KAFKA_BOOTSTRAP_SERVERS"] == f"{ip(1)}:19092,{ip(2)}:19092"
+    assert not {"KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"} & set(found)
 
 
 def test_a_template_of_a_user_may_refuse_the_gang_and_use_what_presets_use() -> None:
