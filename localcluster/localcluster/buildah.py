@@ -38,7 +38,7 @@ class Buildah:
         context: Path,
         tag: str,
         arguments: Mapping[str, str],
-        wheels: Path | None,
+        mounts: Mapping[str, Path],
         archive: Path,
     ) -> None:
         """Build an image and write its archive; the file appears complete or not at all.
@@ -49,7 +49,7 @@ class Buildah:
             context: The build context.
             tag: The full name of the image.
             arguments: The build arguments.
-            wheels: The folder of wheels, mounted at /wheels; None if the build needs none.
+            mounts: Folders that the build may read, by where it finds them.
             archive: The file to write.
 
         Raises:
@@ -58,12 +58,7 @@ class Buildah:
         if origin.archive and not self._has(origin.reference):
             self._run("pull", "--quiet", f"docker-archive:{origin.archive}")
         options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        if wheels:
-            options += [
-                "--build-arg=PIP_NO_INDEX=1",
-                "--build-arg=PIP_FIND_LINKS=/wheels",
-                f"--volume={wheels}:/wheels:ro",
-            ]
+        options += [f"--volume={folder}:{place}:ro" for place, folder in mounts.items()]
         if origin.archive:
             options.append("--pull-never")
         self._run("build", "--layers", "--tag", tag, "--file", str(dockerfile), *options, str(context))

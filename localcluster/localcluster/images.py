@@ -3,8 +3,9 @@
 The name of an archive in the cache contains a digest of everything that decides on its content (Dockerfile, the files
 that it copies, build arguments, base image), so an image that did not change is found by its file name.
 
-The build itself needs no network: the wheels of every hashed lock file that a Dockerfile copies are downloaded first
-and mounted at /wheels, with `PIP_NO_INDEX` and `PIP_FIND_LINKS` set, which pip reads.
+The build itself needs no network for what the lock files that a Dockerfile copies name. This is downloaded first:
+wheels are mounted at /wheels, with `PIP_NO_INDEX` and `PIP_FIND_LINKS` set, which pip reads; jars are mounted at /jars,
+and the build argument `MAVEN` is the URL of that folder, in place of that of Maven Central.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster import base
+from localcluster import base, jars
 from localcluster.binaries import cache_root
 from localcluster.buildah import Buildah
 from localcluster.dockerfiles import copied_files, digest_of, is_lock
@@ -52,6 +53,7 @@ CATALOGUE: Mapping[str, Image] = {
     "barrier": Image("images/barrier/Dockerfile"),
     "controller": Image("images/controller/Dockerfile"),
     "injector": Image("images/injector/Dockerfile"),
+    "jvm": Image("images/jvm/Dockerfile", "images/jvm"),
     "tools": Image("images/tools/Dockerfile", "images/tools"),
     "training": Image("images/training/Dockerfile", "images/training"),
     **{
@@ -135,7 +137,14 @@ def build(
         if archive.is_file():
             archive.touch()
             return archive
-        wheels = _wheels([file for file in copied if is_lock(file)], folder.parent / "wheels", progress)
+        mounts: dict[str, Path] = {}
+        if wheels := _wheels([file for file in copied if is_lock(file)], folder.parent / "wheels", progress):
+            mounts["/wheels"] = wheels
+            arguments |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
+        locks = [file for file in copied if file.suffix == jars.SUFFIX]
+        if repository := jars.download(locks, folder.parent / "jars", progress):
+            mounts["/jars"] = repository
+            arguments["MAVEN"] = "file:///jars"
         detail: list[str] = []
         with task(progress, f"build image {name}", detail):
             Buildah(folder.parent / "buildah", detail).build(
@@ -144,7 +153,7 @@ def build(
                 context=context,
                 tag=tag,
                 arguments=arguments,
-                wheels=wheels,
+                mounts=mounts,
                 archive=archive,
             )
         _forget_old(folder, name)
