@@ -2,7 +2,7 @@
 
 import time
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from plan import MESSAGES, PARTITIONS, PATIENCE, REPLICAS, SERVERS, TOPIC
 
@@ -16,9 +16,11 @@ def create() -> None:
         try:
             admin.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)])[TOPIC].result()
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:  # the answer to the first request was lost
+                return
             if time.monotonic() > deadline:
                 raise
-            print(f"waiting: {error}", flush=True)
+            print(f"waiting: {error.args[0].name()}", flush=True)
             time.sleep(1)
         else:
             return
