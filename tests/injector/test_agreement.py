@@ -278,7 +278,7 @@ def test_a_pod_that_chooses_no_preset_of_the_operator_gets_no_definition() -> No
 
 def test_a_preset_that_no_operator_has_defined_is_refused_with_those_that_there_are() -> None:
     config = Config(version="1.2.3", presets={"mine": presets.decode("mine", OWN)})
-    with pytest.raises(RefusalError, match=r"etcd, mine, separated by commas"):
+    with pytest.raises(RefusalError, match=r"etcd, kafka, mine, separated by commas"):
         decide(pod({names.PREFIX + "preset": "theirs"}, framework=True), "demo", config, EnvFiles.QUOTED)
 
 
