@@ -26,14 +26,14 @@ def rows(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return points, (radius > 0.4) & (radius < 0.8)
 
 
-def train(host: str, port: int, index: int) -> None:
+def train(host: str, port: int, task: str) -> None:
     """Train on the rows of this worker, and fail unless the model is good on those of all others, too."""
     # The tracker may need a while until it listens.
-    where = {"dmlc_tracker_uri": host, "dmlc_tracker_port": port, "dmlc_task_id": f"{index:06}", "dmlc_retry": 10}
+    where = {"dmlc_tracker_uri": host, "dmlc_tracker_port": port, "dmlc_task_id": task, "dmlc_retry": 10}
     with collective.CommunicatorContext(**where):
         rank, size = collective.get_rank(), collective.get_world_size()
         print(f"worker {rank} of {size} has {ROWS} rows, XGBoost {xgb.__version__}", flush=True)
-        points, labels = rows(seed=index)
+        points, labels = rows(seed=int(task))
         data = xgb.DMatrix(points, labels)
         parameters = {"objective": "binary:logistic", "max_depth": 4, "eta": 0.5, "eval_metric": "error", "nthread": 1}
         model = xgb.train(parameters, data, ROUNDS, evals=[(data, "train")], verbose_eval=5)
@@ -48,12 +48,12 @@ def train(host: str, port: int, index: int) -> None:
 
 
 def main() -> None:
-    """Do what this Task's role does, with the addresses that the barrier has exported."""
-    host, port = os.environ["FB_TRACKER_ADDRESSES"].rsplit(":", 1)
-    if os.environ["FC_TASKROLE_NAME"] == "tracker":
-        track(host, int(port), len(os.environ["FB_WORKER_IPS"].split(",")))
+    """Be a worker if this Task has a rank, otherwise the tracker."""
+    host, port = os.environ["DMLC_TRACKER_URI"], int(os.environ["DMLC_TRACKER_PORT"])
+    if task := os.environ.get("DMLC_TASK_ID"):
+        train(host, port, task)
     else:
-        train(host, int(port), int(os.environ["FC_TASK_INDEX"]))
+        track(host, port, int(os.environ["DMLC_NUM_WORKER"]))
 
 
 if __name__ == "__main__":

@@ -194,6 +194,21 @@ def test_the_configuration_of_accelerate_counts_processes_by_the_gpus_or_by_the_
     assert "num_processes: 4\n" in text
 
 
+@pytest.mark.parametrize("environ", [{"FB_NPROC_PER_NODE": "2"}, {"FB_SLOTS": "2"}], ids=str)
+def test_several_processes_of_accelerate_on_cpus_are_refused_because_its_launcher_starts_one(
+    environ: dict[str, str],
+) -> None:
+    with pytest.raises(SettingsError, match=r"preset accelerate: .* would wait for 2: leave .* at 1, or .* torchrun"):
+        files(roster({"worker": 2}), "worker", 0, "accelerate", **environ)
+
+
+def test_a_driver_of_spark_is_reached_by_its_address_also_by_workers_that_began_before_it() -> None:
+    early = roster({"master": 1, "worker": 2, "driver": 0})
+    assert b"driver" not in files(early, "worker", 0, "spark")["hosts"].data
+    found = variables({"master": 1, "worker": 2, "driver": 1}, "driver", 0, "spark", FB_ADDRESSES="name")
+    assert (found["MASTER"], found["SPARK_LOCAL_HOSTNAME"]) == ("spark://mnist-master-0:7077", ip(4))
+
+
 @pytest.mark.parametrize(
     ("generation", "attempt", "state"),
     [(1, 0, "new"), (5, 0, "existing"), (5, 1, "new")],
