@@ -1,4 +1,4 @@
-"""Boost trees on rows that are spread over the workers; LightGBM's machines find each other by a list of all of them."""
+"""Boost trees on rows that are spread over the workers, which find each other by a list of all of them."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ def main() -> None:
     index, size = int(os.environ["FC_TASK_INDEX"]), len(machines)
     print(f"worker {index} of {size} at {machines[index]}, LightGBM {lgb.__version__}", flush=True)
     parameters = {
-        # The gate opens when all Pods have an address, and a program needs seconds until it listens: LightGBM tries again.
+        # Nobody listens yet when the gate opens: LightGBM tries again until it has found all of them.
         "machines": ",".join(machines),
         "num_machines": int(os.environ["LIGHTGBM_NUM_MACHINES"]),
         "local_listen_port": int(os.environ["LIGHTGBM_LOCAL_LISTEN_PORT"]),

@@ -9,6 +9,7 @@ import pytest
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, run
 from localcluster import images
+from tests.examples import choice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,19 +18,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.node
 
-IN_CI = (
-    "jax",
-    "mapreduce",
-    "mpi",
-    "nginx",
-    "pytorch",
-    "service-and-batch",
-)
-"""Short ones that together have every preset and every kind of application; the others are marked `long`."""
-
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in IN_CI else pytest.mark.long) for name in catalogue.names()]
+    "name",
+    [pytest.param(name, marks=() if name in choice.IN_CI else pytest.mark.long) for name in catalogue.names()],
 )
 def test_the_example_ends_as_expected(name: str, cluster: Cluster, installed: None) -> None:
     folder = catalogue.folder_of(name)
