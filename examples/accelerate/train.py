@@ -4,7 +4,7 @@ import socket
 
 import accelerate
 import torch
-from accelerate import Accelerator, InitProcessGroupKwargs
+from accelerate import Accelerator
 from accelerate.utils import set_seed
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -13,7 +13,7 @@ POINTS, EPOCHS, BATCH = 2000, 5, 32
 
 def main() -> None:
     """Train, and fail unless the line was found and all processes agree on it."""
-    accelerator = Accelerator(kwargs_handlers=[InitProcessGroupKwargs(backend="gloo")])
+    accelerator = Accelerator()
     rank, size = accelerator.process_index, accelerator.num_processes
     print(f"process {rank} of {size} on {socket.gethostname()}, Accelerate {accelerate.__version__}", flush=True)
 

@@ -19,11 +19,14 @@ def is_prime(number: int) -> bool:
 def main() -> None:
     """Wait for all executors, whose number the barrier says, and count. The master's address is in MASTER."""
     workers = WORKERS.read_text().split()
-    conf = SparkConf().setAppName("primes").set("spark.cores.max", str(len(workers)))
-    # A job that begins when the first executor is there may be over before the second one is.
-    conf.set("spark.scheduler.minRegisteredResourcesRatio", "1").set(
-        "spark.scheduler.maxRegisteredResourcesWaitingTime", "600s"
-    )
+    settings = {
+        "spark.cores.max": str(len(workers)),
+        # A job that begins when the first executor is there may be over before the second one is.
+        "spark.scheduler.minRegisteredResourcesRatio": "1",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
+        "spark.log.level": "WARN",
+    }
+    conf = SparkConf().setAppName("primes").setAll(list(settings.items()))
     with SparkContext(conf=conf) as context:
         print(f"{len(workers)} workers at {context.master}, Spark {context.version}", flush=True)
         numbers = context.parallelize(range(LIMIT), PARTS)
