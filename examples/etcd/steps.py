@@ -18,8 +18,9 @@ def steps(example: Example) -> None:
     etcdctl(example, "etcd-member-0", "put", "colour", "green")
     healthy(example)
     # From the data of this very member, without asking the others or the leader; by way of the Service.
-    alone = f"ETCDCTL_ENDPOINTS=http://{KILLED}.etcd:2379"
-    colour = etcdctl(example, "etcd-member-0", "get", "colour", "--print-value-only", "--consistency=s", variable=alone)
+    alone = f"http://{KILLED}.etcd:2379"
+    read = ("get", "colour", "--print-value-only", "--consistency=s")
+    colour = etcdctl(example, "etcd-member-0", *read, endpoints=alone)
     after = etcdctl(example, "etcd-member-0", "member", "list")
     if colour.strip() != "green" or after != before:
         raise DemoError(f"{KILLED} says {colour!r}; the members were {before!r} and are {after!r}")
@@ -27,9 +28,10 @@ def steps(example: Example) -> None:
     example.ends("Failed")
 
 
-def etcdctl(example: Example, pod: str, *arguments: str, variable: str = "ETCDCTL_API=3") -> str:
-    """Run etcdctl in a member, where it finds all members by a variable of the preset, and return its output."""
-    output = example.kubectl("exec", pod, "--container=etcd", "--", "env", variable, "etcdctl", *arguments)
+def etcdctl(example: Example, pod: str, *arguments: str, endpoints: str = "") -> str:
+    """Run etcdctl in a member, by default with the endpoints of the preset, all members; return its output."""
+    command = ["env", f"ETCDCTL_ENDPOINTS={endpoints}", "etcdctl"] if endpoints else ["etcdctl"]
+    output = example.kubectl("exec", pod, "--container=etcd", "--", *command, *arguments)
     for line in output.splitlines():
         example.say(f"{pod} | {line}")
     return output

@@ -1,31 +1,33 @@
-"""Which examples run with every change, and which presets no example runs."""
+"""Which examples run with every change, and why CI runs some presets only elsewhere or not at all."""
 
 from __future__ import annotations
 
 KINDS = {
-    "training": ("accelerate", "jax", "lightgbm", "mpi", "mpi-torch", "pytorch", "xgboost"),
+    "training": ("accelerate", "lightgbm", "mpi-torch", "xgboost"),
     "a cluster in a Framework": ("dask",),
     "stateless service": ("nginx",),
     "stateful service": ("etcd",),
-    "batch": ("mapreduce", "service-and-batch", "sweep"),
-    "life cycle": ("retries",),
+    "batch": ("mapreduce", "service-and-batch"),
+    "life cycle": ("prestart-poststop",),
     "wrapper": ("wrapper",),
     "other schedulers": ("hived",),
 }
-"""The examples of CI by kind: of each kind the short ones, and of several that show the same the shortest."""
+"""The examples of CI by kind: of each kind one at least, and the shortest that together have the presets."""
 
 IN_CI = frozenset(name for names in KINDS.values() for name in names)
 """All others are marked `long`."""
 
-ONLY_LONG = {
-    "deepspeed": "its import alone takes half a minute on two cores",
-    "ray": "its image has a gigabyte, and its nodes start a dozen processes each",
-    "spark": "its image is large, and five JVMs start one after another",
-    "tensorflow": "the tests of the demo run it with every change",
+OTHER_TESTS = {
+    "jax": "tests/e2e/test_applications.py",
+    "mpi": "tests/e2e/test_applications.py",
+    "tensorflow": "tests/e2e/test_demo.py",
 }
-"""Presets that only `long` examples run, and why."""
+"""Presets that another test of CI runs on the node."""
 
-NOT_RUN = {
-    "paddle": "its wheel of 195 MB would need an image of its own",
+ONLY_LONG = {
+    "deepspeed": "its start alone takes 15 s, in which it uses both cores",
+    "paddle": "its image has a gigabyte, for this preset alone",
+    "ray": "its image has 300 MB, and each of its four nodes starts a handful of processes",
+    "spark": "its image has 500 MB, and its JVMs start one after another for half a minute",
 }
-"""Presets that no example runs, and why; `tests/barrier` compares what they write with what the programs read."""
+"""Presets that only `make test-long` runs, and why."""
