@@ -19,5 +19,7 @@ def steps(example: Example) -> None:
     example.logged("crew-worker-0", "I am the last")
     status = example.ends("Succeeded")["status"]
     tasks = status["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]
-    if len(tasks) != 1 or tasks[0]["retryPolicyStatus"]["totalRetriedCount"]:
-        raise DemoError(f"one Task without a retry was expected: {tasks}")
+    # The last one may succeed before those that had to go have left the status.
+    stayed = [task for task in tasks if not task["deletionPending"]]
+    if len(stayed) != 1 or stayed[0]["retryPolicyStatus"]["totalRetriedCount"]:
+        raise DemoError(f"one Task without a retry was expected: {stayed}")
