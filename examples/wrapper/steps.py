@@ -16,6 +16,8 @@ def steps(example: Example) -> None:
         example.logged(f"mnist-worker-{index}", f"PET_NNODES=2 PET_NODE_RANK={index} PET_NPROC_PER_NODE=4")
     example.kubectl("patch", JOB, "--type=merge", '--patch={"spec":{"workers":3}}')
     example.logged("mnist-worker-2", "PET_NNODES=3 PET_NODE_RANK=2 PET_NPROC_PER_NODE=4")
+    for index in range(3):
+        example.kubectl("exec", f"mnist-worker-{index}", "--container=worker", "--", "touch", "/tmp/good-enough")
     example.ends("Succeeded", framework="mnist")
     example.until("the end in the status of the TorchJob", lambda: state(example) == "Completed")
     for line in example.kubectl("get", JOB).splitlines():
