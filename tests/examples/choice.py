@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 KINDS = {
-    "training": ("accelerate", "lightgbm", "mpi-torch", "xgboost"),
+    "training": ("accelerate", "deepspeed", "lightgbm", "mpi-torch", "xgboost"),
     "a cluster in a Framework": ("dask",),
     "stateless service": ("nginx",),
     "stateful service": ("etcd",),
@@ -12,7 +12,10 @@ KINDS = {
     "wrapper": ("wrapper",),
     "other schedulers": ("hived",),
 }
-"""The examples of CI by kind: of each kind one at least, and the shortest that together have the presets."""
+"""The examples of CI by kind: of each kind one at least, and the shortest that together have the presets.
+
+They use only images that other tests of CI load, too, and `tools`.
+"""
 
 IN_CI = frozenset(name for names in KINDS.values() for name in names)
 """All others are marked `long`."""
@@ -25,7 +28,6 @@ OTHER_TESTS = {
 """Presets that another test of CI runs on the node."""
 
 ONLY_LONG = {
-    "deepspeed": "its start alone takes 15 s, in which it uses both cores",
     "paddle": "its image has a gigabyte, for this preset alone",
     "ray": "its image has 300 MB, and each of its four nodes starts a handful of processes",
     "spark": "its image has 500 MB, and its JVMs start one after another for half a minute",
