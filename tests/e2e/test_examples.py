@@ -1,4 +1,7 @@
-"""Every example ends as it should, on a real node, by the code of `make example`."""
+"""Every example ends as it should, on a real node, by the code of `make example`.
+
+Those of training are in `test_training_examples`, so that two workers of pytest share the examples.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkdemo.examples import catalogue
-from frameworkdemo.examples.run import AS_EXPECTED, run
-from localcluster import images
-from tests.examples import choice
+from frameworkdemo.examples.run import run
+from tests.e2e import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,18 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in choice.IN_CI else pytest.mark.long) for name in catalogue.names()],
-)
+@pytest.mark.parametrize("name", examples.others())
 def test_the_example_ends_as_expected(name: str, cluster: Cluster, installed: None) -> None:
-    folder = catalogue.folder_of(name)
-    for archive in images.build_all(catalogue.images_of([folder])).values():
-        cluster.load(archive)
-    outcome = run(cluster, folder)
-    print(outcome)
-    assert outcome.result == AS_EXPECTED
-    assert f"example-{name}" not in cluster.kubectl("get", "namespaces", "--output=name")
+    examples.ends_as_expected(name, cluster)
 
 
 FAILS = """
