@@ -28,6 +28,7 @@ OTHER_TESTS = {
 """Presets that another test of CI runs on the node."""
 
 ONLY_LONG = {
+    "kafka": "its image has 460 MB, and its three servers, one of which is killed, run for a minute",
     "paddle": "its image has a gigabyte, for this preset alone",
     "ray": "its image has 300 MB, and each of its four nodes starts a handful of processes",
     "spark": "its image has 500 MB, and its JVMs start one after another for half a minute",
