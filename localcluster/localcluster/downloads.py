@@ -60,6 +60,12 @@ def source(program: Program, version: str, architecture: str) -> Source | None:
             folder = f"https://github.com/coredns/coredns/releases/download/v{version}"
             url = f"{folder}/coredns_{version}_linux_{architecture}.tgz"
             return Source(url, f"{url}.sha256", "coredns")
+        case "helm":
+            url = f"https://get.helm.sh/helm-v{version}-linux-{architecture}.tar.gz"
+            return Source(url, f"{url}.sha256sum", f"linux-{architecture}/helm")
+        case "kubeconform":
+            folder = f"https://github.com/yannh/kubeconform/releases/download/v{version}"
+            return Source(f"{folder}/kubeconform-linux-{architecture}.tar.gz", f"{folder}/CHECKSUMS", "kubeconform")
         case _:
             return None
 

@@ -119,13 +119,15 @@ def build(
 
 
 def linker_flags(program: Program, version: str) -> str:
-    """Return the linker's flags: no symbol tables, and for Kubernetes the version, as its own build scripts set it."""
+    """Return the linker's flags: no symbol tables, and the version where the project's own build scripts set it."""
     flags = ["-s", "-w"]
     if program.project == "kubernetes":
         major, minor, _ = version.split(".", 2)
         values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
         flags += [f"-X {package}.{key}={value}" for package in packages for key, value in values.items()]
+    elif program.version_variable:
+        flags.append(f"-X {program.version_variable}=v{version}")
     return " ".join(flags)
 
 

@@ -1,4 +1,4 @@
-"""The programs of a cluster: their projects and versions, and the commands that report a version.
+"""The programs of a cluster, and those that install into it: projects, versions, the commands that report a version.
 
 Versions are kept in one place, the `require` lines of `tools/<project>/go.mod`; that of Kubernetes can be set.
 """
@@ -31,12 +31,14 @@ class Program:
         project: The folder under `tools/` whose go.mod pins it.
         package: Its main package.
         version_command: The arguments that make it print its version.
+        version_variable: The variable of Go that holds the version, with `v`, if its releases set one.
     """
 
     name: str
     project: str
     package: str
     version_command: tuple[str, ...] = ("--version",)
+    version_variable: str = ""
 
 
 _MODULES = {
@@ -44,6 +46,8 @@ _MODULES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kwok": "sigs.k8s.io/kwok",
     "coredns": "github.com/coredns/coredns",
+    "helm": "helm.sh/helm/v4",
+    "kubeconform": "github.com/yannh/kubeconform",
 }
 _KUBERNETES = (
     "kube-apiserver",
@@ -60,6 +64,8 @@ CATALOGUE: Mapping[str, Program] = {
         Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("coredns", "coredns", "github.com/coredns/coredns", ("-version",)),
+        Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", ("version",), "helm.sh/helm/v4/internal/version.version"),
+        Program("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", ("-v",), "main.version"),
     )
 }
 

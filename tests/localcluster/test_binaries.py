@@ -152,7 +152,9 @@ class TestVersion:
         assert (versions["kubelet"], versions["etcd"]) == (PINNED, pinned_version("etcd"))
 
     @pytest.mark.apiserver
-    @pytest.mark.parametrize("name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl"])
+    @pytest.mark.parametrize(
+        "name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl", "helm", "kubeconform"]
+    )
     def test_the_real_programs_report_their_versions(self, name: str) -> None:
         version = kubernetes_version(None)
         found = find(name, kubernetes=version, progress=Lines())
@@ -201,6 +203,7 @@ class TestBuild:
         assert "-X k8s.io/component-base/version.gitVersion=v1.30.14" in flags
         assert "-X k8s.io/component-base/version.gitMinor=30" in flags
         assert gobuild.linker_flags(CATALOGUE["etcd"], "3.6.16") == "-s -w"
+        assert gobuild.linker_flags(CATALOGUE["kubeconform"], "0.8.0") == "-s -w -X main.version=v0.8.0"
 
     def test_the_module_of_another_version_replaces_the_staging_modules(self) -> None:
         upstream = textwrap.dedent("""
