@@ -33,15 +33,18 @@ example: venv ## Run one of examples/ on the demo's node until it ends as it sho
 examples: venv ## Run all of examples/ in a row on a fresh node, and print a table
 	$(BIN)/python -m frameworkdemo.examples --cluster examples --fresh
 
-.PHONY: test test-unit test-apiserver test-e2e
+.PHONY: test test-unit test-apiserver test-chart test-e2e
 test: lint ## Run all checks and all tests, as CI does
 	$(BIN)/pytest $(PARALLEL)
 
 test-unit: venv ## Run the tests that need no cluster
-	$(BIN)/pytest -m "not apiserver and not node and not long"
+	$(BIN)/pytest -m "not apiserver and not node and not chart and not long"
 
 test-apiserver: venv ## Run the tests against a real kube-apiserver (KUBERNETES=1.30.14: of that version)
 	$(BIN)/pytest -m "apiserver and not long"
+
+test-chart: venv ## Run the tests of the Helm chart and of the manifests made from it
+	$(BIN)/pytest -m "chart and not long"
 
 test-e2e: venv ## Run the tests with real Pods on a real node (root)
 	$(BIN)/pytest -m "node and not long"
@@ -86,9 +89,8 @@ format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff format .
 
 .PHONY: manifests images release lock
-manifests: venv ## Write the manifests that are generated from code
-	$(BIN)/python -m frameworkcontroller.api.crd > deploy/controller/crd.yaml
-	$(BIN)/python -m frameworkcontroller.engine.defaults > deploy/controller/config.yaml
+manifests: venv ## Write what is generated from code: files of the chart, and the manifests made from the chart
+	$(BIN)/python -m frameworkrelease
 	$(BIN)/python -m frameworkdemo.monitoring
 
 images: venv ## Build the images of the three programs and of the examples (root)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import subprocess
@@ -33,9 +34,10 @@ from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
 from localcluster import Cluster, Depth
+from localcluster.client import RawClient
+from localcluster.frameworks import apply_definition
 from localcluster.kwok import RUN_SECONDS
 
-ROOT = Path(__file__).parent.parent
 NAMESPACE = "bench"
 IN_FLIGHT = 64
 SHAPES = "1x100,1x1000,1x5000,200x10"
@@ -206,7 +208,8 @@ def table(rows: list[Figures]) -> str:
 async def run(shapes: list[str]) -> list[Figures]:
     """Measure each shape, with the bare loop and with the controller."""
     cluster = localcluster.up("bench", Depth.KWOK)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "deploy/controller/crd.yaml"))
+    with contextlib.closing(RawClient(cluster)) as raw:
+        apply_definition(raw)
     rows = []
     client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
     for shape in shapes:

@@ -55,7 +55,7 @@ def server(folder: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "frameworkinjector", "serve", "--env-files=quoted", "--host=127.0.0.1"]
     command += [f"--tls-cert-file={folder}/tls.crt", f"--tls-key-file={folder}/tls.key", f"--port={port}"]
     command += [f"--health-port={health}", "--namespace=frameworkcontroller-system"]
-    # As in deploy/injector/deployment.yaml.
+    # As in deploy/install.yaml.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stderr=log, env=environment)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from localcluster import Cluster, Depth, SetupError
+from localcluster import Cluster, Depth
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.cluster import require_root
 from localcluster.frameworks import apply_definition
 from localcluster.waiting import eventually
-from tests.support.clusters import is_required, session_cluster
+from tests.support.clusters import require_node, session_cluster
 from tests.support.kubelet import Kubelet
 
 if TYPE_CHECKING:
@@ -49,12 +48,7 @@ def kwok_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def node_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A cluster with a real node; without root its tests are skipped, or fail where a cluster is required (CI)."""
-    try:
-        require_root()
-    except SetupError as error:
-        if is_required():
-            raise
-        pytest.skip(str(error))
+    require_node()
     with session_cluster(pytestconfig, Depth.NODE) as cluster:
         yield cluster
 

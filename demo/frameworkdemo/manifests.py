@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,17 @@ if TYPE_CHECKING:
     from frameworkdemo.cluster import Manifest
 
 REPOSITORY = Path(__file__).parents[2]
-PROGRAMS = ("deploy/controller", "deploy/injector")
+INSTALL = REPOSITORY / "deploy" / "install.yaml"
 FRAMEWORK = REPOSITORY / "examples" / "tensorflow" / "framework.yaml"
 PROGRAM_IMAGES = ("controller", "injector", "barrier")
 IMAGES = (*PROGRAM_IMAGES, "tensorflow-example")
 """The images that the demo needs."""
 PREFIX, TAG = "docker.io/frameworkcontroller", "dev"
-"""The prefix and the tag of images in the manifests of the repository."""
+"""The prefix of images in the manifests of the repository, and the tag of those that are built from it."""
 
 _FIRST = ("Namespace", "CustomResourceDefinition", "ServiceAccount")
 _LAST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_NAMED = re.compile(rf"{re.escape(PREFIX)}/({'|'.join(IMAGES)})(?::[\w.-]+)?")
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,9 @@ def programs(image_names: ImageNames, revision: str = "") -> list[Manifest]:
         revision: A digest of the images' content; Deployments roll out when it changes, although the tag does not.
 
     Raises:
-        DemoError: There are no manifests.
+        DemoError: There are no manifests: the checkout is not complete.
     """
-    files = [file for folder in PROGRAMS for file in sorted((REPOSITORY / folder).glob("*.yaml"))]
-    objects = [_renamed(document, image_names) for file in files for document in _documents(file)]
-    if not objects:
-        raise DemoError(f"there are no manifests in {' and '.join(PROGRAMS)}: run the demo in a complete checkout")
+    objects = [_renamed(document, image_names) for document in _documents(INSTALL)]
     for manifest in objects:
         if revision and manifest["kind"] == "Deployment":
             metadata = manifest["spec"]["template"].setdefault("metadata", {})
@@ -104,10 +103,9 @@ def in_order(objects: Iterable[Manifest]) -> list[Manifest]:
 
 def renamed(text: str, image_names: ImageNames) -> str:
     """Return a text of the manifests with other names of the images, and with the policy of their pulls."""
-    for name in IMAGES:
-        text = text.replace(ImageNames().of(name), image_names.of(name))
-    if not image_names.moves:
-        text = text.replace("--barrier-pull-policy=Always", "--barrier-pull-policy=IfNotPresent")
+    text = _NAMED.sub(lambda found: image_names.of(found[1]), text)
+    if image_names.moves:
+        text = text.replace("--barrier-pull-policy=IfNotPresent", "--barrier-pull-policy=Always")
     return text
 
 
@@ -123,8 +121,8 @@ def _renamed(value: Any, image_names: ImageNames) -> Any:
     match value:
         case dict():
             own = {key: _renamed(item, image_names) for key, item in value.items()}
-            if own.get("imagePullPolicy") == "Always" and not image_names.moves:
-                own["imagePullPolicy"] = "IfNotPresent"
+            if image_names.moves and "imagePullPolicy" in own and _NAMED.fullmatch(value["image"]):
+                own["imagePullPolicy"] = "Always"
             return own
         case list():
             return [_renamed(item, image_names) for item in value]

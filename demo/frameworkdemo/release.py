@@ -1,7 +1,6 @@
-"""`python -m frameworkdemo.release`: print the manifests of a release, which name the version of each image.
+"""`python -m frameworkdemo.release`: print the plain manifests with images of another registry or version.
 
-The manifests of the repository name the tag `dev`, which moves, and pull it at each start. Those of a release name a
-tag that stays, so that a node pulls an image once and a Pod of tomorrow gets the barrier of today.
+They name a tag that stays, so that a node pulls an image once and a Pod of tomorrow gets the barrier of today.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import sys
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from frameworkdemo.manifests import PREFIX, PROGRAMS, REPOSITORY, ImageNames, renamed
+from frameworkdemo.manifests import INSTALL, PREFIX, ImageNames, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +20,7 @@ _MOVING = ("dev", "latest", "")
 
 def release(image_names: ImageNames) -> str:
     """Return the manifests of the controller and the injector as one text, with the comments."""
-    files = [file for folder in PROGRAMS for file in sorted((REPOSITORY / folder).glob("*.yaml"))]
-    texts = [renamed(file.read_text(), image_names) for file in files]
-    return "---\n".join(text.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent") for text in texts)
+    return renamed(INSTALL.read_text(), image_names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -89,15 +89,29 @@ class Cluster:
         Raises:
             SetupError: The cluster has no real node.
         """
+        from localcluster import node
+
+        node.load(self._context_with_node(), image_tar)
+
+    def tag(self, image: str, other: str) -> None:
+        """Give an image on the real node a second full name, such as that of a release.
+
+        Raises:
+            SetupError: The cluster has no real node.
+            LocalClusterError: The node does not have the image.
+        """
+        from localcluster import node
+
+        node.tag(self._context_with_node(), image, other)
+
+    def _context_with_node(self) -> Context:
         if self.depth is not Depth.NODE:
             raise SetupError(
                 f"cluster {self.name!r} has depth {self.depth}, but only depth node has a node that runs images"
             )
-        from localcluster import node
-
         known = settings.read(self.name)
         assert known is not None
-        node.load(settings.context(known, Silent()), image_tar)
+        return settings.context(known, Silent())
 
     def down(self) -> None:
         """Stop the cluster and remove it."""

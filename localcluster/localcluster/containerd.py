@@ -112,6 +112,27 @@ def load(context: Context, image_tar: Path) -> None:
     context.note(_NOTE, {**loaded, **found})
 
 
+def tag(context: Context, image: str, other: str) -> None:
+    """Give an image that was loaded a second name.
+
+    Args:
+        context: The cluster, whose node runs.
+        image: The full name of the image.
+        other: Its second full name.
+
+    Raises:
+        SetupError: The node does not run.
+        LocalClusterError: There is no such image.
+    """
+    init = namespaces.init(context)
+    if init is None:
+        raise SetupError(f"the node of cluster {context.name!r} is not running")
+    done = _ctr(init.pid, "images", "tag", "--force", image, other)
+    if done.returncode:
+        raise LocalClusterError(f"containerd does not name {image} also {other}: {done.stderr.strip()[-1000:]}")
+    _wait_until_known(init.pid, {other: ""})
+
+
 def _wait_until_known(init_pid: int, names: dict[str, str]) -> None:
     """Wait until containerd's CRI plugin, which serves the kubelet, has labelled the images as its own.
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
 
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "controller"
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "install.yaml"
+_PERMISSIONS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 POD: Json = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
 
 
@@ -207,9 +208,26 @@ def two_controllers(cluster: Cluster, folder: Path, settings: Json) -> tuple[Con
     return ControllerProcess(cluster, first, settings), ControllerProcess(cluster, second, settings)
 
 
+def manifests_of(program: str) -> list[Json]:
+    """Return what users install of one program and its namespace, in the order of the creation.
+
+    Args:
+        program: `frameworkcontroller` or `frameworkinjector`.
+    """
+    return [
+        document
+        for document in _installed()
+        if document["kind"] == "Namespace" or document["metadata"]["labels"].get("app.kubernetes.io/name") == program
+    ]
+
+
+def _installed() -> list[Json]:
+    return [document for document in yaml.safe_load_all(MANIFESTS.read_text()) if document]
+
+
 def apply_definition(raw: RawClient) -> None:
     """Apply the CRD of Frameworks and wait until the API server serves it."""
-    for definition in filter(None, yaml.safe_load_all((MANIFESTS / "crd.yaml").read_text())):
+    for definition in (one for one in _installed() if one["kind"] == "CustomResourceDefinition"):
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
         raw.apply(path, definition)
 
@@ -223,5 +241,6 @@ def apply_definition(raw: RawClient) -> None:
 
 def apply_permissions(cluster: Cluster) -> None:
     """Apply the controller's namespace, service account and ClusterRole as users install them."""
-    for manifest in ("00-namespace.yaml", "rbac.yaml"):
-        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / manifest))
+    manifests = [one for one in manifests_of("frameworkcontroller") if one["kind"] in _PERMISSIONS]
+    text = yaml.safe_dump_all(manifests)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)

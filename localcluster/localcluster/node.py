@@ -84,6 +84,11 @@ def load(context: Context, image_tar: Path) -> None:
     containerd.load(context, image_tar)
 
 
+def tag(context: Context, image: str, other: str) -> None:
+    """Give an image on the node a second name; see `containerd.tag`."""
+    containerd.tag(context, image, other)
+
+
 def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
     serving = context.pki.server("kubelet", hosts=[NAME, str(ends.node)])
     config: dict[str, Any] = {

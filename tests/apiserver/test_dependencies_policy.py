@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from frameworkcontroller.api import names
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import MANIFESTS, framework, role
+from localcluster.frameworks import framework, manifests_of, role
 from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -55,7 +54,8 @@ class Policy:
 def policy(raw: RawClient, namespace: str) -> Iterator[Policy]:
     """The policy, bound to the namespace of the test only."""
     paths = []
-    for document in yaml.safe_load_all((MANIFESTS / "policy.yaml").read_text()):
+    found = [one for one in manifests_of("frameworkcontroller") if one["kind"] in PLURALS]
+    for document in found:
         if document["kind"] == "ValidatingAdmissionPolicyBinding":
             selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
             document["spec"]["matchResources"] = {"namespaceSelector": selector}

@@ -59,11 +59,12 @@ def test_images_that_move_are_pulled_at_each_start_and_loaded_ones_are_not() -> 
     assert policies(manifests.programs(ImageNames("registry.example", "dev", moves=True))) == {"Always"}
 
 
-def test_the_repositorys_manifests_pull_always_because_they_name_a_tag_that_moves() -> None:
-    for folder in manifests.PROGRAMS:
-        text = (manifests.REPOSITORY / folder / "deployment.yaml").read_text()
-        assert policies(list(yaml.safe_load_all(text))) == {"Always"}
-        assert ":dev" in text
+def test_the_repositorys_manifests_name_this_version_and_pull_it_once() -> None:
+    text = manifests.INSTALL.read_text()
+    assert policies(list(yaml.safe_load_all(text))) == {"IfNotPresent"}
+    for name in manifests.PROGRAM_IMAGES:
+        assert f"{manifests.PREFIX}/{name}:{metadata.version('frameworkcontroller')}" in text
+    assert ":dev" not in text
 
 
 @pytest.mark.parametrize(

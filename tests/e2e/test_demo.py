@@ -15,9 +15,8 @@ import yaml
 
 import localcluster
 from frameworkdemo import manifests
-from localcluster import Depth, SetupError
-from localcluster.cluster import require_root
-from tests.support.clusters import is_required, own_name
+from localcluster import Depth
+from tests.support.clusters import own_name, require_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +29,7 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def name() -> Iterator[str]:
     """The demo's local cluster; without root the tests are skipped, or fail where a cluster is required (CI)."""
-    try:
-        require_root()
-    except SetupError as error:
-        if is_required():
-            raise
-        pytest.skip(str(error))
+    require_node()
     cluster = own_name(Depth.NODE) + "demo"
     try:
         yield cluster

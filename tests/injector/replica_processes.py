@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from localcluster.client import ApiStatusError, RawClient
+from localcluster.frameworks import manifests_of
 from localcluster.ports import free_port
 from localcluster.waiting import eventually, patience
 from tests.injector.golden_pods import JSON, pod_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from localcluster import Cluster
 
 ROOT = Path(__file__).parents[2]
-MANIFESTS = ROOT / "deploy" / "injector"
 SYSTEM = "frameworkcontroller-system"
 LABEL = "frameworkcontroller.microsoft.com/barrier"
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
@@ -39,12 +39,8 @@ SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/frameworkinjector-tls"
 
 
 def manifests() -> list[JSON]:
-    """Return the documents of `deploy/injector`, in the order of their creation."""
-    files = [
-        MANIFESTS / name for name in ("namespace.yaml", "rbac.yaml", "deployment.yaml", "policy.yaml", "webhook.yaml")
-    ]
-    assert set(files) == set(MANIFESTS.glob("*.yaml"))
-    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+    """Return what users install of the injector, in the order of the creation."""
+    return manifests_of("frameworkinjector")
 
 
 PLURALS = {

@@ -17,6 +17,7 @@ from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
 from frameworkinjector.reasons import Outcome, Reason
 from frameworkinjector.settings import KNOWN, parse
+from localcluster.frameworks import manifests_of
 from localcluster.waiting import patience
 
 ROOT = Path(__file__).parents[2]
@@ -51,8 +52,7 @@ def test_the_first_example_is_injected() -> None:
 
 
 def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
-    configuration = yaml.safe_load((ROOT / "deploy" / "injector" / "webhook.yaml").read_text())
-    (webhook,) = configuration["webhooks"]
+    (webhook,) = manifest("frameworkinjector", "MutatingWebhookConfiguration")["webhooks"]
     assert webhook["objectSelector"] == {"matchLabels": {names.LABEL: names.LABEL_VALUE}}
     assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == [
         "kube-system",
@@ -64,14 +64,14 @@ def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
     assert "caBundle" not in webhook["clientConfig"]
 
 
-def network_policy(program: str) -> Any:
-    documents = yaml.safe_load_all((ROOT / "deploy" / program / "deployment.yaml").read_text())
-    (found,) = [one["spec"] for one in documents if one["kind"] == "NetworkPolicy"]
+def manifest(program: str, kind: str) -> Any:
+    (found,) = [one for one in manifests_of(program) if one["kind"] == kind]
     return found
 
 
 def test_the_network_policy_is_that_of_the_controller_and_the_port_of_reviews() -> None:
-    ours, controllers = network_policy("injector"), network_policy("controller")
+    ours = manifest("frameworkinjector", "NetworkPolicy")["spec"]
+    controllers = manifest("frameworkcontroller", "NetworkPolicy")["spec"]
     assert [one["port"] for rule in ours["egress"] for one in rule["ports"]] == [443, 6443, 8443]
     assert ours["egress"] == controllers["egress"]
     (health,) = controllers["ingress"]

@@ -15,33 +15,39 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 import localcluster
-from localcluster import Cluster, Depth, process, settings
+from localcluster import Cluster, Depth, SetupError, process, settings
+from localcluster.cluster import require_root
 from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import pytest
 
 _OWN = re.compile(r"pytest-(?P<pid>\d+)-(?P<started>[0-9a-f]+)-[a-z]+")
 _SUFFIX = {Depth.CONTROL_PLANE: "cp", Depth.KWOK: "kwok", Depth.NODE: "node"}
 
 
 @contextlib.contextmanager
-def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
+def session_cluster(
+    config: pytest.Config, depth: Depth, *, suffix: str = "", kubernetes: str | None = None
+) -> Iterator[Cluster]:
     """Start a cluster for a session and remove it at the end. A cluster that cannot start is an error, never a skip.
 
     Args:
         config: The session's configuration; capture is off while the cluster starts, so that a long build is shown.
         depth: The depth of the cluster.
+        suffix: The end of its name, for a suite that shares its cluster with no other; default: that of the depth.
+        kubernetes: Its version; default: that of all clusters.
     """
     kept = os.environ.get("FRAMEWORKCONTROLLER_TEST_CLUSTER")
-    name = f"{kept}-{_SUFFIX[depth]}" if kept else own_name(depth)
+    end = suffix or _SUFFIX[depth]
+    name = f"{kept}-{end}" if kept else own_name(depth).removesuffix(_SUFFIX[depth]) + end
     with _uncaptured(config):
         remove_abandoned()
         try:
-            cluster = localcluster.up(name, depth, progress=Lines(quiet_seconds=10))
+            cluster = localcluster.up(name, depth, kubernetes=kubernetes, progress=Lines(quiet_seconds=10))
         except BaseException:
             # Also after Ctrl-C during a long build.
             if not kept:
@@ -52,6 +58,16 @@ def session_cluster(config: pytest.Config, depth: Depth) -> Iterator[Cluster]:
     finally:
         if not kept:
             localcluster.down(name)
+
+
+def require_node() -> None:
+    """Skip the test where this machine does not allow a real node; fail where a cluster is required (CI)."""
+    try:
+        require_root()
+    except SetupError as error:
+        if is_required():
+            raise
+        pytest.skip(str(error))
 
 
 def is_required(environ: Mapping[str, str] = os.environ) -> bool:

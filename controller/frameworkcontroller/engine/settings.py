@@ -10,6 +10,7 @@ election's defaults are those of `frameworkkube.election`.
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -175,6 +176,16 @@ class Settings(_Group, frozen=True):
         for name in self.__struct_fields__:
             if name.endswith("_sec"):
                 msgspec.structs.force_setattr(self, name, min(getattr(self, name), FOREVER_SECONDS))
+
+    def in_namespace(self, namespace: str) -> Settings:
+        """Return the same settings for one namespace.
+
+        Raises:
+            SettingsError: This is no name of a namespace.
+        """
+        if not re.fullmatch(_NAME, namespace):
+            raise SettingsError(f"--namespace: must be {_NAME_RULE}; found {namespace!r}")
+        return msgspec.structs.replace(self, namespace=namespace)
 
     @property
     def slots(self) -> int:

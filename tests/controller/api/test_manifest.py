@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.meta import Wire
 
-STORED = Path(__file__).parents[3] / "deploy" / "controller" / "crd.yaml"
+STORED = Path(__file__).parents[3] / "charts" / "frameworkcontroller" / "files" / "crd.yaml"
 FRAMEWORKS = Path(__file__).parent / "frameworks"
 
 

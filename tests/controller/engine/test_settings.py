@@ -429,6 +429,13 @@ ODD = (
 WORDS = st.sampled_from([*PIECES.split(), *ODD])
 
 
+def test_the_command_line_takes_the_place_of_the_namespace_in_the_file() -> None:
+    read = read_settings(EVERYTHING)
+    assert read.in_namespace("team-a").namespace == "team-a"
+    with pytest.raises(SettingsError, match=r"^--namespace: must be 1 to 63 lower-case .*; found 'Team'$"):
+        read.in_namespace("Team")
+
+
 def one_line_or_settings(text: str) -> None:
     try:
         read_settings(text)

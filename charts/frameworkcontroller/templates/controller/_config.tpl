@@ -1,0 +1,19 @@
+{{/*
+The text of frameworkcontroller.yaml: the settings that are set, and the shipped file with its comments. Only
+`podFailureSpec` is not a comment in that file, so the file is left out where this key is set.
+*/}}
+{{- define "fc.config" -}}
+{{- $chosen := dict }}
+{{- $name := include "fc.controller" . }}
+{{- if ne $name "frameworkcontroller" }}
+{{- $_ := set $chosen "leaderElection" (dict "name" $name) }}
+{{- end }}
+{{- $chosen = mergeOverwrite $chosen (deepCopy .Values.controller.config) }}
+{{- with $chosen -}}
+{{ toYaml . }}
+
+{{ end }}
+{{- if not (hasKey $chosen "podFailureSpec") -}}
+{{ .Files.Get "files/frameworkcontroller.yaml" }}
+{{- end }}
+{{- end }}

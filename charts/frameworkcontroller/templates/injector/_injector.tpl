@@ -1,0 +1,48 @@
+{{/* The Secret of the webhook's certificate. */}}
+{{- define "fc.certificateSecret" -}}
+{{ .Values.certificates.secretName | default (printf "%s-tls" (include "fc.injector" .)) }}
+{{- end }}
+
+{{/* Resources as the injector's flags read them: cpu=10m,memory=32Mi. */}}
+{{- define "fc.amounts" -}}
+{{- $parts := list }}
+{{- range $resource, $amount := . }}
+{{- $parts = append $parts (printf "%s=%v" $resource $amount) }}
+{{- end }}
+{{- join "," $parts }}
+{{- end }}
+
+{{- define "fc.injectorArguments" -}}
+{{- $name := include "fc.injector" . -}}
+- serve
+- --service={{ $name }}
+{{- if eq .Values.certificates.source "self-made" }}
+- --secret={{ include "fc.certificateSecret" . }}
+- --webhook-configuration={{ $name }}
+- --authority-days={{ int .Values.certificates.authorityDays }}
+- --certificate-days={{ int .Values.certificates.certificateDays }}
+{{- else }}
+- --tls-cert-file=/certs/tls.crt
+- --tls-key-file=/certs/tls.key
+{{- end }}
+{{- with .Values.injector.envFiles }}
+- --env-files={{ . }}
+{{- end }}
+- --log-level={{ .Values.injector.logLevel }}
+- --barrier-image={{ include "fc.image" (dict "root" . "image" .Values.barrier.image) }}
+- --barrier-pull-policy={{ include "fc.pullPolicy" (dict "root" . "image" .Values.barrier.image) }}
+{{- range .Values.barrier.pullSecrets }}
+- --barrier-image-pull-secret={{ . }}
+{{- end }}
+{{- with .Values.barrier.requests }}
+- --barrier-requests={{ include "fc.amounts" . }}
+{{- end }}
+{{- with .Values.barrier.limits }}
+- --barrier-limits={{ include "fc.amounts" . }}
+{{- end }}
+# Presets of your own, read at the start of the injector.
+- --preset-dir=/etc/frameworkinjector/presets
+{{- range .Values.injector.args }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}

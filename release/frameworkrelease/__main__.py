@@ -1,0 +1,25 @@
+"""`python -m frameworkrelease`: write every file that is made from code, from the chart or from its values."""
+
+from __future__ import annotations
+
+import sys
+
+from frameworkcontroller.api import crd
+from frameworkcontroller.engine.settings import FILE_NAME, default_config
+from frameworkrelease import plain, readme, schema
+from frameworkrelease.chart import CHART
+
+
+def main() -> int:
+    """Write the files and return 0."""
+    # The chart first, because the manifests are made from it.
+    (CHART / "files" / "crd.yaml").write_text(crd.manifest())
+    (CHART / "files" / FILE_NAME).write_text(default_config())
+    schema.FILE.write_text(schema.text())
+    readme.FILE.write_text(readme.readme(readme.FILE.read_text(), readme.VALUES.read_text()))
+    plain.FILE.write_text(plain.manifests())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The plain manifests, `deploy/install.yaml`: what `kubectl apply --server-side -f` installs without helm."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from frameworkrelease import chart
+
+FILE: Final = chart.REPOSITORY / "deploy" / "install.yaml"
+_HEAD: Final = """\
+# Made by `make manifests` from charts/frameworkcontroller; do not edit. Install it with
+#   kubectl apply --server-side -f install.yaml
+"""
+# What says that helm keeps the object.
+_HELMS: Final = re.compile(
+    r"^ *(?:# Source: .*|helm\.sh/chart: .*|app\.kubernetes\.io/managed-by: Helm"
+    r"|annotations:\n *helm\.sh/resource-policy: keep)\n",
+    re.MULTILINE,
+)
+
+
+def manifests() -> str:
+    """Return the manifests of a default installation in a namespace of its own.
+
+    Raises:
+        ChartError: helm does not render the chart.
+    """
+    return _HEAD + without_helm(chart.rendered("--set", "namespace.create=true"))
+
+
+def without_helm(text: str) -> str:
+    """Return rendered manifests without the labels, annotations and comments that only helm uses."""
+    return re.sub(r"\n+---\n", "\n---\n", _HELMS.sub("", text))

@@ -1,0 +1,230 @@
+"""Installed by the real helm on a real node: the life of a release beside a gang that runs.
+
+The suite has a cluster of its own, because a release owns the definition of Frameworks and the names of the programs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+import yaml
+
+from frameworkrelease import chart
+from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, REPOSITORY, helm
+from localcluster import Cluster, Depth, images
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.frameworks import Frameworks, role
+from localcluster.waiting import eventually
+from tests.e2e.pods import pod, python
+from tests.support.clusters import require_node, session_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.node, pytest.mark.chart]
+
+PROGRAMS = ("barrier", "controller", "injector")
+VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/frameworks.frameworkcontroller.microsoft.com"
+HERE = f"--namespace={NAMESPACE}"
+# Holds the gang open until the file appears, which outlives an upgrade of the programs.
+RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
+
+
+@pytest.fixture(scope="module")
+def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A node with the images under the names that the chart gives them, and nothing installed."""
+    require_node()
+    archives = images.build_all(PROGRAMS)
+    with session_cluster(pytestconfig, Depth.NODE, suffix="helm") as node:
+        for name, archive in archives.items():
+            node.load(archive)
+            node.tag(images.reference(name), images.reference(name, VERSION))
+        yield node
+
+
+@pytest.fixture
+def frameworks(raw: RawClient, namespace: str) -> Frameworks:
+    """The Frameworks of the test's namespace."""
+    return Frameworks(raw, namespace)
+
+
+@pytest.fixture
+def clean(cluster: Cluster, raw: RawClient) -> Iterator[None]:
+    """Removes every release and the definition at the end of the test."""
+    yield
+    for release in yaml.safe_load(helm("list", "--all-namespaces", "--output=yaml", kubeconfig=cluster.kubeconfig)):
+        where = f"--namespace={release['namespace']}"
+        helm("uninstall", release["name"], where, "--wait", kubeconfig=cluster.kubeconfig)
+    cluster.kubectl("delete", "crd", "frameworks.frameworkcontroller.microsoft.com", "--ignore-not-found")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "team-system", "--ignore-not-found")
+
+
+def commands_of(page: str, heading: str) -> str:
+    """The shell commands of the first block under a heading."""
+    text = (REPOSITORY / page).read_text()
+    _, found, section = text.partition(f"\n## {heading}\n")
+    assert found, f"{page} has no section {heading}"
+    return re.findall(r"```\n(.*?)```", section, re.DOTALL)[0]
+
+
+def typed(cluster: Cluster, commands: str, folder: Path) -> str:
+    """Run commands in the repository as a person types them, with helm and kubectl in PATH."""
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    for name in ("helm", "kubectl"):
+        (tools / name).unlink(missing_ok=True)
+        (tools / name).symlink_to(chart.program(name))
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", commands],
+        cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def running_gang(frameworks: Frameworks) -> dict[str, Any]:
+    """Start a gang whose programs run until `end_gang`, and return what an upgrade must leave alone."""
+    frameworks.create("live", role("chief", 1, pod=pod(python(RUN))), role("worker", 2, pod=pod(python(RUN))))
+
+    def runs() -> dict[str, Any]:
+        ready = [
+            status["ready"]
+            for found in frameworks.pods().values()
+            for status in found["status"].get("containerStatuses", [])
+        ]
+        assert ready == [True] * 3, ready
+        return state_of(frameworks)
+
+    return eventually(runs, 60)
+
+
+def state_of(frameworks: Frameworks) -> dict[str, Any]:
+    """The identities of the gang's Pods, with their restarts, its roster and its attempts."""
+    pods = frameworks.pods()
+    containers = ("initContainerStatuses", "containerStatuses")
+    return {
+        "pods": {name: found["metadata"]["uid"] for name, found in pods.items()},
+        "restarts": {
+            name: [one["restartCount"] for key in containers for one in found["status"].get(key, [])]
+            for name, found in pods.items()
+        },
+        "roster": frameworks.config_map("live")["data"],
+        "attempt": frameworks.status("live")["attemptStatus"]["id"],
+        "tasks": {name: task["attemptStatus"]["id"] for name, task in frameworks.tasks("live").items()},
+    }
+
+
+def end_gang(cluster: Cluster, frameworks: Frameworks) -> None:
+    """Let the gang's programs end, and check that it succeeds."""
+    for name in frameworks.pods():
+        cluster.kubectl("exec", name, "-c", "main", "-n", frameworks.namespace, "--", "touch", "/tmp/end")
+    assert frameworks.wait("live", "Completed", 60)["attemptStatus"]["completionStatus"]["code"] == 0
+
+
+def programs_of(raw: RawClient, namespace: str) -> set[str]:
+    """The UIDs of the Pods of the programs that are not being deleted."""
+    pods = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return {found["metadata"]["uid"] for found in pods if "deletionTimestamp" not in found["metadata"]}
+
+
+def test_a_release_lives_beside_a_gang_that_runs(
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks, clean: None, tmp_path: Path
+) -> None:
+    def run(*arguments: str) -> str:
+        return helm(*arguments, HERE, kubeconfig=cluster.kubeconfig)
+
+    # Two commands of the README, as typed: nothing but defaults, and a gang that completes.
+    shown = typed(cluster, commands_of("README.md", "Install on a cluster"), tmp_path)
+    assert f"kubectl --namespace {NAMESPACE} wait --for=condition=Available" in shown
+    assert "pod-security.kubernetes.io/enforce=restricted" in shown
+    assert "WARNING" not in shown
+    cluster.kubectl("wait", "--for=condition=Complete", "framework/hello", "--timeout=120s", "--namespace=default")
+
+    before = running_gang(frameworks)
+    old = programs_of(raw, NAMESPACE)
+    settings = ["--set=controller.config.concurrentRequests=32", "--set=injector.logLevel=debug"]
+    run("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values", "--wait", "--timeout=3m", *settings)
+    upgraded = eventually(lambda: replaced(raw, old), 60)
+    assert state_of(frameworks) == before
+    certificate = raw.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/frameworkinjector-tls")["data"]
+    assert certificate, "an upgrade keeps what the injector wrote"
+
+    run("rollback", RELEASE, "1", "--wait", "--timeout=3m")
+    eventually(lambda: replaced(raw, upgraded), 60)
+    assert state_of(frameworks) == before
+    assert raw.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/frameworkinjector-tls")["data"] == certificate
+    end_gang(cluster, frameworks)
+
+    # Without the release the definition stays, with all Frameworks; the next release takes it over.
+    run("uninstall", RELEASE, "--wait")
+    assert frameworks.status("live")["state"] == "Completed"
+    for left in ("mutatingwebhookconfigurations", "validatingadmissionpolicies"):
+        assert "framework" not in cluster.kubectl("get", left)
+    assert "frameworkcontroller" not in cluster.kubectl("get", "clusterroles,clusterrolebindings")
+    run("install", RELEASE, str(CHART), "--set=crds.keep=false", "--wait", "--timeout=3m")
+    assert frameworks.status("live")["state"] == "Completed"
+    run("uninstall", RELEASE, "--wait")
+    eventually(lambda: is_gone(raw, DEFINITION), 60)
+
+
+def replaced(raw: RawClient, old: set[str]) -> set[str]:
+    """Check that all four Pods of the programs are new, and return their UIDs."""
+    found = programs_of(raw, NAMESPACE)
+    assert len(found) == 4
+    assert not found & old
+    return found
+
+
+def is_gone(raw: RawClient, path: str) -> None:
+    with pytest.raises(ApiStatusError, match="HTTP 404"):
+        raw.get(path)
+
+
+def test_for_one_namespace_roles_are_enough(
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks, clean: None, tmp_path: Path
+) -> None:
+    """With a certificate of the operator's own the injector needs no permission, and the controller has two Roles."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("team-frameworkinjector.team-system.svc")
+    (tmp_path / "tls.crt").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    (tmp_path / "tls.key").write_bytes(issued.private_key_pem.bytes())
+    (tmp_path / "ca.crt").write_bytes(authority.cert_pem.bytes())
+    cluster.kubectl("create", "namespace", "team-system")
+    cluster.kubectl("label", "namespace", "team-system", "pod-security.kubernetes.io/enforce=restricted")
+    pair = (f"--cert={tmp_path}/tls.crt", f"--key={tmp_path}/tls.key")
+    cluster.kubectl("create", "secret", "tls", "mine", "--namespace=team-system", *pair)
+    helm(
+        "install", "team", str(CHART), "--namespace=team-system", "--wait", "--timeout=3m",
+        f"--set=watchNamespaces={{{frameworks.namespace}}}", "--set=rbac.aggregate=false",
+        "--set=certificates.source=secret", "--set=certificates.secretName=mine",
+        f"--set-file=certificates.caBundle={tmp_path}/ca.crt",
+        kubeconfig=cluster.kubeconfig,
+    )  # fmt: skip
+    assert "framework" not in cluster.kubectl("get", "clusterroles,clusterrolebindings")
+
+    before = running_gang(frameworks)
+    assert len(before["pods"]) == 3
+    elsewhere = Frameworks(raw, "default")
+    elsewhere.create("ignored", role("worker", 1, pod=pod(["true"])))
+    end_gang(cluster, frameworks)
+    assert "status" not in elsewhere.get("ignored")
+    assert elsewhere.pods() == {}
+    raw.delete(f"{elsewhere.path}/ignored")
+
+
+def test_the_plain_manifests_install_the_same(
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks, clean: None, tmp_path: Path
+) -> None:
+    typed(cluster, commands_of("docs/operate/install.md", "With kubectl"), tmp_path)
+    before = running_gang(frameworks)
+    assert len(before["pods"]) == 3
+    end_gang(cluster, frameworks)
+    cluster.kubectl("delete", "-f", str(REPOSITORY / "deploy" / "install.yaml"), "--wait=true")

@@ -1,0 +1,39 @@
+"""Fixtures of the tests of the chart."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from frameworkrelease import chart
+from tests.release.values import MATRIX, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Manifests = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def render(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Manifests]:
+    """Returns the manifests of some values, `render({...}, release="x", namespace="y")`; a case may be named."""
+    folder = tmp_path_factory.mktemp("values")
+
+    @functools.cache
+    def of(text: str, release: str, namespace: str) -> str:
+        file = folder / "values.json"
+        file.write_text(text)
+        return chart.rendered(f"--values={file}", release=release, namespace=namespace)
+
+    def rendered(
+        values: Values | str = "defaults", *, release: str = chart.RELEASE, namespace: str = chart.NAMESPACE
+    ) -> Manifests:
+        chosen = MATRIX[values] if isinstance(values, str) else values
+        text = of(json.dumps(chosen), release, namespace)
+        return [document for document in yaml.safe_load_all(text) if document]
+
+    return rendered

@@ -1,0 +1,94 @@
+"""What is made from code: the files of the chart are current, and say what the programs say."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
+from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
+from frameworkrelease import readme, schema
+from frameworkrelease.chart import CHART, REPOSITORY
+from frameworkrelease.readme import UndocumentedError, documented
+
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+ADVICE = "run `make manifests`"
+
+
+def test_the_schema_is_what_the_code_says() -> None:
+    assert schema.FILE.read_text() == schema.text(), ADVICE
+
+
+def test_the_readme_has_the_comments_of_the_values() -> None:
+    written = readme.FILE.read_text()
+    assert written == readme.readme(written, readme.VALUES.read_text()), ADVICE
+    assert "| `controller.replicas` | `2` | One replica works" in written
+
+
+def test_the_chart_holds_the_shipped_configuration() -> None:
+    assert (CHART / "files" / FILE_NAME).read_text() == default_config(), ADVICE
+
+
+def test_the_chart_has_the_version_of_the_programs() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = metadata.version("frameworkcontroller")
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert f"/barrier:{version}" in (REPOSITORY / "deploy" / "hello.yaml").read_text()
+
+
+def test_a_value_without_a_comment_is_an_error_that_names_it() -> None:
+    with pytest.raises(UndocumentedError, match=r"values\.yaml: a\.c has no comment above it"):
+        list(documented("a:\n  # It is.\n  b: 1\n  c: 2\n"))
+
+
+def test_a_comment_of_several_lines_is_one_text() -> None:
+    (value,) = documented("# One\n# two.\na: [x]\n")
+    assert (value.path, value.default, value.text) == ("a", ["x"], "One two.")
+
+
+def keys(group: Any) -> Any:
+    """The keys of a mapping, and of those mappings in it that are groups of values."""
+    return {key: keys(value) if isinstance(value, dict) else None for key, value in group.items()}
+
+
+def known(found: dict[str, Any]) -> Any:
+    """The keys that a schema knows, as `keys` returns them."""
+    return {key: known(one) if "properties" in one else None for key, one in found["properties"].items()}
+
+
+def test_the_schema_and_the_values_know_the_same_keys() -> None:
+    leaves = {value.path for value in documented(readme.VALUES.read_text())}
+
+    def pruned(group: Any, prefix: str = "") -> Any:
+        return {
+            key: None if f"{prefix}{key}" in leaves or not isinstance(inner, dict) else pruned(inner, f"{prefix}{key}.")
+            for key, inner in group.items()
+        }
+
+    assert pruned(known(schema.schema())) == {"global": None} | pruned(keys(VALUES))
+
+
+def test_every_setting_of_the_controller_is_a_value_but_those_that_follow_from_others() -> None:
+    definitions = schema.schema()["$defs"]
+    for name, settings in (("Settings", Settings()), ("LeaderElectionSettings", Settings().leader_election)):
+        of_the_code = set(json.loads(msgspec.json.encode(settings)))
+        assert of_the_code - set(definitions[name]["properties"]) == set(schema.BY_THE_CHART[name])
+
+
+def test_the_resources_of_the_barrier_are_those_of_the_injector() -> None:
+    def as_flag(amounts: dict[str, str]) -> str:
+        return ",".join(f"{resource}={amount}" for resource, amount in amounts.items())
+
+    assert as_flag(VALUES["barrier"]["requests"]) == DEFAULT_REQUESTS
+    assert as_flag(VALUES["barrier"]["limits"]) == DEFAULT_LIMITS
+
+
+def test_a_pattern_of_the_schema_is_one_that_helm_can_read() -> None:
+    """Go has no `\\Z` and no lookahead."""
+    assert "\\Z" not in schema.text()
+    assert "(?=" not in schema.text()
