@@ -37,7 +37,7 @@ HERE = f"--namespace={NAMESPACE}"
 RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the images under the names that the chart gives them, and nothing installed."""
     require_node()
@@ -201,13 +201,15 @@ def test_for_one_namespace_roles_are_enough(
     cluster.kubectl("label", "namespace", "team-system", "pod-security.kubernetes.io/enforce=restricted")
     pair = (f"--cert={tmp_path}/tls.crt", f"--key={tmp_path}/tls.key")
     cluster.kubectl("create", "secret", "tls", "mine", "--namespace=team-system", *pair)
-    helm(
+    shown = helm(
         "install", "team", str(CHART), "--namespace=team-system", "--wait", "--timeout=3m",
         f"--set=watchNamespaces={{{frameworks.namespace}}}", "--set=rbac.aggregate=false",
         "--set=certificates.source=secret", "--set=certificates.secretName=mine",
         f"--set-file=certificates.caBundle={tmp_path}/ca.crt",
         kubeconfig=cluster.kubeconfig,
     )  # fmt: skip
+    assert "WARNING" not in shown
+    assert f"kubectl --namespace {frameworks.namespace} apply -f deploy/hello.yaml" in shown
     assert "framework" not in cluster.kubectl("get", "clusterroles,clusterrolebindings")
 
     before = running_gang(frameworks)
