@@ -14,7 +14,7 @@ import pytest
 import trustme
 import yaml
 
-from frameworkrelease import chart
+from frameworkrelease import chart, plain
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, REPOSITORY, helm
 from localcluster import Cluster, Depth, images
 from localcluster.client import ApiStatusError, RawClient
@@ -57,13 +57,13 @@ def frameworks(raw: RawClient, namespace: str) -> Frameworks:
 
 @pytest.fixture
 def clean(cluster: Cluster, raw: RawClient) -> Iterator[None]:
-    """Removes every release and the definition at the end of the test."""
+    """Removes every release, the definition and what kubectl has installed at the end of the test."""
     yield
     for release in yaml.safe_load(helm("list", "--all-namespaces", "--output=yaml", kubeconfig=cluster.kubeconfig)):
         where = f"--namespace={release['namespace']}"
         helm("uninstall", release["name"], where, "--wait", kubeconfig=cluster.kubeconfig)
-    cluster.kubectl("delete", "crd", "frameworks.frameworkcontroller.microsoft.com", "--ignore-not-found")
-    cluster.kubectl("delete", "namespace", NAMESPACE, "team-system", "--ignore-not-found")
+    cluster.kubectl("delete", "--ignore-not-found", "-f", str(plain.FILE))
+    cluster.kubectl("delete", "--ignore-not-found", "namespace", "team-system")
 
 
 def commands_of(page: str, heading: str) -> str:
@@ -222,11 +222,16 @@ def test_for_one_namespace_roles_are_enough(
     raw.delete(f"{elsewhere.path}/ignored")
 
 
-def test_the_plain_manifests_install_the_same(
+def test_helm_takes_over_what_kubectl_has_installed(
     cluster: Cluster, raw: RawClient, frameworks: Frameworks, clean: None, tmp_path: Path
 ) -> None:
+    """The plain manifests, as typed, and then the release of the same objects: not even the programs' Pods change."""
     typed(cluster, commands_of("docs/operate/install.md", "With kubectl"), tmp_path)
-    before = running_gang(frameworks)
-    assert len(before["pods"]) == 3
+    before, programs = running_gang(frameworks), programs_of(raw, NAMESPACE)
+    with pytest.raises(chart.ChartError, match="exists and cannot be imported"):
+        helm("install", RELEASE, str(CHART), HERE, kubeconfig=cluster.kubeconfig)
+    taking = ("--take-ownership", "--force-conflicts", "--wait", "--timeout=3m")
+    helm("install", RELEASE, str(CHART), HERE, *taking, kubeconfig=cluster.kubeconfig)
+    assert state_of(frameworks) == before
+    assert programs_of(raw, NAMESPACE) == programs
     end_gang(cluster, frameworks)
-    cluster.kubectl("delete", "-f", str(REPOSITORY / "deploy" / "install.yaml"), "--wait=true")

@@ -63,6 +63,7 @@ def test_a_chart_that_was_pushed_and_pulled_renders_the_same(
     version = archive.stem.removeprefix("frameworkcontroller-")
     chart.helm("push", str(archive), f"oci://{registry}/charts", "--plain-http")
     pulled = tmp_path / "pulled"
+    pulled.mkdir()
     name = f"oci://{registry}/charts/frameworkcontroller"
     chart.helm("pull", name, f"--version={version}", "--plain-http", f"--destination={pulled}")
     assert chart.rendered(chart=next(pulled.glob("*.tgz"))) == chart.rendered()
