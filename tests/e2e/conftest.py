@@ -10,13 +10,19 @@ import pytest
 from frameworkdemo import cluster as access
 from frameworkdemo import deploy, manifests
 from localcluster import images
-from localcluster.frameworks import Frameworks
+from localcluster.frameworks import Frameworks, apply_definition
+from tests.e2e.onenamespace import release_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from localcluster import Cluster
     from localcluster.client import RawClient
 
 PROGRAMS = ("barrier", "controller", "injector")
+# Each test installs the chart for its namespace, as somebody without permissions of the cluster has it.
+ROLES_ONLY = os.environ.get("FRAMEWORKCONTROLLER_ROLES_ONLY") == "1"
 
 
 @pytest.fixture(scope="session")
@@ -26,17 +32,40 @@ def cluster(node_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Cluster) -> None:
-    """The three programs, built, loaded, deployed with their manifests, and ready."""
+def loaded(cluster: Cluster) -> None:
+    """The images of the three programs, built and loaded."""
     archives = images.build_all(PROGRAMS)
     for archive in archives.values():
         cluster.load(archive)
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster, loaded: None) -> None:
+    """The three programs, deployed with their manifests, and ready."""
     deploy.deploy(
         access.connect(os.fspath(cluster.kubeconfig), None), manifests.programs(manifests.ImageNames()), print
     )
 
 
 @pytest.fixture
-def frameworks(raw: RawClient, namespace: str, installed: None) -> Frameworks:
-    """The Frameworks of the test's namespace."""
-    return Frameworks(raw, namespace)
+def frameworks(
+    request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient, namespace: str, loaded: None, tmp_path: Path
+) -> Iterator[Frameworks]:
+    """The Frameworks of the test's namespace, with the programs for all namespaces, or with Roles in this one."""
+    if not ROLES_ONLY:
+        request.getfixturevalue("installed")
+        yield Frameworks(raw, namespace)
+        return
+    apply_definition(raw)
+    with release_for(cluster, namespace, tmp_path, "--set=crds.enabled=false", "--set=image.tag=dev"):
+        yield Frameworks(raw, namespace)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With Roles only, keep the tests of Frameworks in one namespace."""
+    if not ROLES_ONLY:
+        return
+    names = {item: set(getattr(item, "fixturenames", ())) for item in items}
+    kept = [item for item in items if {"frameworks", "loaded"} <= names[item] and "installed" not in names[item]]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept

@@ -11,7 +11,6 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import trustme
 import yaml
 
 from frameworkrelease import chart, plain
@@ -20,6 +19,7 @@ from localcluster import Cluster, Depth, images
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.frameworks import Frameworks, role
 from localcluster.waiting import eventually
+from tests.e2e.onenamespace import release_for
 from tests.e2e.pods import pod, python
 from tests.support.clusters import require_node, session_cluster
 
@@ -63,7 +63,6 @@ def clean(cluster: Cluster, raw: RawClient) -> Iterator[None]:
         where = f"--namespace={release['namespace']}"
         helm("uninstall", release["name"], where, "--wait", kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "--ignore-not-found", "-f", str(plain.FILE))
-    cluster.kubectl("delete", "--ignore-not-found", "namespace", "team-system")
 
 
 def commands_of(page: str, heading: str) -> str:
@@ -192,34 +191,19 @@ def test_for_one_namespace_roles_are_enough(
     cluster: Cluster, raw: RawClient, frameworks: Frameworks, clean: None, tmp_path: Path
 ) -> None:
     """With a certificate of the operator's own the injector needs no permission, and the controller has two Roles."""
-    authority = trustme.CA()
-    issued = authority.issue_cert("team-frameworkinjector.team-system.svc")
-    (tmp_path / "tls.crt").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
-    (tmp_path / "tls.key").write_bytes(issued.private_key_pem.bytes())
-    (tmp_path / "ca.crt").write_bytes(authority.cert_pem.bytes())
-    cluster.kubectl("create", "namespace", "team-system")
-    cluster.kubectl("label", "namespace", "team-system", "pod-security.kubernetes.io/enforce=restricted")
-    pair = (f"--cert={tmp_path}/tls.crt", f"--key={tmp_path}/tls.key")
-    cluster.kubectl("create", "secret", "tls", "mine", "--namespace=team-system", *pair)
-    shown = helm(
-        "install", "team", str(CHART), "--namespace=team-system", "--wait", "--timeout=3m",
-        f"--set=watchNamespaces={{{frameworks.namespace}}}", "--set=rbac.aggregate=false",
-        "--set=certificates.source=secret", "--set=certificates.secretName=mine",
-        f"--set-file=certificates.caBundle={tmp_path}/ca.crt",
-        kubeconfig=cluster.kubeconfig,
-    )  # fmt: skip
-    assert "WARNING" not in shown
-    assert f"kubectl --namespace {frameworks.namespace} apply -f deploy/hello.yaml" in shown
-    assert "framework" not in cluster.kubectl("get", "clusterroles,clusterrolebindings")
+    with release_for(cluster, frameworks.namespace, tmp_path) as shown:
+        assert "WARNING" not in shown
+        assert f"kubectl --namespace {frameworks.namespace} apply -f deploy/hello.yaml" in shown
+        assert "framework" not in cluster.kubectl("get", "clusterroles,clusterrolebindings")
 
-    before = running_gang(frameworks)
-    assert len(before["pods"]) == 3
-    elsewhere = Frameworks(raw, "default")
-    elsewhere.create("ignored", role("worker", 1, pod=pod(["true"])))
-    end_gang(cluster, frameworks)
-    assert "status" not in elsewhere.get("ignored")
-    assert elsewhere.pods() == {}
-    raw.delete(f"{elsewhere.path}/ignored")
+        before = running_gang(frameworks)
+        assert len(before["pods"]) == 3
+        elsewhere = Frameworks(raw, "default")
+        elsewhere.create("ignored", role("worker", 1, pod=pod(["true"])))
+        end_gang(cluster, frameworks)
+        assert "status" not in elsewhere.get("ignored")
+        assert elsewhere.pods() == {}
+        raw.delete(f"{elsewhere.path}/ignored")
 
 
 def test_helm_takes_over_what_kubectl_has_installed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +13,11 @@ import yaml
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
 from frameworkrelease import chart, plain, readme
 from frameworkrelease.chart import CHART, ChartError
-from localcluster.frameworks import manifests_of
+from tests.release.objects import identities, kinds, only, pod_of
 from tests.release.values import DIGEST, MATRIX, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tests.release.conftest import Manifests
 
@@ -25,20 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.chart
 ONE = "one namespace"
-
-
-def only(manifests: Manifests, kind: str, name: str = "") -> Any:
-    """The only object of a kind, or of a kind and a name."""
-    (found,) = [one for one in manifests if one["kind"] == kind and name in {"", one["metadata"]["name"]}]
-    return found
-
-
-def kinds(manifests: Manifests) -> set[str]:
-    return {one["kind"] for one in manifests}
-
-
-def pod_of(manifests: Manifests, name: str) -> Any:
-    return only(manifests, "Deployment", name)["spec"]["template"]["spec"]
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:
@@ -81,6 +67,21 @@ def test_values_that_cannot_work_are_refused_with_their_place(render: Render, va
     with pytest.raises(ChartError) as refusal:
         render(values)
     assert words in str(refusal.value)
+
+
+GUIDE = (chart.REPOSITORY / "docs" / "operate" / "install.md").read_text()
+
+
+@pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL))
+def test_the_values_of_the_documentation_are_accepted(render: Render, text: str) -> None:
+    assert render(yaml.safe_load(text)) != render()
+
+
+def test_the_error_of_the_documentation_is_that_of_helm(render: Render) -> None:
+    shown = "- at '/controller': additional properties 'replica' not allowed"
+    assert shown in GUIDE
+    with pytest.raises(ChartError, match=shown):
+        render({"controller": {"replica": 3}})
 
 
 # --- each value does something ---------------------------------------------------------------------------------------
@@ -201,10 +202,6 @@ def test_one_namespace_can_be_installed_without_any_object_of_the_cluster(render
     assert not any(kind.startswith("Cluster") for kind in kinds(manifests))
 
 
-def identities(manifests: Manifests) -> set[tuple[str, str, str]]:
-    return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in manifests}
-
-
 def test_two_releases_have_no_object_in_common(render: Render) -> None:
     first = render({"watchNamespaces": ["team-a"]}, release="a", namespace="a-system")
     second = render({"watchNamespaces": ["team-b"], "crds": {"enabled": False}}, release="b", namespace="b-system")
@@ -215,7 +212,7 @@ def test_two_releases_have_no_object_in_common(render: Render) -> None:
 
 
 def test_the_name_of_a_service_stays_a_label_however_long_the_release_is(render: Render) -> None:
-    manifests = render(release="r" * 53)
+    manifests = render("monitors of Prometheus", release="r" * 53)
     assert all(len(name) <= 63 for kind, _, name in identities(manifests) if kind in {"Service", "Deployment"})
 
 
@@ -282,54 +279,3 @@ def test_a_monitor_selects_the_pods_and_the_port_that_there_are(render: Render) 
         assert {service["spec"]["ports"][0]["targetPort"], monitor["spec"]["podMetricsEndpoints"][0]["port"]} <= ports
     webhook = only(manifests, "Service", "frameworkinjector")["metadata"]["labels"]
     assert not scraper["spec"]["selector"]["matchLabels"].items() <= webhook.items()
-
-
-# --- kustomize -------------------------------------------------------------------------------------------------------
-
-
-def built(folder: Path) -> Manifests:
-    """What `kubectl apply -k` applies."""
-    import subprocess
-
-    command = [chart.program("kubectl"), "kustomize", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
-
-
-OVERLAYS = chart.REPOSITORY / "kustomize"
-
-
-def test_the_base_of_kustomize_is_the_plain_manifests() -> None:
-    assert by_identity(built(plain.FILE.parent)) == by_identity(list(yaml.safe_load_all(plain.FILE.read_text())))
-
-
-def test_the_overlay_for_one_namespace_is_the_chart_for_one_namespace(render: Render) -> None:
-    overlay = built(OVERLAYS / "namespaced")
-    expected = render({"watchNamespaces": ["default"], "namespace": {"create": True}})
-    assert identities(overlay) == identities(expected)
-    for identity, wanted in by_identity(expected).items():
-        found = by_identity(overlay)[identity]
-        if identity == ("Deployment", chart.NAMESPACE, "frameworkcontroller"):
-            for one in (found, wanted):
-                one["spec"]["template"]["spec"]["containers"][0]["args"].sort()
-        assert {**found, "metadata": None} == {**wanted, "metadata": None}
-
-
-def by_identity(manifests: Manifests) -> dict[tuple[str, str, str], Any]:
-    """Manifests by kind, namespace and name."""
-    return {identity: one for one in manifests for identity in identities([one])}
-
-
-def test_the_overlay_for_high_availability_survives_the_loss_of_a_node() -> None:
-    overlay = built(OVERLAYS / "high-availability")
-    for name in ("frameworkcontroller", "frameworkinjector"):
-        assert only(overlay, "Deployment", name)["spec"]["replicas"] == 3
-        assert only(overlay, "PodDisruptionBudget", name)["spec"]["minAvailable"] == 2
-        (constraint,) = pod_of(overlay, name)["topologySpreadConstraints"]
-        assert constraint["whenUnsatisfiable"] == "DoNotSchedule"
-
-
-def test_the_programs_of_the_plain_manifests_can_be_told_apart() -> None:
-    for program in ("frameworkcontroller", "frameworkinjector"):
-        assert {"Deployment", "ServiceAccount", "NetworkPolicy", "Namespace"} <= kinds(manifests_of(program))

@@ -7,7 +7,7 @@ so that several releases fit into one cluster.
 
 {{- define "fc.controller" -}}
 {{- if contains "frameworkcontroller" .Release.Name }}{{ .Release.Name }}
-{{- else }}{{ .Release.Name | trunc 43 | trimSuffix "-" }}-frameworkcontroller
+{{- else }}{{ .Release.Name | trunc 35 | trimSuffix "-" }}-frameworkcontroller
 {{- end }}
 {{- end }}
 

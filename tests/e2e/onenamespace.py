@@ -1,0 +1,54 @@
+"""The chart for one namespace, without any permission beyond it: no ClusterRole is bound or made."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import trustme
+
+from frameworkrelease.chart import CHART, helm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+
+RELEASE = "team"
+SYSTEM = "team-system"
+
+
+@contextlib.contextmanager
+def release_for(cluster: Cluster, namespace: str, folder: Path, *arguments: str) -> Iterator[str]:
+    """Install a release for one namespace, with a certificate of the operator's own, and remove it at the end.
+
+    Args:
+        cluster: The cluster.
+        namespace: The namespace whose Frameworks are run.
+        folder: Where the certificate is written.
+        arguments: More arguments of `helm install`.
+
+    Yields:
+        What helm printed.
+    """
+    authority = trustme.CA()
+    issued = authority.issue_cert(f"{RELEASE}-frameworkinjector.{SYSTEM}.svc")
+    (folder / "tls.crt").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    (folder / "tls.key").write_bytes(issued.private_key_pem.bytes())
+    (folder / "ca.crt").write_bytes(authority.cert_pem.bytes())
+    cluster.kubectl("create", "namespace", SYSTEM)
+    try:
+        cluster.kubectl("label", "namespace", SYSTEM, "pod-security.kubernetes.io/enforce=restricted")
+        pair = (f"--cert={folder}/tls.crt", f"--key={folder}/tls.key")
+        cluster.kubectl("create", "secret", "tls", "mine", f"--namespace={SYSTEM}", *pair)
+        yield helm(
+            "install", RELEASE, str(CHART), f"--namespace={SYSTEM}", "--wait", "--timeout=3m",
+            f"--set=watchNamespaces={{{namespace}}}", "--set=rbac.aggregate=false",
+            "--set=certificates.source=secret", "--set=certificates.secretName=mine",
+            f"--set-file=certificates.caBundle={folder}/ca.crt", *arguments,
+            kubeconfig=cluster.kubeconfig,
+        )  # fmt: skip
+        helm("uninstall", RELEASE, f"--namespace={SYSTEM}", "--wait", kubeconfig=cluster.kubeconfig)
+    finally:
+        cluster.kubectl("delete", "namespace", SYSTEM)
