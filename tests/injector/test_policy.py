@@ -17,8 +17,9 @@ from frameworkbarrier import values
 from frameworkinjector import commands, policyfaults, settings
 from frameworkinjector.cel import Cel, sentence, shown, written
 from frameworkinjector.policy import documents
+from localcluster.frameworks import manifests_of
 from tests.injector.reviews import CONFIG
-from tests.injector.test_docs import MANUAL, ROOT
+from tests.injector.test_docs import MANUAL
 
 # Functions of CEL that API servers have from 1.31 (`sort`), 1.32 (`transform...`) and 1.34 on.
 NEWER = re.compile(r"\.(?:transform\w+|flatten|distinct|sort|slice|reverse)\(|lists\.range")
@@ -55,7 +56,10 @@ def test_both_policies_select_the_same_pods() -> None:
     refusing, _, adding, _ = documents(CONFIG)
     for shared in ("matchConstraints", "matchConditions", "failurePolicy"):
         assert refusing["spec"][shared] == adding["spec"][shared]
-    (webhook,) = yaml.safe_load((ROOT / "deploy" / "injector" / "webhook.yaml").read_text())["webhooks"]
+    (configuration,) = (
+        each for each in manifests_of("frameworkinjector") if each["kind"] == "MutatingWebhookConfiguration"
+    )
+    (webhook,) = configuration["webhooks"]
     for selector in ("objectSelector", "namespaceSelector"):
         assert adding["spec"]["matchConstraints"][selector] == webhook[selector]
 
