@@ -96,7 +96,6 @@ format: venv ## Format the code and apply safe fixes
 .PHONY: manifests images release lock
 manifests: venv ## Write what is generated from code: files of the chart, and the manifests made from the chart
 	$(BIN)/python -m frameworkrelease
-	$(BIN)/python -m frameworkdemo.monitoring
 
 images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build

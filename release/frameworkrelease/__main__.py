@@ -6,8 +6,9 @@ import sys
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import plain, readme, schema
+from frameworkrelease import plain, policy, readme, schema
 from frameworkrelease.chart import CHART
+from frameworkrelease.monitoring.files import files
 
 
 def main() -> int:
@@ -15,6 +16,10 @@ def main() -> int:
     # The chart first, because the manifests are made from it.
     (CHART / "files" / "crd.yaml").write_text(crd.manifest())
     (CHART / "files" / FILE_NAME).write_text(default_config())
+    policy.FILE.write_text(policy.text())
+    for file, text in files().items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
     schema.FILE.write_text(schema.text())
     readme.FILE.write_text(readme.readme(readme.FILE.read_text(), readme.VALUES.read_text()))
     plain.FILE.write_text(plain.manifests())

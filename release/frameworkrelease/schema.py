@@ -43,7 +43,7 @@ def schema() -> Schema:
     properties = {
         "global": _ANY_OBJECT,  # helm hands it to a chart that is part of another
         "watchNamespaces": {"type": "array", "items": _NAMESPACE, "uniqueItems": True},
-        "injection": _one_of("webhook", "none"),
+        "injection": _one_of("webhook", "policy", "none"),
         "commonLabels": _TEXT_MAP,
         "commonAnnotations": _TEXT_MAP,
         "crds": _object(enabled=_BOOLEAN, keep=_BOOLEAN),
@@ -78,7 +78,13 @@ def schema() -> Schema:
             apiServerPorts={"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 65535}},
             metricsFrom=_list_of("podSelector", "namespaceSelector", "ipBlock"),
         ),
-        "monitoring": _object(scrapeAnnotations=_BOOLEAN, podMonitor=_monitor(), serviceMonitor=_monitor()),
+        "monitoring": _object(
+            scrapeAnnotations=_BOOLEAN,
+            podMonitor=_monitor(),
+            serviceMonitor=_monitor(),
+            prometheusRule=_object(enabled=_BOOLEAN, labels=_TEXT_MAP),
+            dashboard=_object(enabled=_BOOLEAN, labels=_TEXT_MAP),
+        ),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

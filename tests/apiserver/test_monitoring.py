@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkdemo.manifests import REPOSITORY
-from frameworkdemo.monitoring import alerts, dashboard
+from frameworkrelease.monitoring import alerts, dashboard
 from localcluster.frameworks import ControllerProcess, role
 from localcluster.ports import free_port
 from localcluster.waiting import eventually

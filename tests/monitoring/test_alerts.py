@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkdemo.manifests import REPOSITORY
-from frameworkdemo.monitoring import alerts, dashboard
-from frameworkdemo.monitoring.__main__ import files
+from frameworkrelease.monitoring import alerts, dashboard
+from frameworkrelease.monitoring.files import files
 from localcluster.waiting import patience
 
 if TYPE_CHECKING:

@@ -11,8 +11,13 @@ import pytest
 import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
+from frameworkinjector import __version__
+from frameworkinjector.config import Config, PullPolicy
+from frameworkinjector.policy import documents
 from frameworkrelease import chart, plain, readme
 from frameworkrelease.chart import CHART, ChartError
+from frameworkrelease.monitoring import alerts
+from frameworkrelease.monitoring.dashboard import dashboard
 from tests.release.objects import identities, kinds, only, pod_of
 from tests.release.values import DIGEST, MATRIX, Values
 
@@ -57,6 +62,10 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "two replicas without an election": (
         {"controller": {"config": {"leaderElection": {"enabled": False}}}},
         "Set controller.replicas=1",
+    ),
+    "a policy that needs the command": (
+        {"injection": "policy", "barrier": {"requests": {"cpu": "1"}}},
+        "barrier.requests: the policy of the chart has the default",
     ),
     "a Secret without a name": ({"certificates": {"source": "secret"}}, "needs the name of your Secret"),
 }
@@ -218,6 +227,45 @@ def test_the_name_of_a_service_stays_a_label_however_long_the_release_is(render:
 
 def test_no_injector_means_that_nothing_calls_it(render: Render) -> None:
     assert "injector" not in json.dumps(render("no injector"))
+
+
+def test_the_policies_are_those_that_the_command_prints_for_the_image(render: Render) -> None:
+    image = {"registry": "registry.example", "tag": "canary", "pullPolicy": "Always"}
+    manifests = render({"injection": "policy", "image": image})
+    config = Config(
+        version=__version__,
+        barrier_image="registry.example/frameworkcontroller/barrier:canary",
+        pull_policy=PullPolicy.ALWAYS,
+    )
+    for wanted in documents(config):
+        found = only(manifests, wanted["kind"], "frameworkbarrier")
+        assert (found["apiVersion"], found["spec"]) == (wanted["apiVersion"], wanted["spec"])
+    assert {name for kind, _, name in identities(manifests) if kind == "Deployment"} == {"frameworkcontroller"}
+
+
+def test_the_policies_of_a_release_for_one_namespace_are_its_own(render: Render) -> None:
+    manifests = render({"injection": "policy", "watchNamespaces": ["team-a"]}, release="a", namespace="a-system")
+    for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"):
+        policy, binding = (only(manifests, each, "a-frameworkbarrier") for each in (kind, f"{kind}Binding"))
+        assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+        (selected,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+        assert (selected["operator"], selected["values"]) == ("In", ["team-a"])
+
+
+def test_alerts_of_the_injector_are_only_where_it_is(render: Render) -> None:
+    def groups(**values: Any) -> list[str]:
+        made = render({"monitoring": {"prometheusRule": {"enabled": True}}, **values})
+        return [group["name"] for group in only(made, "PrometheusRule")["spec"]["groups"]]
+
+    assert groups() == [group["name"] for group in alerts.rules()["groups"]]
+    assert groups(injection="policy") == [name for name in groups() if name != "frameworkinjector"]
+
+
+def test_the_dashboard_and_the_alerts_are_those_of_the_code(render: Render) -> None:
+    manifests = render("monitors of Prometheus")
+    (made,) = only(manifests, "ConfigMap", "frameworkcontroller-dashboard")["data"].values()
+    assert json.loads(made) == dashboard()
+    assert only(manifests, "PrometheusRule")["spec"] == alerts.prometheus_rule()["spec"]
 
 
 @pytest.mark.parametrize("case", ["a certificate of cert-manager", "an issuer of cert-manager"])

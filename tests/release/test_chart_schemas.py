@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
 OLDEST = "1.30.14"
 # Of operators that may be installed in a cluster: its API server does not know their kinds.
-FOREIGN = "PodMonitor,ServiceMonitor,Issuer,Certificate"
+FOREIGN = "PodMonitor,PrometheusRule,ServiceMonitor,Issuer,Certificate"
 
 
 @pytest.fixture(scope="session")

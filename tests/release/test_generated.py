@@ -12,7 +12,7 @@ import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
-from frameworkrelease import readme, schema
+from frameworkrelease import policy, readme, schema
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.readme import UndocumentedError, documented
 
@@ -32,6 +32,10 @@ def test_the_readme_has_the_comments_of_the_values() -> None:
 
 def test_the_chart_holds_the_shipped_configuration() -> None:
     assert (CHART / "files" / FILE_NAME).read_text() == default_config(), ADVICE
+
+
+def test_the_chart_holds_the_policies_of_the_injector() -> None:
+    assert policy.FILE.read_text() == policy.text(), ADVICE
 
 
 def test_the_chart_has_the_version_of_the_programs() -> None:

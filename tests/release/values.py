@@ -78,6 +78,7 @@ MATRIX: dict[str, Values] = {
         "admissionPolicies": {"enabled": False},
     },
     "no injector": {"injection": "none"},
+    "policies instead of the webhook": {"injection": "policy"},
     "long lives": {"certificates": {"authorityDays": 3650, "certificateDays": 365}},
     "a certificate of cert-manager": {"certificates": {"source": "cert-manager", "certificateDays": 30}},
     "an issuer of cert-manager": {
@@ -102,6 +103,8 @@ MATRIX: dict[str, Values] = {
         "monitoring": {
             "podMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "prometheus"}},
             "serviceMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
+            "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+            "dashboard": {"enabled": True, "labels": {"team": "platform"}},
         }
     },
     "a namespace of its own": {"namespace": {"create": True, "labels": {"team": "a"}}, "crds": {"keep": False}},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from frameworkdemo.monitoring.alerts import WAITS
+from frameworkrelease.monitoring.alerts import WAITS
 
 UID: Final = "frameworkcontroller"
 _COLUMNS: Final = 24
