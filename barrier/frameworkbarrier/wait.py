@@ -6,6 +6,7 @@ deadline or SIGTERM, which only the main thread receives. This module knows no n
 """
 
 import contextlib
+import math
 import os
 import select
 import threading
@@ -20,6 +21,8 @@ from frameworkbarrier.settings import Identity
 
 PROGRESS_SEC = 10.0
 """Least time between two progress lines."""
+REASON_SEC = 60.0
+"""The same, where the count has not changed."""
 
 
 class SourceReader:
@@ -74,13 +77,19 @@ class SourceReader:
 
 
 class Progress:
-    """What to report to a person while waiting, and when: a line when the count changes, at most every 10 s."""
+    """What to report to a person while waiting, and when.
+
+    A line when the count changes, at most every 10 s, and when only the names or the reasons do, at most every 60 s:
+    these may alternate for hours (ErrImagePull and ImagePullBackOff).
+    """
 
     def __init__(self, log: Log, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
         self._reported: tuple[object, ...] | None = None
-        self._quiet_until = self._started = clock()
+        self._reported_text = ""
+        self._started = clock()
+        self._reported_at = -math.inf
         self.waiting: Waiting | None = None
         self.fault = ""
 
@@ -90,10 +99,15 @@ class Progress:
 
     def due_in(self) -> float | None:
         """Return the seconds until the next line may be written, None if there is nothing to report."""
-        if self._state() == self._reported:
-            return None
         at_first = self._reported is None and not self.waiting and not self.fault
-        due = self._started + PROGRESS_SEC if at_first else self._quiet_until
+        if at_first:
+            due = self._started + PROGRESS_SEC
+        elif self._state() != self._reported:
+            due = self._reported_at + PROGRESS_SEC
+        elif self.describe() != self._reported_text:
+            due = self._reported_at + REASON_SEC
+        else:
+            return None
         return max(due - self._clock(), 0.0)
 
     def info(self, text: str) -> None:
@@ -103,9 +117,9 @@ class Progress:
     def report(self) -> None:
         """Write the line if it is due."""
         if self.due_in() == 0.0:
-            self._reported = self._state()
-            self._quiet_until = self._clock() + PROGRESS_SEC
-            self._log.info(f"waiting{self.describe()}")
+            self._reported, self._reported_text = self._state(), self.describe()
+            self._reported_at = self._clock()
+            self._log.info(f"waiting{self._reported_text}")
 
     def describe(self) -> str:
         """Say who is missing and why, and what keeps the source from observing; continues a word like `waiting`."""

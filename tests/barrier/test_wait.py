@@ -58,6 +58,17 @@ def test_lines_come_when_the_count_changes_and_at_most_every_ten_seconds() -> No
     assert lines == ["waiting 1/10: 9 Tasks", "waiting 3/10: 7 Tasks", "waiting 4/10: 6 Tasks"]
 
 
+def test_another_reason_is_a_line_each_minute_at_most() -> None:
+    def waits_for(why: str) -> Observation:
+        return seen(9, waitingFor=[{"task": "worker-9", "why": why}])
+
+    # The reason that counts is the latest when the minute is over: those of the seconds 0, 48 and 112.
+    script = Script(*((float(16 * number), waits_for(f"reason {number}")) for number in range(10)), (151, seen(10)))
+    lines, end = run(script)
+    assert end is None
+    assert lines == [f"waiting 9/10: worker-9 reason {number}" for number in (0, 3, 7)]
+
+
 def test_a_quiet_wait_writes_one_line() -> None:
     lines, end = run(Script((0, seen(9))))
     assert lines == ["waiting 9/10: 1 Task"]
