@@ -57,6 +57,9 @@ class Faults:
         while self._later:
             self._pass(0.2)
         self._rain(0)
+        # Kubernetes' own garbage collector can miss a deletion while the API server is killed again and again, and then
+        # leaves a ConfigMap in its foreground deletion for ever. It builds its graph anew when it starts.
+        self._restart("kube-controller-manager")
         self._journal.note("calm")
 
     # --- the network -------------------------------------------------------------------------------------------------
