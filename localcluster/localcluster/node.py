@@ -1,5 +1,7 @@
 """A real Kubernetes node on this machine: kubelet, containerd, kube-proxy and CoreDNS in namespaces of their own.
 
+Beside its own processes it changes one setting of the machine: how many inotify instances a user may have.
+
 It differs from a production node in four things. Pods reach each other and the API server and nothing else. CoreDNS is
 a process of the node behind the usual Service, not a Deployment. No Pod is evicted for lack of disk space. QoS cgroups
 are off, because they need all controllers of the machine's cgroups.
@@ -36,6 +38,9 @@ _COMMANDS = (
 )  # fmt: skip
 _MANIFESTS = Path(__file__).parent / "manifests"
 _SECONDS = 180.0
+_INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+_INOTIFY_INSTANCES = 1024
+"""A node has about 20, and a few for each log that somebody follows. Linux allows 128 to all processes of a user."""
 _NEVER = "1970-01-01T00:00:00Z"
 
 
@@ -48,6 +53,8 @@ def start(context: Context) -> None:
         BinaryError: A program could not be found, downloaded or built.
     """
     require(_COMMANDS, context.progress)
+    if int(_INOTIFY.read_text()) < _INOTIFY_INSTANCES:
+        _INOTIFY.write_text(str(_INOTIFY_INSTANCES))
     for name in ("kubelet", "kube-proxy", "coredns"):
         context.binary(name)
     ends = network.link(context)

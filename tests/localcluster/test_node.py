@@ -235,6 +235,11 @@ def test_a_pod_that_asks_for_a_thousand_processors_stays_unschedulable(pods: Pod
     eventually(is_refused, timeout=30)
 
 
+def test_the_logs_of_many_pods_on_several_nodes_can_be_followed(cluster: Cluster) -> None:
+    # Each needs an inotify instance, of which Linux allows 128; six nodes and their followed logs exceeded that.
+    assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) >= 1024
+
+
 def test_up_twice_is_one_cluster(cluster: Cluster) -> None:
     before = status_of(cluster.name).processes
     again = localcluster.up(cluster.name, Depth.NODE)
