@@ -204,6 +204,8 @@ def _create(
     if config_map is None:
         return Step(status, Action.CREATE)
     if _is_orphan(config_map, ctx):
+        if orphans.may_yet_be_named(config_map.metadata, status.transition_time, ctx.now):
+            return Step(replace(status, transition_time=ctx.now))
         return _delete_orphan(status, config_map, ctx)
     # A foreign ConfigMap, or one that is being deleted, is never touched; the attempt waits until the name is free.
     return Step(status)

@@ -33,3 +33,20 @@ def grace_deadline(meta: Meta, now: datetime) -> datetime | None:
     """
     created = meta.creation_timestamp
     return after(created, GRACE) if created is not None and abs(now - created) < GRACE else None
+
+
+def may_yet_be_named(meta: Meta, written: datetime, now: datetime) -> bool:
+    """Report whether a status that names the orphan may still arrive, so that a write of our own must come first.
+
+    A leader that was replaced may have sent its write before it knew. The write is refused once the status has changed
+    since the orphan was created; before that, it would name what we delete, and the attempt would have lost it.
+
+    Args:
+        meta: The orphan's.
+        written: The latest change of the status that is known, in our time.
+        now: In our time, too. If it is behind the creation, no write of ours can be later than that.
+    """
+    created = meta.creation_timestamp
+    if created is None or grace_deadline(meta, now) is not None:
+        return False
+    return written <= created <= now

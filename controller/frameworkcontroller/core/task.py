@@ -160,7 +160,11 @@ def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: b
         return Step(task) if ctx.attempt_ending or ctx.waits else Step(task, Action.CREATE)
     # An orphan is deleted also if the attempt is ending: the attempt is not over while a Pod of it runs. A foreign Pod
     # is never touched; the Task waits until its name is free.
-    return _delete_orphan(task, pod, ctx) if ours else Step(task)
+    if not ours:
+        return Step(task)
+    if orphans.may_yet_be_named(pod.metadata, task.transition_time, ctx.now):
+        return Step(replace(task, transition_time=ctx.now))
+    return _delete_orphan(task, pod, ctx)
 
 
 def _delete_orphan(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStep:

@@ -87,7 +87,10 @@ ROWS = {
         framework(), None, S.CREATION_PENDING, context={"requests_in_flight": True, **STOP}
     ),
     "pending, a ConfigMap of ours is there: delete it, create later": Row(
-        framework(), ORPHAN, S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
+        framework(since=1), ORPHAN, S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
+    ),
+    "pending, a ConfigMap of ours is there, a status that names it may be on its way: refuse that first": Row(
+        framework(), ORPHAN, S.CREATION_PENDING
     ),
     "pending, a ConfigMap of ours was made just now: its creator may be about to write the status": Row(
         framework(), config_map(uid="orphan-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
@@ -232,6 +235,12 @@ def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
 def test_a_change_is_persisted_before_anything_is_done(row: Row) -> None:
     done = step(row.was, row.seen, attempt_context(**row.context), persisted=True)
     assert done.action in {None, Action.NEXT_ATTEMPT} or done.status == row.was
+
+
+def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_orphan_is_deleted() -> None:
+    written = step(framework(), ORPHAN, attempt_context(), persisted=True).status
+    assert written == replace(framework(), transition_time=at(1000))
+    assert step(written, ORPHAN, attempt_context(), persisted=True).action is Action.DELETE_ORPHAN
 
 
 SEEN = [None, THERE, GOING, ORPHAN, FOREIGN, OWNERLESS]

@@ -66,8 +66,11 @@ ROWS = {
     "pending, a Pod of ours was made just now: its creator may be about to write the status": Row(
         task(), pod("Running", uid="orphan-uid", created=998), S.CREATION_PENDING, wake_at=at(998 + 5)
     ),
-    "pending, a Pod of ours was made long ago": Row(
-        task(), pod(uid="orphan-uid", created=995), S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
+    "pending, a Pod of ours was made long ago, a status that names it may be on its way: refuse that first": Row(
+        task(since=995), pod(uid="orphan-uid", created=995), S.CREATION_PENDING
+    ),
+    "pending, a Pod of ours was made before the status changed: no other can name it": Row(
+        task(since=996), pod(uid="orphan-uid", created=995), S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
     ),
     "pending, a Pod of ours was made by a clock far ahead: as if long ago": Row(
         task(), pod(uid="orphan-uid", created=1005), S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
@@ -272,6 +275,13 @@ def test_a_step_is_repeated_without_effect(row: Row) -> None:
     done = step(row.was, row.seen, context, persisted=False).status
     if done.state is not S.ATTEMPT_COMPLETED:
         assert step(done, row.seen, context, persisted=False).status == done
+
+
+def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_orphan_is_deleted() -> None:
+    made = pod("Running", uid="orphan-uid", created=900)
+    written = step(task(since=900), made, task_context(), persisted=True).status
+    assert written == replace(task(since=900), transition_time=at(1000))
+    assert step(written, made, task_context(), persisted=True).action is Action.DELETE_ORPHAN
 
 
 SEEN = [None, pod(), pod("Running"), pod("Unknown"), pod("Succeeded"), FAILED_POD, DELETING_POD, ORPHAN, FOREIGN]
