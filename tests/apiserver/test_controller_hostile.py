@@ -44,18 +44,18 @@ def make_hostile(cluster: Cluster, raw: RawClient, frameworks: Frameworks, when:
         create_nested(cluster, frameworks, f"{name}{when}", depth)
         frameworks.create(f"{name}{when}good", role("worker", 1))
     # Not started, so that nothing but its status can be wrong.
-    stored = frameworks.create(f"corrupt{when}", role("worker", 1), executionType="Create")
+    frameworks.create(f"corrupt{when}", role("worker", 1), executionType="Create")
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     attempt = {"id": 0, "startTime": now, "configMapName": f"corrupt{when}-attempt"}
-    stored["status"] = {
+    status = {
         "startTime": now,
         "state": "AttemptCreationPending",
         "transitionTime": now,
-        "attemptStatus": attempt | {"taskRoleStatusesCompressed": CUT_OFF},
+        "attemptStatus": attempt | {"taskRoleStatuses": None, "taskRoleStatusesCompressed": CUT_OFF},
     }
     path = f"{frameworks.path}/corrupt{when}"
-    # The controller, where it runs, writes too.
-    eventually(lambda: raw.replace(f"{path}/status", stored | {"metadata": raw.get(path)["metadata"]}))
+    # The controller, where it runs, writes too: a patch names no version that could be an old one.
+    raw.merge(f"{path}/status", {"status": status})
     frameworks.create(f"corrupt{when}good", role("worker", 1))
 
 
