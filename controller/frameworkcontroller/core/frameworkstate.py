@@ -72,6 +72,7 @@ class FrameworkState:
         self.gone: set[str] = set()
         self._framework_revision = 0
         self._rescale_revision = 0  # a role that is gone has no revision of its own
+        self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._dirty: dict[TaskKey, None] = {}
         self._awaiting: dict[TaskKey, int] = {}
         self._alarms: list[tuple[datetime, TaskKey]] = []
@@ -184,9 +185,13 @@ class FrameworkState:
         self._alarms.clear()
         self.gone.clear()
         self._ended = None
+        self._rescaled = None
 
     def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
-        """Bring the roles in line with the spec."""
+        """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status."""
+        if self._rescaled is not None and self._rescaled[0] is spec and self._rescaled[1] == self.persisted_revision:
+            return
+        self._rescaled = (spec, self.persisted_revision)
         revision = self.revision + 1
         deleted = [
             TaskRecord(Trigger.TASK_DELETION, role_state.name, role_state.instance_uid, role_state.tasks[index])

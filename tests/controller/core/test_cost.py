@@ -1,0 +1,76 @@
+"""An event about one Pod costs as much among hundreds of Tasks as among few (docs/decisions/0006).
+
+It is counted in calls of Python functions, so that neither the machine nor the time decides.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.controller.core.manual import Manual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+SPEC = """
+taskRoles:
+  - name: worker
+    taskNumber: {tasks}
+    task: {{pod: {{spec: {{containers: [{{name: main}}]}}}}}}
+"""
+
+
+def calls(function: Callable[[], object]) -> int:
+    """Return how many Python functions the call of this one calls, generators that go on included."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def running(tasks: int) -> Manual:
+    """A Framework whose Tasks run, all of which is persisted."""
+    manual = Manual(SPEC.format(tasks=tasks))
+    manual.world.plan.ends.update({f"worker-{index}": ["stay"] for index in range(tasks)})
+    manual.at_rest()
+    return manual
+
+
+def scaled_down(tasks: int) -> Manual:
+    """A Framework half of whose Tasks are on their way out, which is persisted."""
+    manual = running(tasks)
+    manual.world.spec["taskRoles"][0]["taskNumber"] = tasks // 2
+    manual.world.edited()
+    manual.caches.refresh()
+    for effect in manual.ask():
+        manual.answer_as_the_server(effect)
+    manual.ask()
+    return manual
+
+
+def cost_of_an_event(manual: Manual) -> int:
+    """Return the cost of an event about a Pod that changes nothing."""
+
+    def event() -> None:
+        manual.touch_pods("fw-worker-0")
+        manual.ask()
+
+    event()
+    return calls(event)
+
+
+@pytest.mark.parametrize("phase", [running, scaled_down])
+def test_an_event_costs_the_same_among_few_and_many_tasks(phase: Callable[[int], Manual]) -> None:
+    assert cost_of_an_event(phase(400)) == cost_of_an_event(phase(20))
