@@ -218,9 +218,44 @@ def _unpacked(compressed: str) -> bytes:
     return plain
 
 
-def uncompressed(status: FrameworkStatus) -> FrameworkStatus:
-    """Return the status with its roles in the plain field, so that two statuses can be compared."""
-    attempt = replace(
-        status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
-    )
+def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None) -> bool:
+    """Report whether two statuses say the same; a compressed one may have left out what a large status leaves out.
+
+    Raises:
+        UnreadableStatusError, msgspec.DecodeError: of `roles_of`.
+    """
+    if one is None or other is None:
+        return one is other
+    roles = roles_of(one), roles_of(other)
+    if _without_roles(one) != _without_roles(other):
+        return False
+    if roles[0] == roles[1]:
+        return True
+    compressed = (status.attempt_status.task_role_statuses_compressed for status in (one, other))
+    return any(isinstance(text, str) for text in compressed) and _essence(roles[0]) == _essence(roles[1])
+
+
+def _without_roles(status: FrameworkStatus) -> FrameworkStatus:
+    attempt = replace(status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=msgspec.UNSET)
     return replace(status, attempt_status=attempt)
+
+
+def _essence(roles: tuple[TaskRoleStatus, ...]) -> list[object]:
+    """Return what every stored form of these roles has (docs/reference/framework-api.md, section 10)."""
+    return [
+        (
+            role.name,
+            role.instance_uid,
+            role.pod_graceful_deletion_timeout_sec,
+            role.dependencies_met,
+            [replace(task, attempt_status=_essence_of(task.attempt_status)) for task in role.task_statuses],
+        )
+        for role in roles
+    ]
+
+
+def _essence_of(attempt: TaskAttemptStatus) -> TaskAttemptStatus:
+    end = attempt.completion_status
+    if end is not None:
+        end = replace(end, diagnostics="", pod=None)
+    return replace(attempt, pod_node_name=None, pod_host_ip=None, completion_status=end)

@@ -62,6 +62,8 @@ class WriteStatus:
     """The status that is written upon: if it is unchanged after a conflict, only the rest of the object changed."""
     unanswered: FrameworkStatus | None = None
     """An earlier write whose answer was lost: if it took effect, it is written upon, too."""
+    rest_bytes: int = 0
+    """The size of the Framework without its status, in JSON."""
 
     @property
     def key(self) -> EffectKey:

@@ -273,6 +273,12 @@ class FrameworkState:
         return any(role_state.by_state[state] for role_state in self.roles.values() for state in ASSOCIATED)
 
     @property
+    def lacks_places(self) -> bool:
+        """Whether the stored status has left out where Pods run, being large: each Pod with an address has a node."""
+        tasks = (task.attempt_status for role_state in self.roles.values() for task in role_state.tasks)
+        return any(attempt.pod_ip and not attempt.pod_node_name for attempt in tasks)
+
+    @property
     def size(self) -> int:
         """The number of Tasks, those that are deletionPending included."""
         return sum(len(role_state.tasks) for role_state in self.roles.values())

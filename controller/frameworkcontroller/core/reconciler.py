@@ -109,7 +109,11 @@ class FrameworkReconciler:
             self._state.load(self._writer.persisted)
             self._take_over(seen.spec)
             spec, _ = held_back(seen.spec, self._state.roles)
-            self._writer.persisted_summary = self._state.summarize(spec)
+            if self._state.lacks_places:
+                # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
+                self._state.touch_framework()
+            else:
+                self._writer.persisted_summary = self._state.summarize(spec)
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ class FrameworkReconciler:
         """
         match effect:
             case WriteStatus() if effect.revision != self._state.revision and self._spec is not None:
-                return self._writer.compose(self._state, self._spec, self._generation, now.steady, now.stamp)
+                return self._compose(self._spec, now)
             case CreatePod():
                 current = self._state.task((effect.role, effect.index))
                 wanted = current is not None and current.completion is None
@@ -322,7 +326,11 @@ class FrameworkReconciler:
             if until is not None and ctx.now < until:
                 ctx.decision.wake(until)
                 return
-        ctx.emit(self._writer.compose(state, ctx.spec, self._generation, ctx.now, ctx.stamp))
+        ctx.emit(self._compose(ctx.spec, ctx.clock))
+
+    def _compose(self, spec: FrameworkSpec, now: Now) -> WriteStatus:
+        rest_bytes = len(bytes(self._seen.raw_metadata)) + len(self._raw_spec)
+        return self._writer.compose(self._state, spec, self._generation, now.steady, now.stamp, rest_bytes=rest_bytes)
 
     def _write_roster(self, ctx: ReconcileContext) -> None:
         """Let the gang decide on its roster, from the persisted status alone, and take its milestones."""

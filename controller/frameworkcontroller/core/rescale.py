@@ -88,7 +88,9 @@ def rescale(
         yield from _trim(role_state, number, persisted)
         while len(role_state.tasks) < number:
             index = len(role_state.tasks)
-            role_state.append(new_task(index, _uid_in(family(), index), names.pod_name(framework, name, index), now), revision)
+            role_state.append(
+                new_task(index, _uid_in(family(), index), names.pod_name(framework, name, index), now), revision
+            )
             yield name, index
         if name not in wanted and not role_state.tasks:
             del roles[name]
@@ -124,7 +126,7 @@ def _replace(
 
 
 def _uid_in(family: str, index: int) -> str:
-    """Return the UID of one of the Tasks that a role gets at once: they differ in the index, so that they compress well.
+    """Return the UID of one of the Tasks that a role gets at once: only their ends differ, which compresses well.
 
     Of 10,000 Tasks that saves a sixth of the compressed status.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from frameworkcontroller.api.status import uncompressed
+from frameworkcontroller.api.status import is_same
 from frameworkcontroller.core.effects import Done, Failed, Missing, Outcome, Refused, StaleStatus
 
 if TYPE_CHECKING:
@@ -111,11 +111,10 @@ def _verdict_on(effect: WriteStatus, uid: str, found: Found) -> Verdict:
     """Return why the write conflicted: it took effect earlier, another writer was faster, or only the rest changed."""
     if found.uid != uid:
         return Missing()
-    status = None if found.status is None else uncompressed(found.status)
-    if status is not None and status == uncompressed(effect.status):
+    if is_same(found.status, effect.status):
         return Done(resource_version=found.resource_version)
-    if status == (None if effect.previous is None else uncompressed(effect.previous)):
+    if is_same(found.status, effect.previous):
         return SendUpon(found.resource_version)
-    if status is not None and effect.unanswered is not None and status == uncompressed(effect.unanswered):
+    if effect.unanswered is not None and is_same(found.status, effect.unanswered):
         return SendUpon(found.resource_version)
     return StaleStatus()

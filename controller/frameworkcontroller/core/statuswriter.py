@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from frameworkcontroller.api.status import uncompressed
+from frameworkcontroller.api.status import is_same
 from frameworkcontroller.core.conditions import conditions
 from frameworkcontroller.core.dependencies import waiting_roles
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
@@ -66,10 +66,9 @@ class StatusWriter:
         if int(version) <= int(self._resource_version):
             return False
         status = seen.stored_status()
-        plain = status and uncompressed(status)
-        if plain is not None and self._unanswered is not None and plain == uncompressed(self._unanswered):
+        if self._unanswered is not None and is_same(status, self._unanswered):
             self.persisted, self._unanswered = self._unanswered, None
-        elif plain != (self.persisted and uncompressed(self.persisted)):
+        elif not is_same(status, self.persisted):
             return True
         self._resource_version = version
         return False
@@ -89,7 +88,13 @@ class StatusWriter:
         return max(due, now + PROGRESS_FLOOR) if backpressure else due
 
     def compose(
-        self, state: FrameworkState, spec: FrameworkSpec, generation: int, now: datetime, stamp: datetime
+        self,
+        state: FrameworkState,
+        spec: FrameworkSpec,
+        generation: int,
+        now: datetime,
+        stamp: datetime,
+        rest_bytes: int = 0,
     ) -> WriteStatus:
         """Return a write of everything that is decided up to now.
 
@@ -99,6 +104,7 @@ class StatusWriter:
             generation: of that spec.
             now: the steady time.
             stamp: the time of day in whole seconds.
+            rest_bytes: the size of the Framework without its status.
         """
         summary = state.summarize(spec)
         state.urgent, self._sent_at = False, now
@@ -116,7 +122,13 @@ class StatusWriter:
         waiting = list(waiting_roles(spec, state.roles))
         body = replace(body, conditions=conditions(before, body, spec, generation, stamp, waiting=waiting, **notes))
         return WriteStatus(
-            body, summary, state.revision, self._resource_version, self.persisted, unanswered=self._unanswered
+            body,
+            summary,
+            state.revision,
+            self._resource_version,
+            self.persisted,
+            unanswered=self._unanswered,
+            rest_bytes=rest_bytes,
         )
 
     def apply_outcome(self, effect: WriteStatus, outcome: Done, state: FrameworkState) -> None:

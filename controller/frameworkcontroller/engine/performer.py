@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER
-from frameworkcontroller.api.status import FrameworkStatus, UnreadableStatusError
+from frameworkcontroller.api.status import UnreadableStatusError
 from frameworkcontroller.core import statusverdict
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
@@ -41,7 +39,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.engine import creationerror, manifests
+from frameworkcontroller.engine import creationerror, manifests, statusencoding
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     AlreadyExists,
@@ -61,7 +59,6 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.engine.manifests import Subject
 
-COMPRESS_FROM_BYTES: Final = 700 * 1024
 # From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
 # half of the time if it is a quarter of the size.
 ROSTER_GZIP_FROM_BYTES: Final = 32 * 1024
@@ -182,7 +179,7 @@ class Performer:
 
     async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
         """Write the status, and go on as `statusverdict.verdict` says; it never waits, since it holds a slot."""
-        status = await self._encode(effect.status)
+        status = await self._encode(effect)
         version = effect.resource_version
         for _ in range(STATUS_TRIES):
             answer = await self._attempt_status_write(subject, version, status)
@@ -217,21 +214,16 @@ class Performer:
             return statusverdict.Unavailable(str(error))
         return statusverdict.Accepted(PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
+    async def _encode(self, effect: WriteStatus) -> bytes:
+        encoded = msgspec.json.encode(effect.status)
+        if not self._compress or statusencoding.is_small(len(encoded), effect.rest_bytes):
+            return encoded
+        return await asyncio.to_thread(statusencoding.compress, effect.status, effect.rest_bytes)
+
     async def _read_status(self, subject: Subject) -> statusverdict.Found:
         """Read the Framework as the API server has it now; errors are those of `perform`."""
         live = FRAMEWORK_DECODER.decode(await self._client.get(subject.path))
         return statusverdict.Found(live.metadata.uid, live.metadata.resource_version, live.stored_status())
-
-    async def _encode(self, status: FrameworkStatus) -> bytes:
-        encoded = msgspec.json.encode(status)
-        if not self._compress or len(encoded) < COMPRESS_FROM_BYTES:
-            return encoded
-        roles = msgspec.json.encode(status.attempt_status.task_role_statuses)
-        if len(roles) < COMPRESS_FROM_BYTES:
-            return encoded
-        packed = b64encode(await asyncio.to_thread(gzip.compress, roles, 1)).decode()
-        attempt = replace(status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=packed)
-        return msgspec.json.encode(replace(status, attempt_status=attempt))
 
     # --- the roster --------------------------------------------------------------------------------------------------
 

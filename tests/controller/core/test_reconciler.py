@@ -103,6 +103,24 @@ def test_a_restart_of_a_framework_that_runs_costs_no_write() -> None:
     assert "RosterRestored" not in {event.reason for event in manual.events}
 
 
+def test_a_restart_of_a_framework_whose_status_is_abridged_leaves_the_roster_as_it_is() -> None:
+    """The status has left out where the Pods run, and the roster says it."""
+    manual = Manual()
+    manual.world.abridges = True
+    manual.at_rest()
+    assert manual.world.config_map is not None
+    version = manual.world.config_map.metadata.resource_version
+    manual.start()
+    (status,) = manual.ask()
+    assert isinstance(status, WriteStatus)
+    manual.answer_as_the_server(status)
+    (roster,) = manual.ask()
+    assert isinstance(roster, WriteRoster)
+    manual.answer_as_the_server(roster)
+    assert manual.ask() == []
+    assert manual.world.config_map.metadata.resource_version == version
+
+
 def test_a_restart_of_a_gang_that_waits_grants_its_access_again() -> None:
     manual = Manual(WITH_BARRIER)
     manual.at_rest()

@@ -76,6 +76,23 @@ def test_a_life_seen_late_ends_as_its_policies_say(scenario: Scenario, lags: tup
         assert world.status.completion.code == scenario.code
 
 
+@pytest.mark.parametrize("name", ["a worker is retried once", "scaled down and up again", "a ConfigMap never shows up"])
+def test_a_life_whose_status_is_abridged_ends_in_the_same_place(name: str) -> None:
+    scenario = SCENARIOS[name]
+    whole = run(scenario)
+    for cut in range(-whole.effects, whole.effects + 1):
+        world = world_of(scenario)
+        world.abridges = True
+        Run(world, frozenset({cut}), scenario.script, scenario.lags).to_the_end()
+        assert tasks_retried(world) == tasks_retried(whole.world), f"cut at {cut}"
+        end, wanted = world.status.completion, whole.world.status.completion
+        assert (end and end.code, world.status.state) == (wanted and wanted.code, State.COMPLETED), f"cut at {cut}"
+
+
+def tasks_retried(world: World) -> dict[tuple[str, int], int]:
+    return {key: task.retry_policy_status.total_retried_count for key, task in tasks_of(world.status).items()}
+
+
 def test_a_pod_that_is_stuck_holds_its_framework_for_ever() -> None:
     """No timeout is given: no second instance of a Task may run, so nothing is done by force."""
     world = World(framework_of(TWO_ROLES), Plan({"worker-1": ["stay"]}, stuck={"worker-1"}))

@@ -33,7 +33,7 @@ from frameworkcontroller.api.pod import (
     Terminated,
     Waiting,
 )
-from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus
+from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, roles_of
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -56,6 +56,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
+from frameworkcontroller.engine import statusencoding
 from tests.controller.core import checks
 from tests.controller.core.values import core_config
 
@@ -129,6 +130,8 @@ class World:
         self.held = False
         """Whether somebody's finalizer holds the Framework."""
         self.max_status_bytes = 1_500_000
+        self.abridges = False
+        """Whether each status is stored as one that is too large is: with as little as possible."""
         self.frozen: set[str] = set()
         """Pods that nothing happens to."""
         self.stored: bytes | None = None
@@ -175,7 +178,11 @@ class World:
     @property
     def status(self) -> FrameworkStatus:
         assert self.stored is not None
-        return STATUS_DECODER.decode(self.stored)
+        status = STATUS_DECODER.decode(self.stored)
+        attempt = replace(
+            status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
+        )
+        return replace(status, attempt_status=attempt)
 
     def is_hidden(self, name: str, uid: str) -> bool:
         """Whether no watch ever reports this instance."""
@@ -226,7 +233,7 @@ class World:
         document = msgspec.json.encode(effect.status)
         if len(document) > self.max_status_bytes:
             return Refused(413, "etcdserver: request is too large")
-        self.stored = document
+        self.stored = statusencoding.compress(effect.status, statusencoding.LIMIT_BYTES) if self.abridges else document
         self._version += 1
         checks.history(before, self.status)
         checks.beginnings(self, before, self.status)
@@ -467,6 +474,7 @@ class World:
                 init_container_statuses=self._opened(pod),
                 container_statuses=(ContainerStatus("main", ContainerState(running=Running())),),
             )
+            pod = replace(pod, spec=replace(pod.spec, node_name="node-1"))
             self.held_back.discard(pod.metadata.uid)
             self.running[pod.metadata.uid] = pod
         elif pod.status.phase == "Running" and is_ready(pod) is (task_key in self.plan.unready):
