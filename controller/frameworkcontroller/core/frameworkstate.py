@@ -276,7 +276,7 @@ class FrameworkState:
     def lacks_places(self) -> bool:
         """Whether the stored status has left out where Pods run, being large: each Pod with an address has a node."""
         tasks = (task.attempt_status for role_state in self.roles.values() for task in role_state.tasks)
-        return any(attempt.pod_ip and not attempt.pod_node_name for attempt in tasks)
+        return any(attempt.pod_ip and attempt.pod_node_name is None for attempt in tasks)
 
     @property
     def size(self) -> int:
