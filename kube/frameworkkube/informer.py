@@ -52,6 +52,10 @@ _LARGE_BYTES = 1 << 18
 """From this size on, a page or a line is decoded beside the loop."""
 
 
+def _all_of(found: T) -> T:
+    return found
+
+
 class Informer(Generic[T]):
     """A cache of one collection, and a call for each change.
 
@@ -62,6 +66,7 @@ class Informer(Generic[T]):
         on_change: called with the object before and after, see `Store`. It must be quick; what it raises is logged and
             counted, and loses only this call.
         on_deleted: called with the JSON of an object whose deletion was watched (not of one that a list misses).
+        keep: makes of an object what the cache keeps of it, with the same identity; all of it by default.
         on_undecodable: called once for each object that does not decode, and again if the reason changes.
         label_selector: as the API has it.
         accept: `PARTIAL_METADATA` for metadata only.
@@ -87,6 +92,7 @@ class Informer(Generic[T]):
         decoder: msgspec.json.Decoder[T],
         *,
         on_change: Change[T],
+        keep: Callable[[T], T] = _all_of,
         on_deleted: Callable[[bytes], None] | None = None,
         on_undecodable: Callable[[UndecodableObject], None] | None = None,
         label_selector: str = "",
@@ -101,6 +107,7 @@ class Informer(Generic[T]):
         self._path = path
         self._wire = WireDecoder(decoder)
         self._on_change = on_change
+        self._keep = keep
         self._on_deleted = on_deleted
         self._on_undecodable = on_undecodable
         self._store: Store[T] = Store(self._notify)
@@ -266,7 +273,7 @@ class Informer(Generic[T]):
             if isinstance(item, UndecodableObject):
                 self._skip(item)
             else:
-                self._store.listed(item)
+                self._store.listed(self._keep(item))
 
     async def _watch(self) -> bool:
         """Follow one watch to its orderly end.
@@ -309,7 +316,7 @@ class Informer(Generic[T]):
             case _ if isinstance(found, UndecodableObject):
                 self._skip(found, deleted=event.type == EventType.DELETED)
             case EventType.ADDED | EventType.MODIFIED if found is not None:
-                self._store.seen(found)
+                self._store.seen(self._keep(found))
             case EventType.DELETED if found is not None:
                 if self._store.deleted(found) and self._on_deleted is not None:
                     self._call(self._on_deleted, event.raw)

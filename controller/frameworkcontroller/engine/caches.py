@@ -16,6 +16,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.engine.slimpods import SlimPods
 from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
 
@@ -98,6 +99,7 @@ class Caches:
             resource_path("v1", "pods", namespace=where),
             POD_DECODER,
             on_change=self._on_pod,
+            keep=SlimPods(),
             on_deleted=self._on_pod_deletion,
             label_selector=names.FRAMEWORK_NAME,
         )

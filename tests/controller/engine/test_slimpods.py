@@ -1,0 +1,159 @@
+"""What the cache keeps of a Pod: everything that decides, in little memory."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import Any
+
+import msgspec
+import pytest
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import classify, dependencies, events, readiness
+from frameworkcontroller.engine import slimpods
+from frameworkcontroller.engine.slimpods import SlimPods
+from tests.controller.core.values import task
+
+UID = "8d3d4d2e-5a53-4a9c-9d7e-6e9a1b1f2a3c"
+BYTES = 1200
+"""Of a Pod, at most."""
+
+
+def document(index: int = 0, **status: Any) -> dict[str, Any]:
+    """A Pod as the API server has it, of which the program decodes a part."""
+    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    return {
+        "metadata": {
+            "name": f"training-worker-{index}",
+            "namespace": "team",
+            "uid": f"{index:08d}{UID[8:]}",
+            "resourceVersion": str(1_000_000 + index),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {names.FRAMEWORK_NAME: "training", names.TASK_INDEX: str(index), names.BARRIER_LABEL: "enabled"},
+            "annotations": dict.fromkeys(names.POD_ANNOTATIONS, UID)
+            | {names.TASK_INDEX: str(index), "network-status": f"{index}" * 500},
+            "ownerReferences": [{"kind": "ConfigMap", "name": "training-attempt", "uid": UID, "controller": True}],
+        },
+        "spec": {"nodeName": f"node-{index % 10}", "initContainers": [{"name": names.BARRIER_CONTAINER}]},
+        "status": {
+            "phase": "Running",
+            "podIP": f"10.1.{index // 256}.{index % 256}",
+            "hostIP": f"10.0.0.{index % 10}",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+            ],
+            "initContainerStatuses": [
+                {
+                    "name": names.BARRIER_CONTAINER,
+                    "state": {"terminated": {"exitCode": 0, "finishedAt": f"2026-01-01T00:00:{index % 60:02d}Z"}},
+                }
+            ],
+            "containerStatuses": [{"name": "main", "state": running}],
+            **status,
+        },
+    }
+
+
+def decoded(index: int = 0, **status: Any) -> Pod:
+    return POD_DECODER.decode(msgspec.json.encode(document(index, **status)))
+
+
+def ended(code: int, second: int = 0, message: str = "", name: str = "main") -> dict[str, Any]:
+    end = {"exitCode": code, "finishedAt": f"2026-01-01T00:00:{second:02d}Z", "message": message}
+    return {"name": name, "state": {"terminated": end}}
+
+
+WAITING = {"waiting": {"reason": "ErrImagePull", "message": "x"}}
+PODS = {
+    "running": decoded(),
+    "cannot be scheduled": decoded(
+        phase="Pending",
+        podIP="",
+        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}],
+        containerStatuses=[],
+    ),
+    "cannot pull": decoded(
+        phase="Pending",
+        containerStatuses=[{"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}],
+    ),
+    "succeeded": decoded(phase="Succeeded", containerStatuses=[ended(0, 5, "done")]),
+    "failed, the second container last": decoded(
+        phase="Failed", containerStatuses=[ended(3, 5, "a"), ended(4, 9, "b", "second"), ended(0, 10, "", "third")]
+    ),
+    "evicted": decoded(phase="Failed", reason="Evicted", message="low on memory", containerStatuses=[]),
+}
+
+
+@pytest.mark.parametrize("whole", PODS.values(), ids=PODS)
+def test_whatever_decides_stays(whole: Pod) -> None:
+    slim = SlimPods()(whole)
+    meta, kept = whole.metadata, slim.metadata
+    for field in ("name", "namespace", "uid", "resource_version", "creation_timestamp", "controller"):
+        assert getattr(kept, field) == getattr(meta, field)
+    assert kept.labels[names.FRAMEWORK_NAME] == "training"
+    assert kept.annotations[names.FRAMEWORK_UID] == UID
+    assert classify.failed(slim, classify.CONTAINER_CONTRACT) == classify.failed(whole, classify.CONTAINER_CONTRACT)
+    assert classify.succeeded(slim) == classify.succeeded(whole)
+    assert readiness.has_arrived(slim) == readiness.has_arrived(whole)
+    waiting, running = (task(state, pod_uid=meta.uid) for state in (State.PREPARING, State.RUNNING))
+    assert readiness.why_not_ready(waiting, slim) == readiness.why_not_ready(waiting, whole)
+    assert dependencies.is_pod_ready(running, slim) == dependencies.is_pod_ready(running, whole)
+    assert events.of_missing_barrier(slim) == events.of_missing_barrier(whole)
+    assert (slim.spec, slim.status.pod_ip, slim.status.host_ip) == (
+        whole.spec,
+        whole.status.pod_ip,
+        whole.status.host_ip,
+    )
+
+
+def test_what_nothing_reads_goes() -> None:
+    slim = SlimPods()(decoded())
+    assert "network-status" not in slim.metadata.annotations
+    assert {one.type for one in slim.status.conditions} == {"PodScheduled", "Ready"}
+
+
+def test_what_is_equal_is_in_memory_once() -> None:
+    keep = SlimPods()
+    one, other = keep(decoded(1)), keep(decoded(11))
+    for part in ("labels", "annotations", "owner_references", "namespace", "creation_timestamp"):
+        assert getattr(one.metadata, part) is getattr(other.metadata, part), part
+    for part in ("conditions", "container_statuses", "init_container_statuses", "host_ip", "phase"):
+        assert getattr(one.status, part) is getattr(other.status, part), part
+    assert one.spec is other.spec
+
+
+def test_what_a_failed_container_says_is_forgotten_with_its_pod() -> None:
+    keep = SlimPods()
+    keep(decoded(0, containerStatuses=[ended(1, message="x")]))
+    before = len(keep)
+    for number in range(100):
+        keep(decoded(0, containerStatuses=[ended(1, message=str(number))]))
+    assert len(keep) == before
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slimpods, "MAX_SHARED", 50)
+    keep = SlimPods()
+    for number in range(200):
+        keep(decoded(0, hostIP=f"10.0.0.{number}"))
+        assert len(keep) <= 50
+
+
+def test_a_pod_takes_little_memory() -> None:
+    keep = SlimPods()
+    documents = [msgspec.json.encode(document(index)) for index in range(2000)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        pods = {
+            (pod.metadata.namespace, pod.metadata.name): pod for pod in map(keep, map(POD_DECODER.decode, documents))
+        }
+        gc.collect()
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / len(pods) < BYTES
