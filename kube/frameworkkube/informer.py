@@ -143,6 +143,10 @@ class Informer(Generic[T]):
         """Return the cached object of that name, or None."""
         return self._store.get(namespace, name)
 
+    def replace(self, same: T) -> None:
+        """Keep another form of the cached object, unless that is another state of it; `on_change` is not called."""
+        self._store.replace(same)
+
     async def run(self) -> NoReturn:
         """Fill the cache and keep it current until cancelled.
 

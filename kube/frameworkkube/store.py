@@ -117,6 +117,13 @@ class Store(Generic[T]):
             self._drop(old)
             self._on_change(old, None)
 
+    def replace(self, same: T) -> None:
+        """Keep another form of the stored object, unless that is another state of it; nobody is told."""
+        meta = same.metadata
+        old = self._objects.get((meta.namespace, meta.name))
+        if old is not None and (old.metadata.uid, old.metadata.resource_version) == (meta.uid, meta.resource_version):
+            self._objects[meta.namespace, meta.name] = same
+
     def keys(self) -> list[ObjectKey]:
         """Return namespace and name of all objects at this moment."""
         return list(self._objects)

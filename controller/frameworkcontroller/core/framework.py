@@ -148,8 +148,7 @@ def _advance(
             if ctx.being_deleted:
                 # Somebody's finalizer may hold it; a second request would change nothing.
                 return Step(status)
-            ttl = ctx.spec.ttl_seconds_after_finished
-            expiry = after(status.transition_time, ctx.completed_retain if ttl is None else duration(ttl))
+            expiry = expiry_of(status.transition_time, ctx.spec.ttl_seconds_after_finished, ctx.completed_retain)
             if ctx.now < expiry:
                 return Step(status, wake_at=expiry)
             return Step(status, Action.DELETE_FRAMEWORK) if persisted else Step(status)
@@ -160,6 +159,11 @@ def _advance(
     if config_map is None or config_map.metadata.uid != status.attempt_status.config_map_uid:
         return _without_config_map(status, ctx, persisted=persisted)
     return _with_config_map(status, config_map, ctx, persisted=persisted)
+
+
+def expiry_of(completed: datetime, ttl_seconds: int | None, retain: timedelta) -> datetime:
+    """Return when a Completed Framework is to be deleted: after its own time to live, or after that of all."""
+    return after(completed, retain if ttl_seconds is None else duration(ttl_seconds))
 
 
 def _retry_or_complete(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:

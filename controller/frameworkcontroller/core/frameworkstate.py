@@ -315,6 +315,12 @@ class FrameworkState:
         """The next time of the steady clock at which a Task becomes dirty by itself."""
         return self._alarms[0][0] if self._alarms else None
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether everything is persisted and reported, and no change is to be followed."""
+        persisted = self.revision == self.persisted_revision
+        return persisted and self.journal.is_empty and not (self._dirty or self._awaiting)
+
     # --- what is written ---------------------------------------------------------------------------------------------
 
     def mark_persisted(self, revision: int) -> None:

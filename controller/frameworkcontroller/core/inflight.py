@@ -54,6 +54,10 @@ class InFlight:
         """Report whether an effect of this key is in flight."""
         return key in self._in_flight
 
+    def is_quiet(self, now: datetime) -> bool:
+        """Report whether nothing is in flight, and nothing waits for its next try."""
+        return not self._in_flight and all(delay.until <= now for delay in self._delays.values())
+
     @property
     def creates_pods(self) -> bool:
         """Whether the creation of a Pod is in flight."""

@@ -62,6 +62,11 @@ class Journal:
         self._events: list[tuple[int, KubeEvent]] = []
         self._records: list[TaskRecord] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything was taken."""
+        return not (self._transitions or self._events or self._records)
+
     def add_framework_change(self, before: FrameworkStatus, after: FrameworkStatus, revision: int) -> None:
         """Note a change of the Framework's own part."""
         if before.state is not after.state:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core import framework
 from frameworkcontroller.core.context import Decision, ReconcileContext, View
 from frameworkcontroller.core.effects import (
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.api.states import State
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.config import CoreConfig
 
@@ -142,6 +142,11 @@ class FrameworkReconciler:
     def gang(self) -> GangStatus | None:
         """How far the gang is, None if there is none."""
         return None if self._gang is None or not has_gang(self._state) else self._gang.status(self._state)
+
+    @property
+    def seen(self) -> Framework:
+        """The newest state of the Framework that this reconciler was shown."""
+        return self._seen
 
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
@@ -307,6 +312,18 @@ class FrameworkReconciler:
         ctx.decision.wake(self._state.next_alarm)
         ctx.decision.transitions = self._state.journal.take_transitions()
         ctx.decision.events = self._state.journal.take_events(self._state.persisted_revision)
+        ctx.decision.at_rest = self._is_at_rest(ctx)
+
+    def _is_at_rest(self, ctx: ReconcileContext) -> bool:
+        state = self._state
+        return (
+            state.status.state is State.COMPLETED
+            and state.is_quiet
+            and self._in_flight.is_quiet(ctx.now)
+            and self._writer.is_up_to_date(ctx.view.framework)
+            and ctx.framework.metadata.deletion_timestamp is None
+            and ctx.view.config_map() is None
+        )
 
     def _grant_access(self, ctx: ReconcileContext) -> None:
         """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""

@@ -73,6 +73,10 @@ class StatusWriter:
         self._resource_version = version
         return False
 
+    def is_up_to_date(self, seen: Framework) -> bool:
+        """Report whether this is the Framework as the last write has left it."""
+        return seen.metadata.resource_version == self._resource_version
+
     def due(self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: bool) -> datetime | None:
         """Return when the next write is allowed, None if at once: with time between them, each write contains more.
 

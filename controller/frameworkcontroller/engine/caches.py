@@ -8,7 +8,7 @@ loop reads all watches.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,10 +21,13 @@ from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from frameworkkube.watchevents import UndecodableObject
 
 FrameworkKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Framework."""
+T = TypeVar("T")
 
 
 class Listener(Protocol):
@@ -33,8 +36,14 @@ class Listener(Protocol):
     def on_framework(self, key: FrameworkKey) -> None:
         """Handle a new or changed Framework."""
 
-    def on_framework_gone(self, key: FrameworkKey, last: Framework) -> None:
-        """Handle the deletion of a Framework, which was last seen as `last`."""
+    def keep_framework(self, found: Framework) -> Framework:
+        """Return what the cache keeps of a Framework, with the same identity."""
+
+    def on_framework_gone(self, key: FrameworkKey) -> None:
+        """Handle the deletion of a Framework."""
+
+    def on_framework_deletion(self, last: Framework) -> None:
+        """Handle the last state of a Framework, as its deletion was watched; otherwise, as it was kept."""
 
     def on_undecodable_framework(self, found: UndecodableObject) -> None:
         """Handle a Framework that cannot be read; the caches have its last state that could, or nothing."""
@@ -78,12 +87,15 @@ class Caches:
     def __init__(self, client: KubeClient, namespace: str, listener: Listener) -> None:
         where = namespace or None
         self._listener = listener
-        self._vanished: list[Pod] = []
+        self._gone_pods: Departures[Pod] = Departures(self._report_pod)
+        self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
         self._frameworks = Informer(
             client,
             resource_path(names.API_VERSION, names.PLURAL, namespace=where),
             FRAMEWORK_DECODER,
             on_change=self._on_framework,
+            keep=listener.keep_framework,
+            on_deleted=self._on_framework_deletion,
             on_undecodable=listener.on_undecodable_framework,
         )
         self._config_maps = Informer(
@@ -141,11 +153,20 @@ class Caches:
         framework = self._frameworks.get(*key)
         return None if framework is None else CacheView(framework, self._config_maps, self._pods)
 
+    def keep(self, same: Framework) -> None:
+        """Keep another form of a Framework, unless the caches have another state of it."""
+        self._frameworks.replace(same)
+
     def _on_framework(self, old: Framework | None, new: Framework | None) -> None:
         if new is not None:
             self._listener.on_framework((new.metadata.namespace, new.metadata.name))
         elif old is not None:
-            self._listener.on_framework_gone((old.metadata.namespace, old.metadata.name), old)
+            self._listener.on_framework_gone((old.metadata.namespace, old.metadata.name))
+            self._gone_frameworks.add(old)
+
+    def _on_framework_deletion(self, document: bytes) -> None:
+        self._gone_frameworks.withdraw()
+        self._listener.on_framework_deletion(FRAMEWORK_DECODER.decode(document))
 
     def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
         # Both: whose it was has to learn that somebody has changed the label.
@@ -156,21 +177,45 @@ class Caches:
         seen = new or old
         assert seen is not None
         if new is None:
-            if not self._vanished:
-                asyncio.get_running_loop().call_soon(self._report_vanished)
-            self._vanished.append(seen)
+            self._gone_pods.add(seen)
         self._listener.on_pod(_framework_of(seen), seen.metadata.name)
 
     def _on_pod_deletion(self, document: bytes) -> None:
-        """Take the whole Pod of a watched deletion; `_on_pod` was called for it right before."""
-        self._vanished.pop()
+        self._gone_pods.withdraw()
         self._listener.on_pod_gone(document)
 
-    def _report_vanished(self) -> None:
-        """Report the Pods that a new list does not have any more: what the cache held of them is all that is known."""
-        vanished, self._vanished = self._vanished, []
-        for pod in vanished:
-            self._listener.on_pod_gone(msgspec.json.encode(pod))
+    def _report_pod(self, last: Pod) -> None:
+        self._listener.on_pod_gone(msgspec.json.encode(last))
+
+
+class Departures(Generic[T]):
+    """Objects that are gone, until it is known whether their deletion was watched.
+
+    An informer says first that an object is gone, and right after it, if it has watched that, what the object was last.
+    If a new list does not have the object, what the cache kept of it is all that is known.
+
+    Args:
+        report: takes the last state of an object.
+    """
+
+    def __init__(self, report: Callable[[T], None]) -> None:
+        self._report = report
+        self._waiting: list[T] = []
+
+    def add(self, kept: T) -> None:
+        """Note that an object is gone, of which this was kept."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._report_all)
+        self._waiting.append(kept)
+
+    def withdraw(self) -> None:
+        """Forget the object that was added last: its deletion was watched."""
+        self._waiting.pop()
+
+    def _report_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for kept in waiting:
+            self._report(kept)
 
 
 def _framework_of(seen: Partial | Pod) -> FrameworkKey:

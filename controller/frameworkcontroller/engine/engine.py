@@ -25,9 +25,11 @@ import structlog
 
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core import snapshots
+from frameworkcontroller.core.attempt import duration
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Done, Dropped, Effect, Missing, WriteStatus
 from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.core.outcomes import failure_of
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.snapshots import Snapshot, Trigger
@@ -37,6 +39,7 @@ from frameworkcontroller.engine.executor import DEFAULT_SLOTS, OBJECTS_PER_STATU
 from frameworkcontroller.engine.log import write_line
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.metrics import Metrics
+from frameworkcontroller.engine.outline import Outline, outline_of
 from frameworkcontroller.engine.queue import WorkQueue
 from frameworkcontroller.engine.reloader import Reloader, edition_of
 
@@ -106,11 +109,12 @@ class Engine:
         self._status_executor: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._reconcilers: dict[FrameworkKey, FrameworkReconciler] = {}
+        self._at_rest: dict[FrameworkKey, None] = {}
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics()
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
-        self.metrics.watch(self._reconcilers.values, self._queue.__len__)
+        self.metrics.watch(self._reconcilers.values, self._at_rest.__len__, self._queue.__len__)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
         self._queue.on_add, self._queue.on_take = self.metrics.queue_adds.inc, self.metrics.queue_seconds.observe
 
@@ -142,14 +146,24 @@ class Engine:
             self._reloader.notice(key, self._edition(key))
         self._queue.add(key)
 
-    def on_framework_gone(self, key: FrameworkKey, last: Framework) -> None:
+    def keep_framework(self, found: Framework) -> Framework:
+        """Keep an outline of a Framework that is at rest, unless it is still worked on."""
+        meta = found.metadata
+        return found if (meta.namespace, meta.name) in self._reconcilers else outline_of(found) or found
+
+    def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
         self._reconcilers.pop(key, None)
+        self._at_rest.pop(key, None)
         self._queue.forget(key)
         self._reloader.notice(key, ("", 0))
+
+    def on_framework_deletion(self, last: Framework) -> None:
+        """Write the Framework's last state to the history."""
         if last.has_status:
             # As it was stored: a status that cannot be decoded belongs to the history, too.
-            self._write_snapshot(*key, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status))
+            meta, snapshot = last.metadata, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status)
+            self._write_snapshot(meta.namespace, meta.name, snapshot)
 
     def on_undecodable_framework(self, found: UndecodableObject) -> None:
         """Tell its users that the Framework cannot be read; the watch shows it again when they have mended it."""
@@ -200,6 +214,12 @@ class Engine:
             return
         try:
             reconciler = self._reconcilers.get(key)
+            if isinstance(view.framework, Outline):
+                if reconciler is None:
+                    self._rest(key, view.framework)
+                    return
+                # It was read because its time is over; the cache needs no more of it.
+                view.framework = reconciler.seen
             if reconciler is None or reconciler.uid != view.framework.metadata.uid:
                 if reconciler is not None and reconciler.knows_newer(view.framework):
                     return  # the cache still shows an earlier Framework of this name, and will show this one
@@ -215,8 +235,26 @@ class Engine:
             self._submit(key, reconciler, decision.effects)
             if decision.wake_at is not None:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
+            outline = outline_of(view.framework) if decision.at_rest else None
+            if outline is not None and self._left(outline) > timedelta():
+                del self._reconcilers[key]
+                self._caches.keep(outline)
+                self._rest(key, outline)
         except Exception as error:  # noqa: BLE001 -- a status that cannot be read, a defect of this program
             self._isolate(key, error)
+
+    def _rest(self, key: FrameworkKey, outline: Outline) -> None:
+        """Leave the Framework alone until it is to be deleted; then it is read again, and decided on."""
+        left = self._left(outline)
+        self._at_rest[key] = None
+        if left > timedelta():
+            self._queue.add_after(key, left.total_seconds())
+        else:
+            self._reloader.read(key, "its time to be kept is over")
+
+    def _left(self, outline: Outline) -> timedelta:
+        retain = duration(self._config.framework_completed_retain_sec)
+        return expiry_of(outline.since, outline.ttl_seconds, retain) - self._clock()
 
     def _now(self) -> Now:
         return Now(self._started_wall + timedelta(seconds=self._monotonic() - self._started), self._clock())
@@ -252,6 +290,7 @@ class Engine:
     def _start(self, key: FrameworkKey, seen: Framework) -> FrameworkReconciler:
         reconciler = FrameworkReconciler(seen, self._config, new_uid=lambda: str(uuid.uuid4()), draw=random.random)
         self._reconcilers[key] = reconciler
+        self._at_rest.pop(key, None)
         return reconciler
 
     # --- act ---------------------------------------------------------------------------------------------------------

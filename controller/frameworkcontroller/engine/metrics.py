@@ -66,9 +66,10 @@ class _States(Collector):
 
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
+        self.at_rest: Callable[[], int] = int
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        frameworks: Tally[str] = Tally()
+        frameworks: Tally[str] = Tally({str(State.COMPLETED): self.at_rest()})
         tasks: Tally[str] = Tally()
         waiting = 0
         for reconciler in self.reconcilers():
@@ -78,7 +79,7 @@ class _States(Collector):
             waiting += reconciler.waiting_tasks
         for name, what, counted in (
             ("frameworkcontroller_frameworks", "Frameworks by state.", frameworks),
-            ("frameworkcontroller_tasks", "Tasks by state.", tasks),
+            ("frameworkcontroller_tasks", "Tasks by state, without those of Completed Frameworks at rest.", tasks),
         ):
             family = GaugeMetricFamily(name, what, labels=["state"])
             for state in State:
@@ -200,9 +201,15 @@ class Metrics:
             registry=registry,
         )
 
-    def watch(self, reconcilers: Callable[[], Iterable[FrameworkReconciler]], queue_length: Callable[[], int]) -> None:
-        """Read these at each scrape: all Frameworks, and how many of them wait for a decision."""
+    def watch(
+        self,
+        reconcilers: Callable[[], Iterable[FrameworkReconciler]],
+        at_rest: Callable[[], int],
+        queue_length: Callable[[], int],
+    ) -> None:
+        """Read these at each scrape: the Frameworks, those at rest in number, and how many wait for a decision."""
         self._states.reconcilers = self._gangs.reconcilers = reconcilers
+        self._states.at_rest = at_rest
         self._depth.set_function(queue_length)
 
     def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:

@@ -93,7 +93,7 @@ class Reloader:
 
     def read(self, key: FrameworkKey, why: str) -> None:
         """Read the Framework at once: the cache may be older."""
-        _log.warning("reading the Framework again", framework="/".join(key), why=why)
+        _log.info("reading the Framework again", framework="/".join(key), why=why)
         self._loading.add(key)
         self._group.create_task(self._load(key, None))
 

@@ -44,13 +44,13 @@ def _quiet() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def framework(version: int = 1, uid: str = "u") -> dict[str, Any]:
+def framework(version: int = 1, uid: str = "u", generation: int = 1) -> dict[str, Any]:
     metadata = {
         "name": "fw",
         "namespace": "n",
         "uid": uid,
         "resourceVersion": str(version),
-        "generation": 1,
+        "generation": generation,
         "creationTimestamp": "2026-01-01T00:00:00Z",
     }
     return {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": metadata, "spec": SPEC}
@@ -195,7 +195,7 @@ async def test_the_outcome_of_an_effect_is_ignored_once_its_framework_is_deleted
         await until(lambda: performer.writes)
         status = msgspec.to_builtins(performer.writes[0].status)
         client.shows("MODIFIED", framework(version=5) | {"status": status})
-        client.shows("DELETED", framework(version=6))
+        client.shows("DELETED", framework(version=6) | {"status": status})
         await asyncio.sleep(1)
         assert any(b"OnFrameworkDeletion" in line for line in lines)
         begun = len(performer.performed)
@@ -209,7 +209,7 @@ async def test_the_history_of_a_deleted_framework_has_its_status_although_it_can
     status = {"state": "AttemptRunning", "attemptStatus": {"taskRoleStatuses": [{"name": "worker"}]}}
     client, lines = Client(framework() | {"status": status}), list[bytes]()
     async with running(client, Performer(), sink=lines.append):
-        client.shows("DELETED", framework(version=6))
+        client.shows("DELETED", framework(version=6) | {"status": status})
         await until(lambda: lines)
     trigger, document = lines[0].split(b": ObjectSnapshot: ")
     assert trigger.endswith(b"OnFrameworkDeletion")

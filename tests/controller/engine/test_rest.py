@@ -1,0 +1,145 @@
+"""A Framework at rest: the engine keeps an outline of it, and reads it again when there is something to do."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import tracemalloc
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import DeleteFramework
+from frameworkcontroller.engine.outline import Outline, outline_of
+from tests.controller.core.values import ended, task
+from tests.controller.core.values import framework as status_of
+from tests.controller.engine.test_engine import Client, Performer, framework, running, until
+from tests.kube.virtualtime import in_virtual_time
+
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+BYTES = 2048
+"""Of an outline, at most."""
+
+
+def completed(generation: int = 1, ttl: int | None = 100, tasks: int = 2, **more: Any) -> dict[str, Any]:
+    """A Framework as it is stored once it is Completed."""
+    status = replace(status_of(State.COMPLETED), transition_time=SINCE, observed_generation=1)
+    done = [task(State.COMPLETED, ended(0), index=index) for index in range(tasks)]
+    role = {"name": "worker", "instanceUID": "r", "taskStatuses": done}
+    stored = msgspec.to_builtins(status)
+    stored["attemptStatus"]["taskRoleStatuses"] = msgspec.to_builtins([role])
+    whole = framework(version=5, generation=generation)
+    whole["spec"] = whole["spec"] | {"ttlSecondsAfterFinished": ttl}
+    whole["metadata"] |= more
+    return whole | {"status": stored}
+
+
+def decoded(document: dict[str, Any]) -> Framework:
+    return FRAMEWORK_DECODER.decode(json.dumps(document))
+
+
+def clock() -> datetime:
+    """The time of day in virtual time: ten seconds after the Framework was Completed, at first."""
+    return SINCE + timedelta(seconds=asyncio.get_running_loop().time() - 990)
+
+
+def test_an_outline_says_who_and_until_when() -> None:
+    whole = decoded(completed())
+    outline = outline_of(whole)
+    assert outline is not None
+    assert outline.metadata == replace(whole.metadata, creation_timestamp=None)
+    assert (outline.since, outline.ttl_seconds) == (SINCE, 100)
+    assert outline_of(outline) is outline
+
+
+NOT_AT_REST = {
+    "edited since": completed(generation=2),
+    "being deleted": completed(deletionTimestamp="2026-01-01T00:00:05Z"),
+    "without a status": framework(),
+    "not Completed": framework() | {"status": completed()["status"] | {"state": "AttemptCompleted"}},
+    "Completed in words only": framework()
+    | {"status": completed()["status"] | {"state": "AttemptRunning", "ready": "Completed"}},
+}
+
+
+@pytest.mark.parametrize("document", NOT_AT_REST.values(), ids=NOT_AT_REST)
+def test_of_any_other_there_is_no_outline(document: dict[str, Any]) -> None:
+    assert outline_of(decoded(document)) is None
+
+
+def test_an_outline_takes_little_memory_whatever_the_framework_takes() -> None:
+    document = json.dumps(completed(tasks=500, annotations={"x": "y" * 100_000})).encode()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        outlines = [outline_of(FRAMEWORK_DECODER.decode(document)) for _ in range(50)]
+        assert all(isinstance(one, Outline) and one.metadata.name for one in outlines)
+        gc.collect()
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / len(outlines) < BYTES
+
+
+@in_virtual_time
+async def test_one_that_is_found_at_rest_is_counted_and_left_alone_until_its_time_is_over() -> None:
+    client, performer = Client(completed()), Performer()
+    client.reads = [completed()]
+    async with running(client, performer, clock=clock) as engine:
+        await asyncio.sleep(80)
+        assert performer.performed == []
+        assert len(client.reads) == 1
+        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
+        await asyncio.sleep(20)
+        assert performer.performed == [DeleteFramework()]
+        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
+        client.shows("DELETED", completed())
+        await until(lambda: b'frameworkcontroller_frameworks{state="Completed"} 0.0' in engine.metrics.text())
+
+
+@in_virtual_time
+async def test_one_whose_time_was_over_before_the_start_is_deleted_at_once() -> None:
+    client, performer = Client(completed(ttl=5)), Performer()
+    client.reads = [completed(ttl=5)]
+    async with running(client, performer, clock=clock):
+        await until(lambda: performer.performed)
+        assert performer.performed == [DeleteFramework()]
+
+
+@in_virtual_time
+async def test_one_that_comes_to_rest_is_worked_on_again_after_an_edit() -> None:
+    client, performer = Client(completed(generation=2)), Performer()
+    async with running(client, performer, clock=clock) as engine:
+        await until(lambda: performer.writes)
+        written = performer.writes[0].status
+        assert written.observed_generation == 2
+        assert b'frameworkcontroller_tasks{state="Completed"} 2.0' in engine.metrics.text()
+        stored = completed(generation=2, resourceVersion="101") | {"status": msgspec.to_builtins(written)}
+        client.shows("MODIFIED", stored)
+        await until(lambda: b'frameworkcontroller_tasks{state="Completed"} 0.0' in engine.metrics.text())
+        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
+        edited = stored["metadata"] | {"generation": 3, "resourceVersion": "102"}
+        client.shows("MODIFIED", stored | {"metadata": edited})
+        await until(lambda: len(performer.writes) > 1)
+        assert performer.writes[1].status.observed_generation == 3
+        assert performer.writes[1].resource_version == "102"
+
+
+@in_virtual_time
+async def test_the_history_of_one_at_rest_is_whole() -> None:
+    lines = list[bytes]()
+    client = Client(completed())
+    async with running(client, Performer(), clock=clock, sink=lines.append):
+        await asyncio.sleep(10)
+        client.shows("DELETED", completed())
+        await until(lambda: lines)
+    document = json.loads(lines[0].split(b": ObjectSnapshot: ")[1])
+    whole = json.loads(json.dumps(completed()))
+    assert document["status"] == whole["status"]
+    assert document["spec"] == whole["spec"]
