@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
 
+import msgspec
 import structlog
 
 from frameworkcontroller.api.pod import POD_DECODER
@@ -149,7 +150,12 @@ class Engine:
     def keep_framework(self, found: Framework) -> Framework:
         """Keep an outline of a Framework that is at rest, unless it is still worked on."""
         meta = found.metadata
-        return found if (meta.namespace, meta.name) in self._reconcilers else outline_of(found) or found
+        if (meta.namespace, meta.name) in self._reconcilers:
+            return found
+        try:
+            return outline_of(found) or found
+        except (msgspec.DecodeError, RecursionError):
+            return found  # the attempt to decide on it says what is wrong with it
 
     def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""

@@ -131,6 +131,19 @@ async def test_one_that_comes_to_rest_is_worked_on_again_after_an_edit() -> None
         assert performer.writes[1].resource_version == "102"
 
 
+@pytest.mark.parametrize(
+    "part", [{"spec": {"ttlSecondsAfterFinished": "soon"}}, {"status": {"observedGeneration": "x"}}]
+)
+@in_virtual_time
+async def test_one_that_cannot_be_read_ends_nothing(part: dict[str, Any]) -> None:
+    odd = completed()
+    for key, value in part.items():
+        odd[key] = odd[key] | value
+    client = Client(odd)
+    async with running(client, Performer(), clock=clock) as engine:
+        await until(lambda: b"frameworkcontroller_quarantined_frameworks 1.0" in engine.metrics.text())
+
+
 @in_virtual_time
 async def test_the_history_of_one_at_rest_is_whole() -> None:
     lines = list[bytes]()
