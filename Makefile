@@ -13,6 +13,8 @@ CONTEXT ?=
 # `make chaos CHAOS_SECONDS=600 SEED=123`
 CHAOS_SECONDS ?= 1800
 SEED ?=
+# `make large TASKS=200`
+TASKS ?= 10000
 DEMO_FLAGS ?= $(if $(CONTEXT),--context $(CONTEXT))
 
 .PHONY: help
@@ -49,17 +51,21 @@ test-chart: venv ## Run the tests of the Helm chart and of the manifests made fr
 test-e2e: venv ## Run the tests with real Pods on a real node (root)
 	$(BIN)/pytest -m "node and not long"
 
-.PHONY: test-long test-roles chaos soak fuzz bench bench-barrier bench-injector
+.PHONY: test-long test-roles large chaos soak fuzz bench bench-barrier bench-injector
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
 	$(BIN)/pytest -m "node and long"
 	$(BIN)/pytest -m "chart and long"
 	$(MAKE) test-roles
+	$(MAKE) large
 	$(MAKE) chaos
 	$(MAKE) soak
 	$(MAKE) fuzz
 
 test-roles: venv ## Run the end-to-end tests with the chart installed for one namespace each, with Roles only (root)
 	FRAMEWORKCONTROLLER_ROLES_ONLY=1 $(BIN)/pytest -m "node and not long" tests/e2e
+
+large: venv ## Follow ten thousand Tasks of one Framework through their life on simulated nodes (TASKS=200)
+	LARGE_TASKS="$(TASKS)" $(BIN)/pytest -s -m long tests/apiserver/test_controller_large_life.py
 
 chaos: venv ## Let everything go wrong at random for 30 minutes on a real API server (CHAOS_SECONDS=600 SEED=123)
 	CHAOS_SECONDS="$(CHAOS_SECONDS)" SEED="$(SEED)" $(BIN)/pytest -s -m long tests/apiserver/test_chaos.py

@@ -1,0 +1,55 @@
+"""A large Framework on simulated nodes, from its creation to its deletion, and with the controller killed on the way.
+
+`make large` runs it with 10,000 Tasks, `make large TASKS=200` with fewer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster.client import RawClient
+from localcluster.frameworks import apply_definition, apply_permissions
+from localcluster.largelife import LargeLife
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from localcluster.frameworks import ControllerProcess, Frameworks
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.long]
+TASKS = int(os.environ.get("LARGE_TASKS", "10000"))
+
+
+@pytest.fixture(scope="session")
+def cluster(kwok_cluster: Cluster) -> Cluster:
+    return kwok_cluster
+
+
+@pytest.fixture(scope="session")
+def controller_permissions(cluster: Cluster) -> None:
+    with contextlib.closing(RawClient(cluster)) as raw:
+        apply_definition(raw)
+    apply_permissions(cluster)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed in each phase"])
+def test_no_task_is_lost_and_none_is_retried_for_nothing(
+    controller: ControllerProcess, frameworks: Frameworks, *, killed: bool
+) -> None:
+    life = LargeLife(frameworks, TASKS)
+    for phase in life.phases():
+        phase.begin()
+        if killed:
+            life.wait(phase.is_under_way)
+            controller.kill()
+            controller.start()
+        print(f"{phase.name}: {life.wait(phase.is_over):.1f} s")
+        if phase.name == "scaled up":
+            statuses = [task.retry_policy_status for name in ("steady", "flaky") for task in life.tasks(name)]
+            assert {one.accountable_retried_count for one in statuses} == {0}
+            # A simulated node deletes by name alone: the deletion of an orphan may hit the Pod that replaces it.
+            assert killed or Counter(one.total_retried_count for one in statuses) == {0: TASKS // 2, 1: TASKS // 2}
