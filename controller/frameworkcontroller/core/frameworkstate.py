@@ -8,12 +8,14 @@ much as has changed. What is to be reported of the changes goes to the `Journal`
 from __future__ import annotations
 
 import heapq
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of
 from frameworkcontroller.core import dependencies, events
@@ -35,6 +37,22 @@ TaskKey: TypeAlias = tuple[str, int]
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+# A Task leaves one of these states by what its Pod does.
+MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
+
+
+class Haste(IntEnum):
+    """What waits for the next write of the status.
+
+    Attributes:
+        REPORT: nothing; it reports.
+        ENDING: the ends of Tasks that are not retried; others may end soon and need no write of their own.
+        URGENT: something that is to go on.
+    """
+
+    REPORT = 0
+    ENDING = 1
+    URGENT = 2
 
 
 class FrameworkState:
@@ -48,7 +66,7 @@ class FrameworkState:
         roles: by name; `status` holds none, because their Tasks are counted here.
         revision: of the last change.
         persisted_revision: the newest revision that the API server has.
-        urgent: a change since the last write holds something up until it is persisted.
+        haste: what waits for the next write.
         waits_for_arrival: a Task is ready only once its Pod's barrier runs.
         too_many_tasks: why the Framework gets no more Tasks, "" if it does.
         watched_roles: the roles for whose Pods to become Ready another role waits.
@@ -63,7 +81,7 @@ class FrameworkState:
         self.roles: dict[str, RoleState] = {}
         self.revision = 0
         self.persisted_revision = 0
-        self.urgent = False
+        self.haste = Haste.REPORT
         self.waits_for_arrival = False
         self.too_many_tasks = ""
         self.watched_roles: frozenset[str] = frozenset()
@@ -111,7 +129,9 @@ class FrameworkState:
         """Change the Framework's own part."""
         before, self._status = self._status, status
         self.touch_framework()
-        self.urgent = True
+        if status.state is not State.RUNNING or status.completion is not None:
+            # That its first Task runs is a report.
+            self.haste = Haste.URGENT
         if before is not None:
             self.journal.add_framework_change(before, status, self.revision)
 
@@ -154,7 +174,7 @@ class FrameworkState:
     def begin_role(self, role: TaskRoleSpec) -> None:
         """Let a role begin; its Tasks may get Pods once that is persisted."""
         self.touch_framework()
-        self.urgent = True
+        self.haste = Haste.URGENT
         role_state = self.roles[role.name]
         role_state.dependencies_met = True
         role_state.settings_revision = role_state.member_revision = self.revision
@@ -214,7 +234,7 @@ class FrameworkState:
             return
         self.touch_framework()
         self._rescale_revision = revision
-        self.urgent = True
+        self.haste = Haste.URGENT
         for record in deleted:
             if self.task((record.role, record.task.index)) is not record.task:
                 self.journal.add_record(record)
@@ -254,13 +274,25 @@ class FrameworkState:
         self.revision += 1
         role_state = self.roles[task_key[0]]
         before = role_state.tasks[task_key[1]]
-        self.urgent = self.urgent or new.state in WAITING_FOR_WRITE
+        if new.state in WAITING_FOR_WRITE:
+            self.haste = max(self.haste, Haste.ENDING if self._is_final(new) else Haste.URGENT)
         if new.attempt_status.id > before.attempt_status.id:
             self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
         role_state.put(task_key[1], new, self.revision)
         self._awaiting[task_key] = self.revision
         if before.state is not new.state:
             self.journal.add_task_change(task_key[0], before, new, self.revision)
+
+    def _is_final(self, task: TaskStatus) -> bool:
+        """Report whether this end of a Task is known to be its last."""
+        end = task.completion
+        ends_with_attempt = self._status is not None and self._status.completion is not None
+        return end is not None and (end.type.name == TypeName.SUCCEEDED or ends_with_attempt or task.deletion_pending)
+
+    @property
+    def brings_more(self) -> bool:
+        """Whether a Task is in a state that it leaves without a write."""
+        return any(role_state.by_state[state] for role_state in self.roles.values() for state in MOVING)
 
     def is_persisted(self, task_key: TaskKey) -> bool:
         """Report whether the API server has the Task as it is here, with the settings of its role."""

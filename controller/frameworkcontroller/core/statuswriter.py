@@ -15,6 +15,7 @@ from frameworkcontroller.api.status import is_same
 from frameworkcontroller.core.conditions import conditions
 from frameworkcontroller.core.dependencies import waiting_roles
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
+from frameworkcontroller.core.frameworkstate import Haste
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
@@ -28,6 +29,9 @@ URGENT_FLOOR: Final = timedelta(milliseconds=20)
 URGENT_EACH: Final = timedelta(microseconds=100)
 PROGRESS_FLOOR: Final = timedelta(milliseconds=500)
 PROGRESS_EACH: Final = timedelta(microseconds=500)
+# So long after the first Task has ended the others are waited for, which often end together.
+ENDING_FLOOR: Final = timedelta(milliseconds=250)
+ENDING_FLOOR_UNDER_BACKPRESSURE: Final = timedelta(seconds=1)
 
 
 class StatusWriter:
@@ -43,6 +47,7 @@ class StatusWriter:
         self.persisted_summary: RolesSummary | None = None
         self._resource_version = seen.metadata.resource_version
         self._sent_at: datetime | None = None
+        self._ending_since: datetime | None = None
         self._unanswered: FrameworkStatus | None = None
         self._too_large: tuple[int, str] | None = None
 
@@ -86,8 +91,12 @@ class StatusWriter:
         ready, total = state.readiness(spec)
         if self._sent_at is None or (ready == total and not self.gang_is_persisted):
             return None
-        if state.urgent:
+        if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and not state.brings_more):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
+        if state.haste is Haste.ENDING:
+            self._ending_since = self._ending_since or now
+            floor = ENDING_FLOOR_UNDER_BACKPRESSURE if backpressure else ENDING_FLOOR
+            return self._ending_since + max(floor, URGENT_EACH * state.size)
         due = self._sent_at + PROGRESS_FLOOR + PROGRESS_EACH * state.size
         return max(due, now + PROGRESS_FLOOR) if backpressure else due
 
@@ -111,7 +120,7 @@ class StatusWriter:
             rest_bytes: the size of the Framework without its status.
         """
         summary = state.summarize(spec)
-        state.urgent, self._sent_at = False, now
+        state.haste, self._sent_at, self._ending_since = Haste.REPORT, now, None
         attempt = state.status.attempt_status
         too_large = self._too_large[1] if self.is_shrunk(attempt.id) and self._too_large else ""
         body = replace(

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus, roles_of
 from frameworkcontroller.core.attempt import complete, move
-from frameworkcontroller.core.frameworkstate import FrameworkState
+from frameworkcontroller.core.frameworkstate import FrameworkState, Haste
 from frameworkcontroller.core.task import conclude
-from tests.controller.core.values import at, ended, framework, role, spec, task
+from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
@@ -185,28 +185,59 @@ def test_events_speak_only_of_what_is_persisted(state: Scaled) -> None:
     assert state.journal.take_events(state.persisted_revision) == []
 
 
+WAITS = {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED}
+
+
 @pytest.mark.parametrize("task_state", list(State))
-def test_a_task_is_urgent_in_the_states_that_wait_for_a_write(state: Scaled, task_state: State) -> None:
-    state.urgent = False
-    state.put(W0, task(task_state, ended(0)))
-    urgent = state.urgent
-    assert urgent == (task_state in {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+def test_a_task_that_has_failed_is_urgent_in_the_states_that_wait_for_a_write(state: Scaled, task_state: State) -> None:
+    state.haste = Haste.REPORT
+    state.put(W0, task(task_state, ended(1)))
+    assert state.haste is (Haste.URGENT if task_state in WAITS else Haste.REPORT)
+
+
+def test_a_task_that_has_succeeded_can_wait_for_others(state: Scaled) -> None:
+    state.haste = Haste.REPORT
+    state.put(W0, task(State.DELETION_PENDING, ended(0)))
+    assert state.haste is Haste.ENDING
+
+
+def test_a_task_that_is_scaled_down_or_ends_with_its_attempt_can_wait_for_others(state: Scaled) -> None:
+    state.haste = Haste.REPORT
+    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1), deletion_pending=True))
+    assert state.haste is Haste.ENDING
+    state.set(complete(state.status, framework_end(0)))
+    state.haste = Haste.REPORT
+    state.put(W1, task(State.DELETION_PENDING, ended(1), index=1))
+    assert state.haste is Haste.ENDING
 
 
 def test_a_change_stays_urgent_until_it_is_written(state: Scaled) -> None:
-    state.urgent = False
-    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(0)))
+    state.haste = Haste.REPORT
+    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1)))
+    state.put(W1, task(State.ATTEMPT_COMPLETED, ended(0), index=1))
     state.put(W1, task(State.RUNNING, index=1))
-    assert state.urgent
+    assert state.haste is Haste.URGENT
 
 
-def test_the_framework_and_a_rescale_are_urgent(state: Scaled) -> None:
-    urgent = []
-    for change in (lambda: state.set(move(state.status, State.RUNNING, at(1))), lambda: state.ask(w=2)):
-        state.urgent = False
+def test_the_framework_and_a_rescale_are_urgent_but_not_that_it_runs(state: Scaled) -> None:
+    found = []
+    for change in (
+        lambda: state.ask(w=2),
+        lambda: state.set(move(state.status, State.RUNNING, at(1))),
+        lambda: state.set(complete(state.status, framework_end(0))),
+    ):
+        state.haste = Haste.REPORT
         change()
-        urgent.append(state.urgent)
-    assert urgent == [True, True]
+        found.append(state.haste)
+    assert found == [Haste.URGENT, Haste.REPORT, Haste.URGENT]
+
+
+def test_tasks_bring_more_while_their_pods_do(state: Scaled) -> None:
+    for index, one in enumerate((State.DELETION_PENDING, State.ATTEMPT_COMPLETED, State.COMPLETED)):
+        state.put(("w", index), task(one, ended(0), index=index))
+    assert not state.brings_more
+    state.put(W0, task(State.DELETION_REQUESTED, ended(0)))
+    assert state.brings_more
 
 
 def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:

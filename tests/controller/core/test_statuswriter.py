@@ -12,7 +12,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Done
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.statuswriter import StatusWriter
-from tests.controller.core.values import at, framework, role, spec, task
+from tests.controller.core.values import at, ended, framework, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
@@ -35,7 +35,7 @@ def distance(number: int, *, urgent: bool) -> float:
     state, wanted, one = large(number), spec(role("worker", number)), writer()
     assert one.due(state, wanted, at(0), backpressure=True) is None
     one.compose(state, wanted, 4, at(10), at(10))
-    state.put(("worker", 0), task(State.ATTEMPT_COMPLETED if urgent else State.RUNNING))
+    state.put(("worker", 0), task(State.ATTEMPT_COMPLETED, ended(1)) if urgent else task(State.RUNNING))
     due = one.due(state, wanted, at(10), backpressure=False)
     assert due is not None
     return (due - at(10)).total_seconds()
@@ -49,6 +49,36 @@ def test_the_first_write_is_at_once_and_later_ones_wait_the_longer_the_larger() 
 @pytest.mark.parametrize("number", [1, 100, 10_000])
 def test_urgent_writes_wait_less_than_progress(number: int) -> None:
     assert distance(number, urgent=True) < distance(number, urgent=False) / 4
+
+
+def ending(number: int) -> tuple[FrameworkState, StatusWriter]:
+    """Tasks that run, of which the first succeeds at 20 s."""
+    state, wanted, one = large(number), spec(role("worker", number)), writer()
+    for index in range(number):
+        state.put(("worker", index), task(State.RUNNING, index=index))
+    one.compose(state, wanted, 4, at(10), at(10))
+    state.put(("worker", 0), task(State.DELETION_PENDING, ended(0)))
+    return state, one
+
+
+@pytest.mark.parametrize(("backpressure", "seconds"), [(False, 0.25), (True, 1)])
+def test_the_first_end_waits_for_others_that_may_come(*, backpressure: bool, seconds: float) -> None:
+    state, one = ending(3)
+    wanted = spec(role("worker", 3))
+    assert one.due(state, wanted, at(20), backpressure=backpressure) == at(20 + seconds)
+    state.put(("worker", 1), task(State.DELETION_PENDING, ended(0), index=1))
+    assert one.due(state, wanted, at(20.1), backpressure=backpressure) == at(20 + seconds)
+    state.put(("worker", 2), task(State.DELETION_PENDING, ended(0), index=2))
+    due = one.due(state, wanted, at(20.2), backpressure=backpressure)
+    assert due is not None
+    assert due < at(20.2), "no other end can come"
+
+
+def test_the_end_of_a_task_that_is_alone_does_not_wait() -> None:
+    state, one = ending(1)
+    due = one.due(state, spec(role("worker", 1)), at(20), backpressure=True)
+    assert due is not None
+    assert due < at(20)
 
 
 def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
@@ -71,7 +101,7 @@ def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> Non
     due = one.due(state, wanted, at(60), backpressure=True)
     assert due is not None
     assert due > at(60)
-    state.put(("worker", 1), task(State.ATTEMPT_COMPLETED, index=1))
+    state.put(("worker", 1), task(State.ATTEMPT_COMPLETED, ended(1), index=1))
     due = one.due(state, wanted, at(60), backpressure=True)
     assert due is not None
     assert due < at(60)
