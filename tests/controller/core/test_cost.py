@@ -25,12 +25,12 @@ taskRoles:
 
 
 def calls(function: Callable[[], object]) -> int:
-    """Return how many Python functions the call of this one calls, generators that go on included."""
+    """Return how many functions of the controller the call of this one calls, generators that go on included."""
     count = 0
 
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
+    def note(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal count
-        count += event == "call"
+        count += event == "call" and frame.f_globals.get("__name__", "").startswith("frameworkcontroller.")
 
     sys.setprofile(note)
     try:
