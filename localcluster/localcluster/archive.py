@@ -38,7 +38,7 @@ def write(archive: Path, *, reference: str, layer: Path, config: Mapping[str, An
         "architecture": machine.architecture(),
         "os": "linux",
         "config": dict(config),
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
+        "rootfs": {"type": "layers", "diff_ids": [digest(layer)]},
         "history": [{"created_by": "localcluster"}],
     }
     text = json.dumps(image).encode()
@@ -91,9 +91,10 @@ def images(archive: Path) -> dict[str, str]:
         raise SetupError(f"{archive} is no image archive in Docker's format: {error}") from error
 
 
-def _digest(file: Path) -> str:
-    digest = hashlib.sha256()
+def digest(file: Path) -> str:
+    """Return the digest of a file, as images write it: `sha256:...`."""
+    found = hashlib.sha256()
     with file.open("rb") as content:
         while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+            found.update(chunk)
+    return f"sha256:{found.hexdigest()}"

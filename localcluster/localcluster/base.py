@@ -1,49 +1,41 @@
 """The base image of the project's images: Docker's official Python, or a Debian root made on this machine.
 
-Where no image registry answers, debootstrap makes a Debian root with Python 3.11 from a Debian mirror, trimmed to what
-programs need at run time. It stands in for the official slim image: `python3`, `python` and `pip` are on PATH, apt and
-dpkg are there, a compiler is not.
+Where no image registry answers, a Debian root with Python 3.11 is made from a Debian mirror, trimmed to what programs
+need at run time. It stands in for the official slim image: `python3`, `python` and `pip` are on PATH, apt and dpkg are
+there, a compiler is not.
+
+A release is always built on such a root, on the one that `images/base.lock` names: it is the same on every machine, and
+it is the one that the tests run on.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import shutil
-import subprocess
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster import archive
+from localcluster import archive, baselock, debian, wheels
 from localcluster.errors import SetupError
-from localcluster.machine import UNSHARED
+from localcluster.packages import require
 from localcluster.progress import Progress, task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OFFICIAL = "docker.io/library/python:3.11-slim-bookworm"
-PYTHON = "3.11"
+REPOSITORY = Path(__file__).parents[2]
+LOCK = REPOSITORY / "images" / "base.lock"
+_PIP = REPOSITORY / "requirements" / "base.txt"
 _REGISTRY = "https://registry-1.docker.io/v2/"
 _PATIENCE_SECONDS = 4.0
-_SUITE = "bookworm"
-
-# Programs do not need these at run time. zoneinfo and locales are absent from the official slim image as well.
-_TRIMMED = (
-    "usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/bug",
-    "usr/share/zoneinfo", "usr/share/bash-completion", "usr/share/doc-base", "usr/share/pixmaps", "usr/share/gdb",
-    "usr/lib/x86_64-linux-gnu/gconv", "usr/lib/aarch64-linux-gnu/gconv", "usr/lib/python3.11/test",
-    "usr/lib/python3.11/pydoc_data", "usr/lib/python3.11/lib2to3", "usr/lib/python3.11/EXTERNALLY-MANAGED",
-    "var/cache/apt", "var/cache/debconf", "var/lib/apt/lists", "var/log",
-)  # fmt: skip
-_KEPT_EMPTY = ("var/cache/apt/archives/partial", "var/lib/apt/lists/partial", "var/log/apt")
-_PIP_SCRIPT = "#!/usr/bin/python3\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ def choose(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
         environ: The environment; `BASE_IMAGE` names another base image, for example in a private registry.
 
     Raises:
-        SetupError: No registry answers, and debootstrap fails or may not run; the text says why.
+        SetupError: No registry answers, and mmdebstrap fails or may not run; the text says why.
     """
     if wished := environ.get("BASE_IMAGE"):
         return Base(wished, None)
@@ -78,7 +70,7 @@ def choose(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
     if registry_answers():
         return Base(OFFICIAL, None)
     with task(progress, "make a Debian base image (no image registry answers)"):
-        _bootstrap(local)
+        _make(local, int(time.time()), None, progress)
     return local
 
 
@@ -103,68 +95,80 @@ def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_S
     return answers == [True]
 
 
+def locked(cache: Path, progress: Progress, environ: Mapping[str, str] = os.environ) -> Base:
+    """Return the base image of a release, the one that the lock names; make it if it is not in the cache.
+
+    Args:
+        cache: The folder of image archives.
+        progress: Shows how long the base image takes to make.
+        environ: The environment; `DEBIAN_SNAPSHOT` is a time of snapshot.debian.org (`20261122T000000Z`).
+
+    Raises:
+        SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.
+    """
+    lock = baselock.read(LOCK)
+    short = lock.layer.removeprefix("sha256:")[:12]
+    found = _Local(_reference(short), cache / f"base-{short}.tar")
+    if not found.archive.is_file():
+        with task(progress, "make the base image of a release"):
+            made = _make(found, lock.epoch, environ.get("DEBIAN_SNAPSHOT"), progress)
+        if made != lock:
+            found.archive.unlink()
+            raise SetupError(baselock.difference(LOCK, lock, made))
+    return found
+
+
+def relock(cache: Path, progress: Progress, now: float | None = None) -> baselock.Lock:
+    """Make the base image of Debian's packages of today, and write the lock that names it.
+
+    Raises:
+        SetupError: This machine cannot make it.
+    """
+    day = 24 * 60 * 60
+    epoch = int((time.time() if now is None else now) // day * day)
+    with task(progress, "make a base image of Debian's packages of today"):
+        lock = _make(_Local(_reference("relock"), cache / "base-relock.tar"), epoch, None, progress)
+    (cache / "base-relock.tar").unlink()
+    LOCK.write_text(baselock.text(lock))
+    return lock
+
+
 @dataclass(frozen=True)
 class _Local(Base):
     archive: Path
 
 
+def _reference(digest: str) -> str:
+    return f"localhost/frameworkcontroller/python:{wheels.PYTHON}-{digest}"
+
+
 def _local(cache: Path) -> _Local:
-    recipe = repr((_SUITE, _TRIMMED, _KEPT_EMPTY, _PIP_SCRIPT))
+    recipe = repr((debian.SUITE, debian.TRIMMED, debian.KEPT_EMPTY, debian.PIP_SCRIPT))
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
-    return _Local(f"localhost/frameworkcontroller/python:{PYTHON}-{digest}", cache / f"base-{digest}.tar")
+    return _Local(_reference(digest), cache / f"base-{digest}.tar")
 
 
-def _bootstrap(base: _Local) -> None:
+def _make(base: _Local, epoch: int, snapshot: str | None, progress: Progress) -> baselock.Lock:
+    """Write the archive of a base image, and return the lock that names it."""
     if os.geteuid() != 0:
         raise SetupError(
-            "no image registry answers, and only root can make a base image with debootstrap:"
+            "no image registry answers, and only root can make a base image with mmdebstrap:"
             " run as root, or set BASE_IMAGE to an image that can be pulled"
         )
+    require(("mmdebstrap", "debian-keyring"), progress)
     base.archive.parent.mkdir(parents=True, exist_ok=True)
+    found = wheels.download([_PIP], base.archive.parent.parent / "wheels", progress)
+    assert found
+    (pip,) = found.glob("pip-*.whl")
     with tempfile.TemporaryDirectory(prefix=".base-", dir=base.archive.parent) as folder:
-        root = Path(folder, "root")
-        keyring = "--keyring=/usr/share/keyrings/debian-archive-keyring.gpg"
-        done = subprocess.run(
-            [*UNSHARED, "debootstrap", "--variant=minbase", "--include=python3", keyring, _SUITE, root],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            end = "\n".join(done.stdout.splitlines()[-10:])
-            raise SetupError(f"no image registry answers, and debootstrap failed:\n{end}")
-        _trim(root)
-        _add_pip(root)
-        layer = Path(folder, "layer.tar")
-        subprocess.run(
-            ["tar", "--create", "--file", layer, "--numeric-owner", "--sort=name", "--directory", root, "."], check=True
-        )
-        path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        root, layer = Path(folder, "root"), Path(folder, "layer.tar")
+        packages = debian.make_root(root, pip, epoch=epoch, snapshot=snapshot)
+        debian.pack(root, layer, epoch)
+        digest = archive.digest(layer)
         archive.write(
             base.archive,
             reference=base.reference,
             layer=layer,
-            config={"Env": [f"PATH={path}", "LANG=C.UTF-8"], "Cmd": ["python3"]},
+            config={"Env": [f"PATH={_PATH}", "LANG=C.UTF-8"], "Cmd": ["python3"]},
         )
-
-
-def _trim(root: Path) -> None:
-    for name in _TRIMMED:
-        path = root / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    for name in _KEPT_EMPTY:
-        (root / name).mkdir(parents=True)
-    (root / "usr/bin/python").symlink_to("python3")
-
-
-def _add_pip(root: Path) -> None:
-    """Copy the pip of the running interpreter, which is pure Python; Debian's package depends on a compiler."""
-    found = importlib.util.find_spec("pip")
-    if found is None or not found.submodule_search_locations:
-        raise SetupError("this Python has no pip to copy into the base image: run `python -m ensurepip`")
-    target = root / "usr/local/lib/python3.11/dist-packages/pip"
-    shutil.copytree(found.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__"))
-    script = root / "usr/local/bin/pip"
-    script.write_text(_PIP_SCRIPT)
-    script.chmod(0o755)
+    return baselock.Lock(epoch, digest, packages)

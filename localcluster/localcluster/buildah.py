@@ -39,9 +39,10 @@ class Buildah:
         tag: str,
         arguments: Mapping[str, str],
         mounts: Mapping[str, Path],
-        archive: Path,
+        labels: Mapping[str, str] | None = None,
+        created: int | None = None,
     ) -> None:
-        """Build an image and write its archive; the file appears complete or not at all.
+        """Build an image into the storage.
 
         Args:
             origin: The base image.
@@ -50,7 +51,8 @@ class Buildah:
             tag: The full name of the image.
             arguments: The build arguments.
             mounts: Folders that the build may read, by where it finds them.
-            archive: The file to write.
+            labels: More labels of the image.
+            created: The time of the image and of every file that the build makes, in Unix seconds; None means now.
 
         Raises:
             SetupError: buildah failed; the text has the end of its output.
@@ -61,11 +63,18 @@ class Buildah:
         options += [f"--volume={folder}:{place}:ro" for place, folder in mounts.items()]
         if origin.archive:
             options.append("--pull-never")
+        if created is not None:
+            options.append(f"--timestamp={created}")
+        options += [f"--label={key}={value}" for key, value in (labels or {}).items()]
         self._run("build", "--layers", "--tag", tag, "--file", str(dockerfile), *options, str(context))
-        temporary = archive.with_name(f".{archive.name}.new")
-        temporary.unlink(missing_ok=True)
-        self._run("push", "--quiet", tag, f"docker-archive:{temporary}:{tag}")
-        temporary.replace(archive)
+
+    def push(self, tag: str, destination: str) -> None:
+        """Write an image of the storage to a destination, such as `docker-archive:FILE:NAME` or `oci:FOLDER:NAME`.
+
+        Raises:
+            SetupError: buildah failed; the text has the end of its output.
+        """
+        self._run("push", "--quiet", tag, destination)
 
     def _has(self, image: str) -> bool:
         return (

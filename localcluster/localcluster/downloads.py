@@ -66,6 +66,9 @@ def source(program: Program, version: str, architecture: str) -> Source | None:
         case "kubeconform":
             folder = f"https://github.com/yannh/kubeconform/releases/download/v{version}"
             return Source(f"{folder}/kubeconform-linux-{architecture}.tar.gz", f"{folder}/CHECKSUMS", "kubeconform")
+        case "cosign":
+            folder = f"https://github.com/sigstore/cosign/releases/download/v{version}"
+            return Source(f"{folder}/cosign-linux-{architecture}", f"{folder}/cosign_checksums.txt")
         case _:
             return None
 

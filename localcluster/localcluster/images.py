@@ -10,17 +10,11 @@ and the build argument `MAVEN` is the URL of that folder, in place of that of Ma
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster import base, jars
+from localcluster import base, jars, wheels
 from localcluster.binaries import cache_root
 from localcluster.buildah import Buildah
 from localcluster.dockerfiles import copied_files, digest_of, is_lock
@@ -31,8 +25,9 @@ from localcluster.progress import Lines, Progress, task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = base.REPOSITORY
 _KEPT_ARCHIVES = 2
 
 
@@ -129,7 +124,7 @@ def build(
     # One build at a time on a machine: builds share buildah's storage, and two would not be faster.
     with locked(folder / ".lock"):
         if os.geteuid() == 0:
-            require(("buildah", "debootstrap", "debian-keyring"), progress)
+            require(("buildah",), progress)
         origin = base.choose(folder, progress)
         arguments = {"BASE": origin.reference, **(args or {})}
         copied = copied_files(dockerfile, context)
@@ -137,52 +132,45 @@ def build(
         if archive.is_file():
             archive.touch()
             return archive
-        mounts: dict[str, Path] = {}
-        if wheels := _wheels([file for file in copied if is_lock(file)], folder.parent / "wheels", progress):
-            mounts["/wheels"] = wheels
-            arguments |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
-        locks = [file for file in copied if file.suffix == jars.SUFFIX]
-        if repository := jars.download(locks, folder.parent / "jars", progress):
-            mounts["/jars"] = repository
-            arguments["MAVEN"] = "file:///jars"
+        given, mounts = offline(copied, progress)
         detail: list[str] = []
         with task(progress, f"build image {name}", detail):
-            Buildah(folder.parent / "buildah", detail).build(
+            buildah = Buildah(folder.parent / "buildah", detail)
+            buildah.build(
                 origin=origin,
                 dockerfile=dockerfile,
                 context=context,
                 tag=tag,
-                arguments=arguments,
+                arguments=arguments | given,
                 mounts=mounts,
-                archive=archive,
             )
+            temporary = archive.with_name(f".{archive.name}.new")
+            temporary.unlink(missing_ok=True)
+            buildah.push(tag, f"docker-archive:{temporary}:{tag}")
+            temporary.replace(archive)
         _forget_old(folder, name)
     return archive
 
 
-def _wheels(locks: Sequence[Path], folder: Path, progress: Progress) -> Path | None:
-    """Download the wheels of lock files, once, and return their folder; None without lock files."""
-    if not locks:
-        return None
-    digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:12]
-    target = folder / digest
-    if target.is_dir():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(".new-*"):
-        shutil.rmtree(leftover)
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".new-"))
-    # Readable in the build, which may run as another user.
-    temporary.chmod(0o755)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
-    command += ["--only-binary=:all:", f"--python-version={base.PYTHON}", "--dest", str(temporary)]
-    command += [word for lock in locks for word in ("-r", str(lock))]
-    with task(progress, f"download the wheels of {', '.join(lock.name for lock in locks)}"):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SetupError(f"pip cannot download the wheels of {locks[0]}: {done.stderr.strip()[-2000:]}")
-        temporary.replace(target)
-    return target
+def offline(copied: Sequence[Path], progress: Progress) -> tuple[dict[str, str], dict[str, Path]]:
+    """Download what the lock files among copied files name.
+
+    Returns:
+        The build arguments, and the folders to mount by their places in the build, that make a build read it.
+
+    Raises:
+        SetupError: Something cannot be downloaded.
+    """
+    arguments: dict[str, str] = {}
+    mounts: dict[str, Path] = {}
+    if found := wheels.download([file for file in copied if is_lock(file)], cache_root() / "wheels", progress):
+        mounts["/wheels"] = found
+        arguments |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
+    locks = [file for file in copied if file.suffix == jars.SUFFIX]
+    if repository := jars.download(locks, cache_root() / "jars", progress):
+        mounts["/jars"] = repository
+        arguments["MAVEN"] = "file:///jars"
+    return arguments, mounts
 
 
 def _forget_old(folder: Path, name: str) -> None:

@@ -48,6 +48,7 @@ _MODULES = {
     "coredns": "github.com/coredns/coredns",
     "helm": "helm.sh/helm/v4",
     "kubeconform": "github.com/yannh/kubeconform",
+    "cosign": "github.com/sigstore/cosign/v3",
 }
 _KUBERNETES = (
     "kube-apiserver",
@@ -66,6 +67,13 @@ CATALOGUE: Mapping[str, Program] = {
         Program("coredns", "coredns", "github.com/coredns/coredns", ("-version",)),
         Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", ("version",), "helm.sh/helm/v4/internal/version.version"),
         Program("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", ("-v",), "main.version"),
+        Program(
+            "cosign",
+            "cosign",
+            "github.com/sigstore/cosign/v3/cmd/cosign",
+            ("version",),
+            "sigs.k8s.io/release-utils/version.gitVersion",
+        ),
     )
 }
 

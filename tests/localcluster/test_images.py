@@ -199,7 +199,7 @@ def archives(cluster: Cluster) -> dict[str, Path]:
 
 @pytest.mark.node
 def test_nothing_that_images_need_is_missing_once_they_are_built(archives: dict[str, Path]) -> None:
-    done = install("--missing", "buildah", "debootstrap")
+    done = install("--missing", "buildah")
     assert (done.returncode, done.stdout) == (0, "")
 
 
