@@ -43,6 +43,11 @@ class Metrics:
             "Unix time at which the served certificate expires.",
             registry=self.registry,
         )
+        self.version_skew = Counter(
+            "frameworkinjector_version_skew",
+            "Injected Pods whose controller and barrier are too far apart in their versions.",
+            registry=self.registry,
+        )
         closed = Counter(
             "frameworkinjector_connections_closed",
             "Connections that a limit closed: idle longest, too many of one source, or without a request.",

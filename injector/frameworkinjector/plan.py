@@ -11,7 +11,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frameworkinjector import authors, barrier, delivery, folder, names, platform, workload
+from frameworkinjector import authors, barrier, delivery, folder, names, platform, skew, workload
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.reasons import Reason, Verdict, shown, verdict
 from frameworkinjector.settings import Delivery, Hosts, parse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frameworkinjector.config import Config, EnvFiles
     from frameworkinjector.pod import Container, Pod
     from frameworkinjector.settings import Settings
+    from frameworkinjector.skew import Skew
 
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
@@ -68,6 +69,7 @@ class Plan:
         containers: What each chosen container gets.
         status: The value of the status annotation.
         warnings: Sentences for the user, in the answer of the API server.
+        skew: The versions of controller and barrier, if they are too far apart.
     """
 
     barrier: JSON
@@ -76,6 +78,7 @@ class Plan:
     containers: tuple[ContainerPlan, ...]
     status: JSON
     warnings: tuple[str, ...]
+    skew: Skew | None
 
 
 def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Plan | Verdict:
@@ -95,6 +98,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     delivery.refuse_too_many_sources(containers, way)
     plans = tuple(_container_plan(index, one, pod, settings, way, config.presets) for index, one in chosen)
     names_resolve = all(one.hosts for one in plans)
+    apart = skew.between(pod, settings.image or config.barrier_image, config.version)
     return Plan(
         barrier=barrier.container(pod, namespace, settings, config, env_files, names_resolve=names_resolve),
         volumes=barrier.volumes(settings),
@@ -112,7 +116,9 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
             *_warnings(pod, settings),
             *(one.warning for one in plans if one.warning),
             *_unresolved(plans, settings),
+            *((apart.sentence,) if apart else ()),
         ),
+        skew=apart,
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frameworkinjector.barrier import JSON
     from frameworkinjector.config import Config, EnvFiles
     from frameworkinjector.pod import Request
+    from frameworkinjector.skew import Skew
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -48,6 +49,7 @@ class Answer:
         kind: The kind of the object.
         namespace: The namespace of the request.
         failure: The defect of the injector that the review met, None if there was none.
+        skew: The versions of controller and barrier, if they are too far apart.
     """
 
     status: int
@@ -57,6 +59,17 @@ class Answer:
     kind: str = ""
     namespace: str = ""
     failure: Exception | None = None
+    skew: Skew | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """The verdict on a request, its patch as JSON, what to warn the user of, and a skew of versions."""
+
+    verdict: Verdict
+    patch: bytes = b""
+    warnings: tuple[str, ...] = ()
+    skew: Skew | None = None
 
 
 def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
@@ -73,20 +86,18 @@ def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
     if not 0 < len(request.uid) <= MAX_UID:
         return rejected(verdict(Reason.NOT_A_REVIEW, problem="request.uid is empty or too long"))
     failure: Exception | None = None
-    encoded_patch = b""
-    warnings: tuple[str, ...] = ()
     try:
-        found, encoded_patch, warnings = _decide(request, config, env_files)
+        found = _decide(request, config, env_files)
     except RefusalError as error:
-        found = error.verdict
+        found = _Decision(error.verdict)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        found = verdict(Reason.MALFORMED_POD, problem=_problem(error))
+        found = _Decision(verdict(Reason.MALFORMED_POD, problem=_problem(error)))
     except RecursionError:
-        found = verdict(Reason.MALFORMED_POD, problem="it is nested too deeply")
+        found = _Decision(verdict(Reason.MALFORMED_POD, problem="it is nested too deeply"))
     except Exception as error:  # noqa: BLE001 -- a defect costs one Pod, not the process; `server` logs it
-        found, failure = verdict(Reason.INTERNAL_ERROR), error
-    encoded = _encode(_response(request.uid, found, encoded_patch, warnings))
-    return Answer(200, encoded, found, request.uid, request.kind.kind, request.namespace, failure)
+        found, failure = _Decision(verdict(Reason.INTERNAL_ERROR)), error
+    encoded = _encode(_response(request.uid, found.verdict, found.patch, found.warnings))
+    return Answer(200, encoded, found.verdict, request.uid, request.kind.kind, request.namespace, failure, found.skew)
 
 
 def rejected(found: Verdict) -> Answer:
@@ -94,28 +105,28 @@ def rejected(found: Verdict) -> Answer:
     return Answer(found.reason.code, _encode({"error": found.sentence, "reason": found.reason.slug}), found)
 
 
-def _decide(request: Request, config: Config, env_files: EnvFiles) -> tuple[Verdict, bytes, tuple[str, ...]]:
-    """Return the verdict on a request, its patch as JSON, and warnings for the user.
+def _decide(request: Request, config: Config, env_files: EnvFiles) -> _Decision:
+    """Decide on a request.
 
     Raises:
         RefusalError: The Pod or its patch is too large, or its settings cannot work.
     """
     if (request.kind.group, request.kind.kind) != ("", "Pod"):
-        return verdict(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80])), b"", ()
+        return _Decision(verdict(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80])))
     if request.operation != "CREATE" or request.sub_resource:
-        return verdict(Reason.NOT_A_CREATE), b"", ()
+        return _Decision(verdict(Reason.NOT_A_CREATE))
     encoded = bytes(request.object)
     if encoded.count(b",") + encoded.count(b"{") > MAX_VALUES:
         raise RefusalError(verdict(Reason.POD_TOO_LARGE, limit=str(MAX_VALUES)))
     pod = decode_pod(request.object)
     plan = decide(pod, request.namespace, config, env_files)
     if not isinstance(plan, Plan):
-        return plan, b"", ()
+        return _Decision(plan)
     operations = _encode(patch.operations(pod, plan))
     if len(operations) > MAX_PATCH_BYTES:
         details = {"size": str(len(operations)), "limit": str(MAX_PATCH_BYTES)}
         raise RefusalError(verdict(Reason.PATCH_TOO_LARGE, **details))
-    return verdict(Reason.INJECTED), operations, plan.warnings
+    return _Decision(verdict(Reason.INJECTED), operations, plan.warnings, plan.skew)
 
 
 def _response(uid: str, found: Verdict, encoded_patch: bytes, warnings: tuple[str, ...]) -> JSON:

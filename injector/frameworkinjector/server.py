@@ -138,6 +138,8 @@ class ReviewServer:
             answer = self._review(body)
             seconds = time.perf_counter() - started
         self._metrics.review(answer.verdict, seconds)
+        if answer.skew:
+            self._metrics.version_skew.inc()
         _log_answer(answer)
         return answer
 
@@ -207,6 +209,11 @@ def _log_answer(answer: Answer) -> None:
     if answer.failure is not None:
         # The text of an exception may quote the Pod; its type and place do not.
         _log.error("review failed", **fields, error=type(answer.failure).__name__, at=place_of(answer.failure))
+    elif answer.skew is not None:
+        _log.warning(
+            "reviewed; the versions of controller and barrier are too far apart",
+            **fields, controller=answer.skew.controller, barrier=answer.skew.barrier,
+        )  # fmt: skip
     else:
         _log.info("reviewed", **fields)
 

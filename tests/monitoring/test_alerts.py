@@ -114,6 +114,10 @@ CASES: dict[str, tuple[Series, Series]] = {
         {f'{CLOSED}{{reason="silent"}}': f"0+100x{MINUTES}"},
     ),
     "FrameworkInjectorCertificateExpires": (always(EXPIRY, 3600 * 24), always(EXPIRY, 3600 * 24 * 30)),
+    "FrameworkVersionSkew": (
+        growing("frameworkinjector_version_skew_total"),
+        always("frameworkinjector_version_skew_total", 5),
+    ),
 }
 BY_NAME = {alert.name: alert for group in alerts.GROUPS.values() for alert in group}
 

@@ -52,6 +52,9 @@ PLACEHOLDERS: Final = (FRAMEWORK_NAMESPACE, FRAMEWORK_NAME, TASKROLE_NAME, TASK_
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 
+# The version of the controller that created a Pod: the injector compares it with that of the barrier.
+CONTROLLER_VERSION: Final = f"{GROUP}/controller-version"
+
 # The barrier: the label that asks for it, the settings by which it waits for arrival, and the roster that it reads.
 BARRIER_LABEL: Final = f"{GROUP}/barrier"
 BARRIER_CONTAINER: Final = "frameworkbarrier"

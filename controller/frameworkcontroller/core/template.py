@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
 
@@ -123,6 +124,7 @@ def _complete(pod: dict[str, Any], values: dict[str, str], attempt: RoleAttempt)
     )
     annotations = _object(_own(metadata, "annotations", {}), "metadata.annotations")
     annotations |= {name: values[name] for name in names.POD_ANNOTATIONS}
+    annotations[names.CONTROLLER_VERSION] = __version__
     labels = _object(_own(metadata, "labels", {}), "metadata.labels")
     labels |= {name: values[name] for name in names.POD_LABELS}
     spec = _object(_own(pod, "spec", {}), "spec")

@@ -229,6 +229,16 @@ INJECTOR: Final = (
         "The log says why the renewal fails, often a lost permission on the Secret. With certificates of your own, "
         "renew them (cert-manager: `kubectl describe certificate`).",
     ),
+    Alert(
+        "FrameworkVersionSkew",
+        "sum(increase(frameworkinjector_version_skew_total[15m])) > 0",
+        15,
+        "warning",
+        "The barrier and the controller are more than one minor version apart.",
+        "Such a pair is not tested; a gang may not start.",
+        "Upgrade the older program. The log of the injector has both versions; an annotation `image` or "
+        "`barrier.image` may pin an old barrier.",
+    ),
 )
 GROUPS: Final = {"frameworkcontroller": CONTROLLER, "frameworkcontroller-gangs": GANGS, "frameworkinjector": INJECTOR}
 

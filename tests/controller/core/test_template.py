@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec, TaskSpec
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError, TemplateFacts, facts_of
@@ -136,13 +137,14 @@ ANNOTATIONS = {
     "FC_TASK_UID": "task-uid",
     "FC_TASK_ATTEMPT_ID": "2",
 }
+OF_THE_VERSION = {"frameworkcontroller.microsoft.com/controller-version": __version__}
 LABELS = {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "7"}
 
 
 def test_annotations_and_labels_are_added_and_ours_win() -> None:
     mine = {"mine": "kept", "FC_TASK_INDEX": "a lie"}
     pod = rendered({"metadata": {"annotations": mine, "labels": mine}})
-    assert pod["metadata"]["annotations"] == {"mine": "kept"} | ANNOTATIONS
+    assert pod["metadata"]["annotations"] == {"mine": "kept"} | ANNOTATIONS | OF_THE_VERSION
     assert pod["metadata"]["labels"] == {"mine": "kept"} | LABELS
 
 
@@ -207,7 +209,7 @@ def test_what_is_absent_or_null_is_made(template: dict[str, Any]) -> None:
         "name": "fw-worker-7",
         "namespace": "a-namespace",
         "ownerReferences": [OWNER],
-        "annotations": ANNOTATIONS,
+        "annotations": ANNOTATIONS | OF_THE_VERSION,
         "labels": LABELS,
     }
     for one in pod["spec"].get("containers") or []:
@@ -304,7 +306,7 @@ def straightforward(template: Any, index: int, task_uid: str, task_attempt: int)
     metadata |= {"name": f"fw-worker-{index}", "namespace": "a-namespace"}
     metadata.pop("generateName", None)
     metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or []), OWNER]
-    metadata["annotations"] = (metadata.get("annotations") or {}) | values
+    metadata["annotations"] = (metadata.get("annotations") or {}) | values | OF_THE_VERSION
     metadata["labels"] = (metadata.get("labels") or {}) | {name: values[name] for name in LABELS}
     spec = pod["spec"] = dict(pod.get("spec") or {})
     for kind in ("containers", "initContainers"):

@@ -1,0 +1,134 @@
+"""Which versions of the controller and the barrier fit, and what the injector says where they do not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from frameworkcontroller import __version__ as controller_version
+from frameworkcontroller.api import names as fc
+from frameworkinjector import __version__
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.review import answer
+from frameworkinjector.skew import MAX_MINORS, fit, minor_of, tag_of
+from tests.injector.reviews import review_of, small_review
+
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "release.md"
+
+
+def pod_of(controller: str | None) -> dict[str, Any]:
+    annotations = {} if controller is None else {fc.CONTROLLER_VERSION: controller}
+    labels = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
+    return {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "app"}]},
+    }
+
+
+def answered(controller: str | None, image: str, version: str = "0.2.0") -> Any:
+    return answer(review_of(pod_of(controller)), Config(version=version, barrier_image=image), EnvFiles.QUOTED)
+
+
+FIT = [
+    ((0, 1), (0, 1), True), ((0, 1), (0, 2), True), ((0, 2), (0, 1), True), ((0, 1), (0, 3), False),
+    ((1, 4), (1, 5), True), ((1, 4), (1, 6), False), ((1, 0), (2, 0), False), ((0, 9), (1, 0), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("controller", "barrier", "expected"), FIT)
+def test_versions_fit_up_to_one_minor_version_apart(
+    controller: tuple[int, int], barrier: tuple[int, int], expected: bool
+) -> None:
+    assert fit(controller, barrier) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0.1.0", (0, 1)), ("v1.22.3", (1, 22)), ("1.2", (1, 2)), ("1.2.3-rc.1", (1, 2)), ("1.2.3+build", (1, 2)),
+        ("", None), ("dev", None), ("latest", None), ("1", None), ("1.2 3", None), ("1.2.3\n", None), ("٣.١", None),
+        ("1" * 7 + ".0", None), ("1.2." + "3" * 200, None),
+    ],
+)  # fmt: skip
+def test_a_version_is_read_from_text_of_anybody(text: str, expected: tuple[int, int] | None) -> None:
+    assert minor_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "tag"),
+    [
+        ("docker.io/frameworkcontroller/barrier:0.1.0", "0.1.0"),
+        ("127.0.0.1:5000/frameworkcontroller/barrier:0.1.0", "0.1.0"),
+        ("127.0.0.1:5000/frameworkcontroller/barrier", ""),
+        ("registry.example/barrier:0.1.0@sha256:abc", "0.1.0"),
+        ("registry.example/barrier@sha256:abc", ""),
+        ("barrier", ""),
+    ],
+)
+def test_the_tag_of_an_image_is_found(image: str, tag: str) -> None:
+    assert tag_of(image) == tag
+
+
+@pytest.mark.parametrize(
+    ("controller", "image", "apart"),
+    [
+        ("0.4.0", "registry.example/barrier:0.2.0", ("0.4", "0.2")),
+        ("0.3.9", "registry.example/barrier:0.2.0", None),
+        # A digest says nothing, and nor does a tag that moves: the injector's own version counts.
+        ("0.4.0", "registry.example/barrier@sha256:0", ("0.4", "0.2")),
+        ("0.4.0", "registry.example/barrier:dev", ("0.4", "0.2")),
+        ("0.3.0", "registry.example/barrier:dev", None),
+        # Microsoft's controller writes no version.
+        (None, "registry.example/barrier:0.2.0", None),
+        ("not a version", "registry.example/barrier:0.2.0", None),
+    ],
+)
+def test_an_injected_pod_is_warned_of_versions_that_are_too_far_apart(
+    controller: str | None, image: str, apart: tuple[str, str] | None
+) -> None:
+    found = answered(controller, image)
+    response = json.loads(found.body)["response"]
+    assert response["allowed"]
+    assert response["patch"]
+    if apart is None:
+        assert found.skew is None
+        assert "warnings" not in response
+    else:
+        assert (found.skew.controller, found.skew.barrier) == apart
+        (warning,) = response["warnings"]
+        assert f"is of version {apart[0]} and its barrier of {apart[1]}" in warning
+
+
+def test_the_image_of_a_pod_counts_where_it_names_one() -> None:
+    pod = pod_of("0.4.0")
+    pod["metadata"]["annotations"]["barrier.frameworkcontroller.microsoft.com/image"] = "registry.example/barrier:0.4.1"
+    config = Config(version="0.2.0", barrier_image="registry.example/barrier:0.2.0")
+    assert answer(review_of(pod), config, EnvFiles.QUOTED).skew is None
+
+
+async def test_a_skew_is_counted_and_logged(serve: Any) -> None:
+    config = Config(version="0.2.0", barrier_image="registry.example/barrier:dev")
+    serving = await serve(lambda body: answer(body, config, EnvFiles.QUOTED))
+    with structlog.testing.capture_logs() as lines:
+        async with serving.session() as session:
+            await serving.post(session, review_of(pod_of("9.9.0")))
+            await serving.post(session, small_review())
+    levels = [(line["log_level"], line.get("controller"), line.get("barrier")) for line in lines]
+    assert levels == [("warning", "9.9", "0.2"), ("info", None, None)]
+    assert serving.metrics.registry.get_sample_value("frameworkinjector_version_skew_total") == 1
+
+
+def test_the_programs_of_one_version_fit() -> None:
+    own, other = minor_of(controller_version), minor_of(__version__)
+    assert own is not None
+    assert own == other
+
+
+def test_the_page_of_releases_says_the_same() -> None:
+    text = re.sub(r"\s+", " ", PAGE.read_text())
+    assert {0: "no", 1: "one", 2: "two"}[MAX_MINORS] + " minor version apart" in text
