@@ -6,8 +6,10 @@ PYTHON ?= python3
 BIN    := .venv/bin
 # Tests spend most of their time waiting, so there are more workers than cores; each worker has its own clusters.
 PARALLEL ?= -n 4 --dist loadfile
-# `make release REGISTRY=registry.example.org/team` names images there.
-REGISTRY ?=
+# `make release VERSION=1.2.3 KEY=cosign.key REGISTRY=registry.example.org/team`
+VERSION ?=
+KEY ?=
+REGISTRY ?= docker.io/frameworkcontroller
 # `make demo CONTEXT=name` uses the cluster of a kubeconfig context.
 CONTEXT ?=
 # `make chaos CHAOS_SECONDS=600 SEED=123`
@@ -99,19 +101,34 @@ format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: manifests images release lock
+.PHONY: manifests images cut release release-check publish release-key lock lock-base
 manifests: venv ## Write what is generated from code: files of the chart, and the manifests made from the chart
 	$(BIN)/python -m frameworkrelease
 
 images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build
 
-release: venv ## Write build/release.yaml: all manifests, with the images of this version (REGISTRY=prefix)
-	mkdir -p build
-	$(BIN)/python -m frameworkdemo.release $(if $(REGISTRY),--image-prefix $(REGISTRY)) > build/release.yaml
+cut: venv ## Name the next version in all files, and turn "Unreleased" of the changelog into it (VERSION=1.2.3)
+	$(BIN)/python -m frameworkrelease.cut '$(VERSION)'
+	$(MAKE) manifests
+
+release: venv ## Build and sign all artefacts of a version into build/release (VERSION=1.2.3 KEY=cosign.key; root)
+	$(BIN)/python -m frameworkrelease.artefacts build '$(VERSION)' --key='$(KEY)' --registry='$(REGISTRY)'
+
+release-check: venv ## Verify a release, and install it from a local registry (VERSION=1.2.3 KEY=cosign.key; root)
+	$(BIN)/python -m frameworkrelease.artefacts check '$(VERSION)' --key='$(KEY)'
+
+publish: venv ## Push the images and the chart of a release, and sign them (VERSION=1.2.3 KEY=cosign.key REGISTRY=prefix)
+	$(BIN)/python -m frameworkrelease.artefacts publish '$(VERSION)' --key='$(KEY)' --registry='$(REGISTRY)'
+
+release-key: venv ## Make a pair of keys for releases, cosign.key and cosign.pub
+	$(BIN)/python -m frameworkrelease.artefacts key cosign
 
 lock: venv ## Resolve the dependencies into requirements/
 	requirements/lock $(BIN)
+
+lock-base: venv ## Lock the base image of releases to Debian's packages of today (root)
+	$(BIN)/python -m frameworkrelease.artefacts lock-base
 
 .PHONY: venv clean
 venv: .venv/.done ## Install the locked development environment into .venv

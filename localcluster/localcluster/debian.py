@@ -100,11 +100,11 @@ def packages_of(root: Path) -> tuple[Package, ...]:
     sums = {
         (one["Package"], one["Version"], one["Architecture"]): one["SHA256"]
         for index in sorted((root / "var/lib/apt/lists").glob("*_Packages"))
-        for one in _paragraphs(index.read_text())
+        for one in paragraphs(index.read_text())
     }
     installed = [
         (one["Package"], one["Version"], one["Architecture"])
-        for one in _paragraphs((root / "var/lib/dpkg/status").read_text())
+        for one in paragraphs((root / "var/lib/dpkg/status").read_text())
     ]
     if missing := [name for name, *rest in installed if (name, *rest) not in sums]:
         raise SetupError(f"Debian's indexes have no checksum for {', '.join(missing)}: try again")
@@ -125,7 +125,7 @@ def _sources(snapshot: str | None) -> Iterator[str]:
             yield f"deb [arch={architecture()}] {url} {suite} main"
 
 
-def _paragraphs(text: str) -> Iterator[dict[str, str]]:
+def paragraphs(text: str) -> Iterator[dict[str, str]]:
     """Yield the paragraphs of a control file, without continued lines."""
     for paragraph in text.split("\n\n"):
         lines = (line.partition(": ") for line in paragraph.splitlines() if line[:1].strip())

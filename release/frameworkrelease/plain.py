@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frameworkrelease import chart
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE: Final = chart.REPOSITORY / "deploy" / "install.yaml"
 _HEAD: Final = """\
@@ -20,13 +23,17 @@ _HELMS: Final = re.compile(
 )
 
 
-def manifests() -> str:
+def manifests(*arguments: str, source: Path = chart.CHART) -> str:
     """Return the manifests of a default installation in a namespace of its own.
+
+    Args:
+        arguments: More arguments of `helm template`, such as the values of a release.
+        source: The folder of the chart.
 
     Raises:
         ChartError: helm does not render the chart.
     """
-    return _HEAD + without_helm(chart.rendered("--set", "namespace.create=true"))
+    return _HEAD + without_helm(chart.rendered("--set", "namespace.create=true", *arguments, chart=source))
 
 
 def without_helm(text: str) -> str:

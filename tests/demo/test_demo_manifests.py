@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from frameworkdemo import manifests, release
+from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
 from frameworkdemo.manifests import ImageNames
 from frameworkdemo.target import ContextTarget, how_to_load
@@ -73,29 +72,6 @@ def test_the_repositorys_manifests_name_this_version_and_pull_it_once() -> None:
 def test_a_cluster_that_pulls_images_asks_the_registry_each_time(context: str, expected: set[str]) -> None:
     target = ContextTarget(context, "registry.example", "dev")
     assert policies(manifests.programs(target.image_names)) == expected
-
-
-def test_a_release_names_its_version_and_pulls_it_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert release.main(["--image-prefix=registry.example/team/", "--image-tag=1.2.3"]) == 0
-    text = capsys.readouterr().out
-    documents = [document for document in yaml.safe_load_all(text) if document]
-    assert manifests.in_order(documents) == manifests.programs(ImageNames("registry.example/team", "1.2.3"))
-    assert policies(documents) == {"IfNotPresent"}
-    for name in ("controller", "injector", "barrier"):
-        assert f"registry.example/team/{name}:1.2.3" in text
-    assert not re.search(r"/(controller|injector|barrier):dev", text)
-
-
-def test_a_release_is_of_this_version_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    assert release.main([]) == 0
-    assert f"/barrier:{metadata.version('frameworkcontroller')}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("tag", ["dev", "latest", ""])
-def test_a_release_of_a_tag_that_moves_is_refused(tag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        release.main([f"--image-tag={tag}"])
-    assert "--image-tag" in capsys.readouterr().err
 
 
 def test_new_images_under_an_old_tag_roll_the_deployments() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import yaml
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
 from frameworkrelease import policy, readme, schema
-from frameworkrelease.chart import CHART, REPOSITORY
+from frameworkrelease.chart import CHART
 from frameworkrelease.readme import UndocumentedError, documented
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -36,13 +35,6 @@ def test_the_chart_holds_the_shipped_configuration() -> None:
 
 def test_the_chart_holds_the_policies_of_the_injector() -> None:
     assert policy.FILE.read_text() == policy.text(), ADVICE
-
-
-def test_the_chart_has_the_version_of_the_programs() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    version = metadata.version("frameworkcontroller")
-    assert (chart["version"], chart["appVersion"]) == (version, version)
-    assert f"/barrier:{version}" in (REPOSITORY / "deploy" / "hello.yaml").read_text()
 
 
 def test_a_value_without_a_comment_is_an_error_that_names_it() -> None:

@@ -1,0 +1,36 @@
+"""Runs the programs that a release needs."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+from frameworkrelease.artefacts.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_SHOWN_LINES = 15
+
+
+def run(
+    program: str | Path, *arguments: str | Path, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> str:
+    """Run a program and return its standard output.
+
+    Args:
+        program: The program, a path or a name in PATH.
+        arguments: Its arguments.
+        folder: The folder that it runs in.
+        environ: Its environment; None means that of this process.
+
+    Raises:
+        ReleaseError: It failed; the text has the end of its output.
+    """
+    command = [str(word) for word in (program, *arguments)]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        end = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).splitlines()[-_SHOWN_LINES:])
+        raise ReleaseError(f"`{' '.join(command)}` failed with code {done.returncode}:\n{end}")
+    return done.stdout
