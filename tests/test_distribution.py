@@ -9,6 +9,6 @@ import pytest
 PROGRAMS = ("frameworkbarrier", "frameworkcontroller", "frameworkinjector")
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, "frameworkkube"])
 def test_each_package_has_the_marker_of_a_typed_package(program: str) -> None:
     assert resources.files(program).joinpath("py.typed").is_file()

@@ -20,8 +20,10 @@ from frameworkrelease.artefacts import bills, checksums, layout
 from frameworkrelease.artefacts.__main__ import main
 from frameworkrelease.artefacts.bills import Part
 from frameworkrelease.artefacts.build import values
+from frameworkrelease.artefacts.check import moved
 from frameworkrelease.artefacts.errors import ReleaseError
 from frameworkrelease.artefacts.names import PREFIX, Names
+from frameworkrelease.artefacts.publish import prefix_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,9 +182,14 @@ def test_the_bill_of_the_wheel_lists_libraries_of_python_alone(release: Path) ->
         ("registry.example", "registry.example", "barrier"),
     ],
 )
-def test_the_values_of_a_release_name_each_image_by_its_digest(prefix: str, registry: str, repository: str) -> None:
-    found = yaml.safe_load(values(prefix, {"barrier": "sha256:1"}))
-    assert found == {
+def test_the_values_of_a_release_name_each_image_by_its_digest(
+    prefix: str, registry: str, repository: str, tmp_path: Path
+) -> None:
+    text = values(prefix, {"barrier": "sha256:1"})
+    (tmp_path / "images.yaml").write_text(text)
+    assert prefix_of(tmp_path) == prefix
+    assert moved(prefix, "127.0.0.1:5000") == prefix.replace(registry, "127.0.0.1:5000")
+    assert yaml.safe_load(text) == {
         "image": {"registry": registry},
         "barrier": {"image": {"repository": repository, "digest": "sha256:1"}},
     }

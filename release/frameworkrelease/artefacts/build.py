@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from frameworkrelease import chart, plain
-from frameworkrelease.artefacts import bills, checksums, layout, signing
+from frameworkrelease.artefacts import bills, checksums, distributions, layout, signing
 from frameworkrelease.artefacts.names import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Names, bill_of
-from frameworkrelease.artefacts.run import run
 from localcluster import layouts
 from localcluster.progress import Progress, task
 
@@ -44,16 +42,7 @@ def build(sources: Sources, target: Path, *, prefix: str, progress: Progress) ->
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with task(progress, "build the wheel and the source distribution"):
-        run(
-            sys.executable,
-            "-m",
-            "hatchling",
-            "build",
-            "--directory",
-            target,
-            folder=sources.folder,
-            environ=sources.environ,
-        )
+        distributions.build(sources, target)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".images-") as folder:
         _images(sources, names, Path(folder), target, prefix, progress)
     _chart(sources, target)

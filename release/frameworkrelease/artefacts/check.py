@@ -9,26 +9,21 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import yaml
 
 import localcluster
 from frameworkrelease import chart
 from frameworkrelease.artefacts import checksums, registry, signing
 from frameworkrelease.artefacts.errors import ReleaseError
 from frameworkrelease.artefacts.names import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT, Names
-from frameworkrelease.artefacts.publish import digests_of, publish
+from frameworkrelease.artefacts.publish import digests_of, prefix_of, publish
 from frameworkrelease.artefacts.run import run
 from localcluster import Cluster, Depth
 from localcluster.progress import Progress, task
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _NAMESPACE = f"--namespace={chart.NAMESPACE}"
 _PATIENCE = "5m"
 _CLUSTER = "release-check"
+_DEFINITION = "frameworks.frameworkcontroller.microsoft.com"
 
 
 def check(folder: Path, version: str, private: str, progress: Progress) -> None:
@@ -52,7 +47,7 @@ def check(folder: Path, version: str, private: str, progress: Progress) -> None:
         place = Path(scratch, "registry")
         place.mkdir()
         with registry.on_loopback(place) as address:
-            prefix = f"{address}/{PROJECT}"
+            prefix = moved(prefix_of(folder), address)
             published = publish(folder, version, prefix, private, progress)
             for reference in published.values():
                 signing.verify_image(reference, public)
@@ -90,6 +85,11 @@ def programs(folder: Path, version: str, environment: Path, progress: Progress) 
         _same(f"framework{program} --version", run(environment / f"bin/framework{program}", "--version"), version)
 
 
+def moved(prefix: str, registry_address: str) -> str:
+    """Return a registry and a path with another registry."""
+    return "/".join([registry_address, *prefix.split("/")[1:]])
+
+
 def installed(cluster: Cluster, folder: Path, version: str, prefix: str, progress: Progress) -> None:
     """Install a release from a registry, by helm and by kubectl, and run a gang with each.
 
@@ -105,8 +105,7 @@ def installed(cluster: Cluster, folder: Path, version: str, prefix: str, progres
         ChartError: helm cannot install it.
         LocalClusterError: The cluster refuses an object, or a gang does not complete.
     """
-    images: Mapping[str, Mapping[str, str]] = yaml.safe_load((folder / IMAGES).read_text())
-    built_for = f"{images['image']['registry']}/{PROJECT}"
+    built_for = prefix_of(folder)
     with task(progress, "install with helm"):
         chart.helm(
             "install", chart.RELEASE, f"oci://{prefix}/{PROJECT}", f"--version={version}", "--plain-http",
@@ -117,6 +116,7 @@ def installed(cluster: Cluster, folder: Path, version: str, prefix: str, progres
     _run_gang(cluster, folder, version, (built_for, prefix), progress)
     chart.helm("uninstall", chart.RELEASE, _NAMESPACE, "--wait", kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "namespace", chart.NAMESPACE)
+    cluster.kubectl("wait", "--for=delete", f"crd/{_DEFINITION}", f"--timeout={_PATIENCE}")
     with task(progress, "install with kubectl"):
         manifests = (folder / MANIFESTS).read_text().replace(built_for, prefix)
         cluster.kubectl("apply", "--server-side", "-f", "-", input=manifests)
@@ -125,10 +125,10 @@ def installed(cluster: Cluster, folder: Path, version: str, prefix: str, progres
     _run_gang(cluster, folder, version, (built_for, prefix), progress)
 
 
-def _run_gang(cluster: Cluster, folder: Path, version: str, moved: tuple[str, str], progress: Progress) -> None:
+def _run_gang(cluster: Cluster, folder: Path, version: str, places: tuple[str, str], progress: Progress) -> None:
     """Run the gang of the release, and check the versions of all that takes part."""
     with task(progress, "run a gang"):
-        hello = (folder / HELLO).read_text().replace(*moved)
+        hello = (folder / HELLO).read_text().replace(*places)
         cluster.kubectl("apply", "-f", "-", input=hello)
         cluster.kubectl("wait", "--for=condition=Complete", "framework/hello", f"--timeout={_PATIENCE}")
     digests = digests_of(folder)
@@ -137,14 +137,14 @@ def _run_gang(cluster: Cluster, folder: Path, version: str, moved: tuple[str, st
         program = name.removeprefix("framework")
         _same(f"the label of {name}", deployment["metadata"]["labels"]["app.kubernetes.io/version"], version)
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        _same(f"the image of {name}", container["image"], f"{moved[1]}/{program}@{digests[program]}")
+        _same(f"the image of {name}", container["image"], f"{places[1]}/{program}@{digests[program]}")
         said = cluster.kubectl(_NAMESPACE, "exec", f"deployment/{name}", "--", f"/app/bin/{name}", "--version")
         _same(f"{name} --version", said, version)
     for pod in json.loads(cluster.kubectl("get", "pods", "--selector=FC_FRAMEWORK_NAME=hello", "--output=json"))[
         "items"
     ]:
         (barrier,) = pod["spec"]["initContainers"]
-        _same("the image of the injected barrier", barrier["image"], f"{moved[1]}/barrier@{digests['barrier']}")
+        _same("the image of the injected barrier", barrier["image"], f"{places[1]}/barrier@{digests['barrier']}")
         annotations = pod["metadata"]["annotations"]
         said = json.loads(annotations["barrier.frameworkcontroller.microsoft.com/status"])["version"]
         _same("the version of the injected barrier", said, version)

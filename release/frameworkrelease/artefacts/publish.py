@@ -66,6 +66,13 @@ def digests_of(folder: Path) -> dict[str, str]:
     return {program: str(found[program]["image"]["digest"]) for program in PROGRAMS}
 
 
+def prefix_of(folder: Path) -> str:
+    """Return where a release says that its images are: a registry and a path."""
+    found: Mapping[str, Any] = yaml.safe_load((folder / IMAGES).read_text())
+    path = str(found[PROGRAMS[0]]["image"]["repository"]).removesuffix(PROGRAMS[0])
+    return f"{found['image']['registry']}/{path}".rstrip("/")
+
+
 def _digest(reference: str) -> str:
     """Return the digest that a registry has for a name: that of the manifest as it sends it."""
     prefix = reference.rpartition("/")[0]

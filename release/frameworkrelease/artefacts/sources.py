@@ -55,7 +55,7 @@ def export(wanted: str, folder: Path, commit: str = "HEAD", environ: Mapping[str
     archive = folder / ".tar"
     # The mode of a file does not depend on who exports it.
     run("git", "-c", "tar.umask=0022", "archive", f"--output={archive}", revision, folder=REPOSITORY)
-    run("tar", "--extract", "--file", archive, "--directory", folder)
+    run("tar", "--extract", "--preserve-permissions", "--file", archive, "--directory", folder)
     archive.unlink()
     version.require(wanted, folder)
     return Sources(folder, wanted, revision, int(environ.get("SOURCE_DATE_EPOCH") or seconds))

@@ -1,0 +1,153 @@
+"""A whole release: built twice with the same bytes, verified as the manual says, and installed from its files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tarfile
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkrelease import chart
+from frameworkrelease.artefacts import build, check, checksums, layout, publish, registry, signing, sources
+from frameworkrelease.artefacts.errors import ReleaseError
+from frameworkrelease.artefacts.names import PREFIX, PROGRAMS, PROJECT, Names, bill_of
+from frameworkrelease.artefacts.run import run
+from frameworkrelease.chart import REPOSITORY
+from localcluster import Depth, base, baselock
+from localcluster.progress import Lines
+from tests.support.clusters import require_node, session_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+
+# It needs a node, too; with its mark, `make test-long` would run it twice.
+pytestmark = [pytest.mark.chart, pytest.mark.long]
+
+VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]
+NAMES = Names(VERSION)
+PAGE = REPOSITORY / "docs" / "operate" / "release.md"
+
+
+def made(folder: Path, private: str) -> Path:
+    """Build and sign a release of the last commit."""
+    for part in ("sources", "release"):
+        (folder / part).mkdir(parents=True)
+    commit = sources.export(VERSION, folder / "sources")
+    build.build(commit, folder / "release", prefix=PREFIX, progress=Lines())
+    build.sign(folder / "release", private)
+    return folder / "release"
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    require_node()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COSIGN_PASSWORD", "secret")
+        private, public = signing.make_key(tmp_path_factory.mktemp("keys") / "cosign")
+        yield str(private), public
+
+
+@pytest.fixture(scope="session")
+def release(keys: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("first"), keys[0])
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config, release: Path) -> Iterator[Cluster]:
+    with session_cluster(pytestconfig, Depth.NODE, suffix="release") as found:
+        yield found
+
+
+def unpacked(release: Path, program: str, folder: Path) -> Path:
+    target = folder / program
+    with tarfile.open(release / NAMES.image(program)) as tar:
+        tar.extractall(target, filter="data")
+    return target
+
+
+def commands_of(heading: str) -> list[str]:
+    """Return the blocks of commands in a section of the manual."""
+    _, found, section = PAGE.read_text().partition(f"\n## {heading}\n")
+    assert found, heading
+    return re.findall(r"```\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+
+
+def test_a_release_is_verified_as_the_manual_says(release: Path, keys: tuple[str, Path], tmp_path: Path) -> None:
+    copy = tmp_path / "release"
+    run("cp", "--recursive", release, copy)
+    run("cp", keys[1], copy / "cosign.pub")
+    (tmp_path / "cosign").symlink_to(chart.program("cosign"))
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", "-euc", commands_of("Verify a release")[0]]
+
+    def verified() -> int:
+        return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode
+
+    assert verified() == 0
+    with (copy / "install.yaml").open("a") as file:
+        file.write("# changed\n")
+    assert verified() != 0
+    # Whoever changes a file can write its checksum, too, but cannot sign it.
+    checksums.write(copy)
+    assert verified() != 0
+
+
+def test_another_key_verifies_nothing(release: Path, tmp_path: Path) -> None:
+    _, other = signing.make_key(tmp_path / "other")
+    with pytest.raises(ReleaseError, match="verify-blob"):
+        check.verify(release, VERSION, other)
+    with pytest.raises(ReleaseError, match=r"other\.key exists"):
+        signing.make_key(tmp_path / "other")
+
+
+def test_the_same_commit_gives_the_same_bytes(release: Path, keys: tuple[str, Path], tmp_path: Path) -> None:
+    again = made(tmp_path, keys[0])
+    assert (again / checksums.FILE).read_text() == (release / checksums.FILE).read_text()
+
+
+def test_the_same_packages_give_the_same_base_image(keys: tuple[str, Path], tmp_path: Path) -> None:
+    """It is made again, from Debian's mirror, and refused where its digest is not that of the lock."""
+    made_again = base.locked(tmp_path / "images", Lines())
+    assert made_again.archive
+    assert made_again.archive.is_file()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_bill_of_an_image_lists_what_is_in_it(release: Path, program: str, tmp_path: Path) -> None:
+    image = unpacked(release, program, tmp_path)
+    bill = json.loads((release / bill_of(NAMES.image(program))).read_text())
+    listed = {one["name"]: one["version"] for one in bill["components"] if one["purl"].startswith("pkg:deb/")}
+    # What the locks say must be there is there, in these versions.
+    assert listed == {one.name: one.version for one in baselock.read(base.LOCK).packages}
+    wheels = {one["name"]: one["version"] for one in bill["components"] if one["purl"].startswith("pkg:pypi/")}
+    pinned = re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / f"requirements/{program}.txt").read_text(), re.MULTILINE)
+    pip = re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / "requirements/base.txt").read_text(), re.MULTILINE)
+    assert wheels == {**dict(pinned), **dict(pip), PROJECT: VERSION}
+    labels = layout.config(image)["config"]["Labels"]
+    assert labels["org.opencontainers.image.version"] == VERSION
+    assert labels["org.opencontainers.image.revision"] == run("git", "rev-parse", "HEAD", folder=REPOSITORY).strip()
+
+
+def test_a_release_installs_from_its_files_alone(
+    release: Path, keys: tuple[str, Path], cluster: Cluster, tmp_path: Path
+) -> None:
+    private, public = keys
+    check.verify(release, VERSION, public)
+    check.programs(release, VERSION, tmp_path / "venv", Lines())
+    with registry.on_loopback(tmp_path) as address, registry.on_node(tmp_path, cluster):
+        prefix = check.moved(publish.prefix_of(release), address)
+        published = publish.publish(release, VERSION, prefix, private, Lines())
+        for reference in published.values():
+            signing.verify_image(reference, public)
+        _, other = signing.make_key(tmp_path / "other")
+        with pytest.raises(ReleaseError, match=r"cosign verify .*failed"):
+            signing.verify_image(published["barrier"], other)
+        check.installed(cluster, release, VERSION, prefix, Lines())
