@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from localcluster.errors import SetupError
-from localcluster.machine import UNSHARED, architecture
+from localcluster.machine import UNSHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +86,7 @@ def make_root(root: Path, pip: Path, *, epoch: int, snapshot: str | None = None)
         end = "\n".join(done.stdout.splitlines()[-10:])
         raise SetupError(f"mmdebstrap cannot make a Debian root:\n{end}")
     packages = packages_of(root)
+    _forget_the_machine(root)
     _trim(root)
     _add_pip(root, pip)
     return packages
@@ -122,7 +123,7 @@ def _sources(snapshot: str | None) -> Iterator[str]:
     for archive, suites in archives.items():
         url = f"{_SNAPSHOTS}/{archive}/{snapshot}" if snapshot else f"{_MIRROR}/{archive}"
         for suite in suites:
-            yield f"deb [arch={architecture()}] {url} {suite} main"
+            yield f"deb {url} {suite} main"
 
 
 def paragraphs(text: str) -> Iterator[dict[str, str]]:
@@ -131,6 +132,16 @@ def paragraphs(text: str) -> Iterator[dict[str, str]]:
         lines = (line.partition(": ") for line in paragraph.splitlines() if line[:1].strip())
         if found := {key: value for key, _, value in lines}:
             yield found
+
+
+def _forget_the_machine(root: Path) -> None:
+    """Remove what mmdebstrap copies from this machine, and name Debian's mirror whatever the packages came from."""
+    for name in ("etc/resolv.conf", "etc/hostname"):
+        (root / name).unlink(missing_ok=True)
+    folder = root / "etc/apt"
+    for file in (folder / "sources.list.d").glob("*"):
+        file.unlink()
+    (folder / "sources.list").write_text("".join(f"{line}\n" for line in _sources(None)))
 
 
 def _trim(root: Path) -> None:
