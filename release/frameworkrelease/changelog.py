@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.version import VersionError
 
 if TYPE_CHECKING:
     import datetime as dt
 
-FILE: Final = REPOSITORY / "CHANGELOG.md"
+FILE: Final = "CHANGELOG.md"
 _UNRELEASED: Final = "## Unreleased\n"
 
 

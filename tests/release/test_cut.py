@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from frameworkrelease import changelog, plain, version
+from frameworkrelease import cut as cutting
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.version import VersionError
 
@@ -105,6 +106,23 @@ def test_nothing_is_cut_where_nothing_is_unreleased() -> None:
 
 
 def test_the_changelog_of_the_repository_can_be_cut() -> None:
-    text = changelog.FILE.read_text()
+    text = (REPOSITORY / changelog.FILE).read_text()
     if text.partition("## Unreleased\n")[2].partition("\n## ")[0].strip():
         assert changelog.section(changelog.cut(text, "999.0.0", DAY), "999.0.0")
+
+
+def test_a_version_that_was_cut_has_notes(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (copy / changelog.FILE).write_text(CHANGELOG)
+    assert cutting.main(["0.2.0", "--notes"], copy) == 1
+    assert "run `make cut VERSION=0.2.0` and commit" in capsys.readouterr().err
+    assert cutting.main(["0.2.0"], copy) == 0
+    assert cutting.main(["0.2.0", "--notes"], copy) == 0
+    assert capsys.readouterr().out == "### Added\n\n- New.\n"
+    assert cutting.main(["0.2.0"], copy) == 1
+    assert "has a section 0.2.0" in capsys.readouterr().err
+
+
+def test_a_version_without_notes_is_not_released(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (copy / changelog.FILE).write_text("# Changelog\n\n## Unreleased\n\n- New.\n")
+    assert cutting.main([version.current(), "--notes"], copy) == 1
+    assert f"CHANGELOG.md has no section {version.current()}" in capsys.readouterr().err
