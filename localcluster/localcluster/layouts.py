@@ -45,25 +45,27 @@ def build(
         SetupError: A tool is missing, or a build failed; the text has the end of its output.
     """
     folder = cache_root() / "images"
+    files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}
     with locked(folder / ".lock"):
         require(("buildah",), progress)
         origin = base.locked(folder, progress)
-        with tempfile.TemporaryDirectory(prefix=".release-", dir=folder) as storage:
-            for name in names:
-                detail: list[str] = []
-                with task(progress, f"build image {name} for a release", detail):
-                    buildah = Buildah(Path(storage), detail)
-                    dockerfile, context = sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context
-                    arguments, mounts = offline(copied_files(dockerfile, context), progress)
-                    tag = f"localhost/release/{name}"
-                    buildah.build(
-                        origin=origin,
-                        dockerfile=dockerfile,
-                        context=context,
-                        tag=tag,
-                        arguments={"BASE": origin.reference, **arguments},
-                        mounts=mounts,
-                        labels=labels,
-                        created=created,
-                    )
-                    buildah.push(tag, f"oci:{target / name}:{name}")
+        given = {name: offline(copied_files(*where), progress) for name, where in files.items()}
+    # The storage is its own, so other builds need not wait.
+    with tempfile.TemporaryDirectory(prefix=".release-", dir=folder) as storage:
+        for name, (dockerfile, context) in files.items():
+            arguments, mounts = given[name]
+            tag = f"localhost/release/{name}"
+            detail: list[str] = []
+            with task(progress, f"build image {name} for a release", detail):
+                buildah = Buildah(Path(storage), detail)
+                buildah.build(
+                    origin=origin,
+                    dockerfile=dockerfile,
+                    context=context,
+                    tag=tag,
+                    arguments={"BASE": origin.reference, **arguments},
+                    mounts=mounts,
+                    labels=labels,
+                    created=created,
+                )
+                buildah.push(tag, f"oci:{target / name}:{name}")
