@@ -70,7 +70,7 @@ def choose(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
     if registry_answers():
         return Base(OFFICIAL, None)
     with task(progress, "make a Debian base image (no image registry answers)"):
-        _make(local, int(time.time()), None, progress)
+        _make(local, cache, int(time.time()), None, progress)
     return local
 
 
@@ -107,13 +107,12 @@ def locked(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
         SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.
     """
     lock = baselock.read(LOCK)
-    short = lock.layer.removeprefix("sha256:")[:12]
-    found = _Local(_reference(short), cache / f"base-{short}.tar")
+    found = _of(lock, cache)
     if not found.archive.is_file():
         with task(progress, "make the base image of a release"):
-            made = _make(found, lock.epoch, environ.get("DEBIAN_SNAPSHOT"), progress)
+            made = _make(None, cache, lock.epoch, environ.get("DEBIAN_SNAPSHOT"), progress)
         if made != lock:
-            found.archive.unlink()
+            _of(made, cache).archive.unlink()
             raise SetupError(baselock.difference(LOCK, lock, made))
     return found
 
@@ -127,8 +126,7 @@ def relock(cache: Path, progress: Progress, now: float | None = None) -> baseloc
     day = 24 * 60 * 60
     epoch = int((time.time() if now is None else now) // day * day)
     with task(progress, "make a base image of Debian's packages of today"):
-        lock = _make(_Local(_reference("relock"), cache / "base-relock.tar"), epoch, None, progress)
-    (cache / "base-relock.tar").unlink()
+        lock = _make(None, cache, epoch, None, progress)
     LOCK.write_text(baselock.text(lock))
     return lock
 
@@ -148,27 +146,33 @@ def _local(cache: Path) -> _Local:
     return _Local(_reference(digest), cache / f"base-{digest}.tar")
 
 
-def _make(base: _Local, epoch: int, snapshot: str | None, progress: Progress) -> baselock.Lock:
-    """Write the archive of a base image, and return the lock that names it."""
+def _of(lock: baselock.Lock, cache: Path) -> _Local:
+    digest = lock.layer.removeprefix("sha256:")[:12]
+    return _Local(_reference(digest), cache / f"base-{digest}.tar")
+
+
+def _make(base: _Local | None, cache: Path, epoch: int, snapshot: str | None, progress: Progress) -> baselock.Lock:
+    """Write the archive of a base image, by default named by its digest, and return the lock of its contents."""
     if os.geteuid() != 0:
         raise SetupError(
             "no image registry answers, and only root can make a base image with mmdebstrap:"
             " run as root, or set BASE_IMAGE to an image that can be pulled"
         )
     require(("mmdebstrap", "debian-keyring"), progress)
-    base.archive.parent.mkdir(parents=True, exist_ok=True)
-    found = wheels.download([_PIP], base.archive.parent.parent / "wheels", progress)
+    cache.mkdir(parents=True, exist_ok=True)
+    found = wheels.download([_PIP], cache.parent / "wheels", progress)
     assert found
     (pip,) = found.glob("pip-*.whl")
-    with tempfile.TemporaryDirectory(prefix=".base-", dir=base.archive.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=".base-", dir=cache) as folder:
         root, layer = Path(folder, "root"), Path(folder, "layer.tar")
         packages = debian.make_root(root, pip, epoch=epoch, snapshot=snapshot)
         debian.pack(root, layer, epoch)
-        digest = archive.digest(layer)
+        lock = baselock.Lock(epoch, archive.digest(layer), packages)
+        base = base or _of(lock, cache)
         archive.write(
             base.archive,
             reference=base.reference,
             layer=layer,
             config={"Env": [f"PATH={_PATH}", "LANG=C.UTF-8"], "Cmd": ["python3"]},
         )
-    return baselock.Lock(epoch, digest, packages)
+    return lock

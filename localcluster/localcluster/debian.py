@@ -36,6 +36,7 @@ _MIRROR: Final = "http://deb.debian.org"
 # Keeps every package of every day: `20261122T000000Z`.
 _SNAPSHOTS: Final = "http://snapshot.debian.org/archive"
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_MERGED: Final = "/usr/share/mmdebstrap/hooks/merged-usr"
 # With it, a file has the same mode on every machine.
 _UMASK: Final = 0o022
 
@@ -71,7 +72,9 @@ def make_root(root: Path, pip: Path, *, epoch: int, snapshot: str | None = None)
         SetupError: mmdebstrap failed; the text has the end of its output.
     """
     command = [
-        *UNSHARED, "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--include=python3",
+        *UNSHARED, "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
+        # /bin is /usr/bin from the start; otherwise a package comes along that makes it so, with all of Perl.
+        "--include=python3,usr-is-merged", f"--hook-dir={_MERGED}",
         # The indexes have the checksums of the packages; they are removed with the rest.
         f"--keyring={_KEYRING}", "--skip=cleanup/apt/lists", '--aptopt=Acquire::Languages "none"',
     ]  # fmt: skip
