@@ -63,6 +63,7 @@ class FrameworkPhase:
         self._config, self._state, self._tasks, self._writer = config, state, tasks, writer
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
+        self._seeks_config_map = False
 
     @property
     def identity(self) -> roster.Identity:
@@ -106,6 +107,7 @@ class FrameworkPhase:
             if step.action is not framework.Action.NEXT_ATTEMPT:
                 break
             self._start_next_attempt(ctx)
+        self._seeks_config_map = step.action is framework.Action.FIND
         if framework.is_ending(self._state.status):
             self._end_tasks(ctx, over=self._state.status.state in ENDED)
         self._act(step, ctx)
@@ -123,6 +125,9 @@ class FrameworkPhase:
             state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
         if framework.is_ending(state.status):
             return state.status.state not in ENDED and not state.has_pods
+        if self._seeks_config_map:
+            # If it is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
+            return False
         completion = decide_completion(ctx.spec, state.roles)
         if completion is None:
             return False
