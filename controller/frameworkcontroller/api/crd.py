@@ -260,6 +260,8 @@ def crd() -> Schema:
         "spec": {
             "group": names.GROUP,
             "scope": "Namespaced",
+            # A definition that was made by apiextensions.k8s.io/v1beta1 has true, with which defaults are refused.
+            "preserveUnknownFields": False,
             "names": {
                 "plural": names.PLURAL,
                 "singular": "framework",
