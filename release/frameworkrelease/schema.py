@@ -154,7 +154,23 @@ def _controller_settings() -> tuple[Schema, dict[str, Schema]]:
     for name, keys in BY_THE_CHART.items():
         for key in keys:
             del definitions[name]["properties"][key]
+    for definition in definitions.values():
+        properties, required = definition.get("properties", {}), definition.get("required", ())
+        properties |= {key: _or_null(one) for key, one in properties.items() if key not in required}
     return {"$ref": made["$ref"]}, {name: _plain(one) for name, one in sorted(definitions.items())}
+
+
+def _or_null(found: Schema) -> Schema:
+    """Return a schema that accepts null, too, which the controller reads as absent."""
+    match found:
+        case {"enum": list(choices)}:
+            return {**found, "enum": [*choices, None]}
+        case {"type": str(kind)}:
+            return {**found, "type": [kind, "null"]}
+        case {"$ref": _}:
+            return {"anyOf": [found, {"type": "null"}]}
+        case _:
+            return found
 
 
 def _plain(found: Any) -> Any:
