@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
+import yaml
+
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import plain, policy, readme, schema
+from frameworkrelease import chart, permissions, plain, policy, readme, schema
 from frameworkrelease.chart import CHART
 from frameworkrelease.monitoring.files import files
 
@@ -23,6 +25,8 @@ def main() -> int:
     schema.FILE.write_text(schema.text())
     readme.FILE.write_text(readme.readme(readme.FILE.read_text(), readme.VALUES.read_text()))
     plain.FILE.write_text(plain.manifests())
+    rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
+    permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))
     return 0
 
 
