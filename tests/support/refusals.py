@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def refusal_of(raw: RawClient, path: str, body: Json) -> str:
-    """Return why the API server would refuse to create an object, "" if it would not.
+    """Return why the API server would refuse to create an object, an unknown field included; "" if it would not.
 
     `pytest.raises` cannot stand in a check of `eventually`: it fails by an exception that ends the wait.
 
@@ -21,7 +21,7 @@ def refusal_of(raw: RawClient, path: str, body: Json) -> str:
         body: The object.
     """
     try:
-        raw.create(f"{path}?dryRun=All", body)
+        raw.create(f"{path}?dryRun=All&fieldValidation=Strict", body)
     except ApiStatusError as error:
         return str(error)
     return ""

@@ -1,0 +1,69 @@
+"""Files of other projects, such as their CustomResourceDefinitions, out of pinned Go modules.
+
+A Go module contains the files of its repository, so a Go module proxy is enough to have them. Go itself unpacks them
+into its cache; nothing is built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from localcluster.errors import BinaryError
+from localcluster.gobuild import go_command
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localcluster.progress import Progress
+
+
+@dataclass(frozen=True)
+class Module:
+    """One version of a module.
+
+    Attributes:
+        path: Its path.
+        version: Its version, without `v`.
+        checksum: The checksum of its files, as in a go.sum.
+    """
+
+    path: str
+    version: str
+    checksum: str
+
+
+CERT_MANAGER: Final = Module(
+    "github.com/cert-manager/cert-manager", "1.19.1", "h1:Txh8L/nLWTDcb7ZnXuXbTe15BxQnLbLirXmbNk0fGgY="
+)
+
+
+def folder_of(module: Module, progress: Progress, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder with the files of a module, which Go downloads where they are missing.
+
+    Args:
+        module: The module.
+        progress: Shows that it is downloaded.
+        environ: The environment, for Go.
+
+    Raises:
+        BinaryError: There is no Go, the proxy does not have the module, or its files are not those that are pinned.
+    """
+    name = f"{module.path}@v{module.version}"
+    with task(progress, f"fetch {name}"), tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(
+            [go_command(progress, environ), "mod", "download", "-json", name],
+            cwd=empty, env={**environ}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise BinaryError(f"Go could not fetch {name}: {(done.stderr or done.stdout).strip()}")
+    answer = json.loads(done.stdout)
+    if answer["Sum"] != module.checksum:
+        raise BinaryError(f"{name} has the checksum {answer['Sum']}, {module.checksum} is pinned")
+    return Path(answer["Dir"])
