@@ -1,4 +1,4 @@
-"""The operator guide's commands for Frameworks that Microsoft's controller has stored, on a real API server."""
+"""The commands of docs/operate/migrate.md about completion policies that Microsoft's controller has stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.apiserver
 
-GUIDE = Path(__file__).parents[2] / "docs" / "operator-guide.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "operate" / "migrate.md"
 ABSENT = "<no value>"
 NEVER = {"minFailedTaskCount": -1, "minSucceededTaskCount": -1}
 

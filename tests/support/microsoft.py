@@ -1,0 +1,304 @@
+"""What Microsoft's controller leaves behind when it is stopped: Frameworks with their ConfigMaps and Pods.
+
+`leave` puts one into a cluster, for `tests/apiserver/test_migration_states.py`. Names, fields, annotations, labels and
+owners are those of docs/reference/framework-api.md without what is marked there as added.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import uuid
+from base64 import b64encode
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkcontroller.api.states import ENDED, State
+from localcluster.frameworks import Frameworks, role
+
+if TYPE_CHECKING:
+    from localcluster.client import Json, RawClient
+    from tests.support.kubelet import Kubelet
+
+FOREGROUND: Final = "foregroundDeletion"
+_FAILED: Final = "Failed"
+# Phrase, name of the type and its attributes, diagnostics.
+_COMPLETIONS: Final[dict[int, tuple[str, str, list[str] | None, str]]] = {
+    0: ("Succeeded", "Succeeded", None, "Pod succeeded"),
+    1: ("ContainerUnrecognizedFailed", _FAILED, None, "Pod failed: PodPattern unmatched: {}"),
+    200: ("ContainerTransientFailed", _FAILED, ["Transient"], "Pod failed: PodPattern matched: {}"),
+    201: ("ContainerTransientConflictFailed", _FAILED, ["Transient", "Conflict"], "Pod failed: PodPattern matched: {}"),
+    -101: ("PodExternalDeleted", _FAILED, ["Transient"], "Pod is being deleted by others"),
+    -210: ("StopFrameworkRequested", _FAILED, ["Permanent"], "User has requested to stop the Framework"),
+    -220: ("FrameworkAttemptCompletion", _FAILED, ["Permanent"], "Stop to complete current FrameworkAttempt"),
+    -230: (
+        "DeleteTaskRequested",
+        _FAILED,
+        ["Permanent"],
+        "User has requested to delete the Task by Framework ScaleDown",
+    ),
+}
+
+
+class Thing(Enum):
+    """A Pod or a ConfigMap, as it was left."""
+
+    ABSENT = auto()
+    GONE = auto()
+    """The status has its UID."""
+    UNRECORDED = auto()
+    """It was created, and its UID was not written any more."""
+    THERE = auto()
+    """A Pod is Pending."""
+    RUNNING = auto()
+    SUCCEEDED = auto()
+    KILLED = auto()
+    """The Pod has Failed with the exit code 143 while no controller ran."""
+    DELETING = auto()
+    """It has a deletionTimestamp; a Pod still runs."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A Task as it was left.
+
+    Attributes:
+        state: Its state.
+        pod: Its Pod.
+        attempt: The number of its attempt; all before count as accountable retries.
+        code: The completion code of the attempt; None before its end is decided.
+        deletion_pending: Whether a rescale wants it gone.
+    """
+
+    state: State
+    pod: Thing = Thing.ABSENT
+    attempt: int = 0
+    code: int | None = None
+    deletion_pending: bool = False
+
+
+@dataclass(frozen=True)
+class Left:
+    """A Framework as it was left, with one TaskRole, which has its name.
+
+    Attributes:
+        state: Its state; None if the controller has not seen it.
+        tasks: Its Tasks by index.
+        config_map: Its ConfigMap.
+        attempt: The number of its attempt; all before count as accountable retries.
+        code: The completion code of the attempt; None before its end is decided.
+        delay: The decided delay of the retry in seconds.
+        age: The time since it has entered the state.
+        fancy: Whether its retry policy is fancy, and that of its Tasks.
+        retries: `maxRetryCount` of both.
+        more: Other fields of the spec.
+        number: `taskNumber`, if that is not the number of the Tasks.
+        compressed: Whether the status is compressed.
+        init: Init containers of the Pods.
+        foreground_deletion: Whether somebody has deleted the Framework.
+    """
+
+    state: State | None
+    tasks: tuple[Task, ...] = ()
+    config_map: Thing = Thing.ABSENT
+    attempt: int = 0
+    code: int | None = None
+    delay: int | None = None
+    age: timedelta = timedelta(hours=1)
+    fancy: bool = False
+    retries: int = 0
+    more: Json = field(default_factory=dict)
+    number: int | None = None
+    compressed: bool = False
+    init: tuple[Json, ...] = ()
+    foreground_deletion: bool = False
+
+
+def leave(raw: RawClient, kubelet: Kubelet, namespace: str, name: str, left: Left) -> dict[int, str]:
+    """Put a Framework into a cluster with Microsoft's definition as it was left; return its Pods' UIDs by index."""
+    frameworks = Frameworks(raw, namespace)
+    policy = {"fancyRetryPolicy": left.fancy, "maxRetryCount": left.retries}
+    template: Json = {
+        "metadata": {"creationTimestamp": None},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x", "resources": {}}]},
+    }
+    if left.init:
+        template["spec"]["initContainers"] = list(left.init)
+    wanted = role(
+        name,
+        len(left.tasks) if left.number is None else left.number,
+        retry=policy,
+        completion={"minFailedTaskCount": 1, "minSucceededTaskCount": -1},
+        pod=template,
+        podGracefulDeletionTimeoutSec=None,
+    )
+    spec = {"description": "", "executionType": "Start", "retryPolicy": policy, **left.more}
+    owner = frameworks.create(name, wanted, **spec)
+    if left.state is None:
+        return {}
+    collection = f"/api/v1/namespaces/{namespace}"
+    made = Made(raw, kubelet, owner, template, left)
+    config_map = made.config_map(f"{collection}/configmaps")
+    pods = {index: made.pod(f"{collection}/pods", index, config_map) for index in range(len(left.tasks))}
+    raw.replace(f"{frameworks.path}/{name}", owner | {"status": made.status(config_map, pods)})
+    if left.config_map is Thing.DELETING:
+        raw.delete(f"{collection}/configmaps/{name}-attempt", {"propagationPolicy": "Foreground"})
+    if left.foreground_deletion:
+        raw.delete(f"{frameworks.path}/{name}", {"propagationPolicy": "Foreground"})
+    return {index: uid for index, uid in pods.items() if uid}
+
+
+@dataclass(frozen=True)
+class Made:
+    """The objects of one Framework: the client, who runs its Pods, the Framework, its Pod template, what is wanted."""
+
+    raw: RawClient
+    kubelet: Kubelet
+    owner: Json
+    template: Json
+    left: Left
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def name(self) -> str:
+        """The name of the Framework and of its TaskRole."""
+        return str(self.owner["metadata"]["name"])
+
+    def _facts(self) -> Json:
+        return {
+            "FC_FRAMEWORK_NAMESPACE": self.owner["metadata"]["namespace"],
+            "FC_FRAMEWORK_NAME": self.name,
+            "FC_CONFIGMAP_NAME": f"{self.name}-attempt",
+            "FC_FRAMEWORK_UID": self.owner["metadata"]["uid"],
+            "FC_FRAMEWORK_ATTEMPT_ID": str(self.left.attempt),
+        }
+
+    def config_map(self, collection: str) -> str | None:
+        """Create the ConfigMap, and return the UID that the attempt has or had."""
+        if self.left.config_map in {Thing.ABSENT, Thing.GONE}:
+            return str(uuid.uuid4()) if self.left.config_map is Thing.GONE else None
+        metadata = {
+            "name": f"{self.name}-attempt",
+            "annotations": self._facts(),
+            "labels": {"FC_FRAMEWORK_NAME": self.name},
+            "finalizers": [FOREGROUND],
+            "ownerReferences": [_owner(self.owner["apiVersion"], "Framework", self.owner["metadata"])],
+        }
+        return str(self.raw.create(collection, {"metadata": metadata})["metadata"]["uid"])
+
+    def pod(self, collection: str, index: int, config_map: str | None) -> str | None:
+        """Create the Pod of a Task and let it come as far as it was; return the UID that the Task has or had."""
+        task = self.left.tasks[index]
+        if task.pod in {Thing.ABSENT, Thing.GONE}:
+            return str(uuid.uuid4()) if task.pod is Thing.GONE else None
+        name = f"{self.name}-{self.name}-{index}"
+        labels = {"FC_FRAMEWORK_NAME": self.name, "FC_TASKROLE_NAME": self.name, "FC_TASK_INDEX": str(index)}
+        facts = self._facts() | labels
+        facts |= {
+            "FC_POD_NAME": name,
+            "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{self.left.attempt}_{config_map}",
+            "FC_CONFIGMAP_UID": str(config_map),
+            "FC_TASKROLE_UID": str(uuid.uuid4()),
+            "FC_TASK_UID": str(uuid.uuid4()),
+            "FC_TASK_ATTEMPT_ID": str(task.attempt),
+        }
+        owner = _owner("v1", "ConfigMap", {"name": f"{self.name}-attempt", "uid": config_map})
+        metadata = {"name": name, "annotations": facts, "labels": labels, "ownerReferences": [owner]}
+        pod = self.raw.create(collection, {"metadata": metadata, "spec": self.template["spec"]})
+        if task.pod not in {Thing.THERE, Thing.UNRECORDED}:
+            self.kubelet.run(pod)
+        match task.pod:
+            case Thing.SUCCEEDED:
+                self.kubelet.succeed(pod)
+            case Thing.KILLED:
+                self.kubelet.fail(pod, 143)
+            case Thing.DELETING:
+                self.raw.delete(f"{collection}/{name}")
+        return str(pod["metadata"]["uid"])
+
+    def status(self, config_map: str | None, pods: dict[int, str | None]) -> Json:
+        """Return the status of the Framework."""
+        left = self.left
+        recorded = None if left.config_map is Thing.UNRECORDED else config_map
+        roles = [
+            {
+                "name": self.name,
+                "instanceUID": str(uuid.uuid4()),
+                "podGracefulDeletionTimeoutSec": None,
+                "taskStatuses": [self._task(index, task, pods[index]) for index, task in enumerate(left.tasks)],
+            }
+        ]
+        attempt: Json = {
+            "id": left.attempt,
+            **self._times(left.state),
+            "instanceUID": f"{left.attempt}_{recorded}" if recorded else None,
+            "configMapName": f"{self.name}-attempt",
+            "configMapUID": recorded,
+            "completionStatus": None if left.code is None else self._framework_end(left.code),
+            "taskRoleStatuses": roles,
+        }
+        if left.compressed:
+            packed = b64encode(gzip.compress(json.dumps(roles).encode())).decode()
+            attempt |= {"taskRoleStatuses": None, "taskRoleStatusesCompressed": packed}
+        return {
+            **self._times(left.state),
+            "state": left.state,
+            "transitionTime": self._moment(left.age),
+            "retryPolicyStatus": _retried(left.attempt, left.delay),
+            "attemptStatus": attempt,
+        }
+
+    def _task(self, index: int, task: Task, uid: str | None) -> Json:
+        recorded = None if task.pod is Thing.UNRECORDED else uid
+        # What the controller has seen of the Pod is there from AttemptPreparing on.
+        seen = recorded is not None and task.state is not State.CREATION_REQUESTED
+        return {
+            "index": index,
+            "instanceUID": str(uuid.uuid4()),
+            **self._times(task.state),
+            "state": task.state,
+            "transitionTime": self._moment(self.left.age),
+            "deletionPending": task.deletion_pending,
+            "retryPolicyStatus": _retried(task.attempt, None),
+            "attemptStatus": {
+                "id": task.attempt,
+                **self._times(task.state),
+                "instanceUID": f"{task.attempt}_{recorded}" if recorded else None,
+                "podName": f"{self.name}-{self.name}-{index}",
+                "podUID": recorded,
+                "podNodeName": "" if seen else None,
+                "podIP": "" if seen else None,
+                "podHostIP": "" if seen else None,
+                "completionStatus": None if task.code is None else _end(task.code),
+            },
+        }
+
+    def _framework_end(self, code: int) -> Json:
+        trigger = {"message": "why", "taskRoleName": self.name, "taskIndex": 0}
+        return _end(code) | ({} if code == -210 else {"trigger": trigger})
+
+    def _times(self, state: State | None) -> Json:
+        began = self._moment(self.left.age + timedelta(minutes=10))
+        ran = None if state in {State.CREATION_PENDING, State.CREATION_REQUESTED, State.PREPARING} else began
+        ended = self._moment(self.left.age) if state in ENDED else None
+        return {"startTime": began, "runTime": ran, "completionTime": ended}
+
+    def _moment(self, ago: timedelta) -> str:
+        return (self.since - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _owner(version: str, kind: str, metadata: Json) -> Json:
+    names = {"name": metadata["name"], "uid": metadata["uid"]}
+    return {"apiVersion": version, "kind": kind, **names, "controller": True, "blockOwnerDeletion": True}
+
+
+def _retried(times: int, delay: int | None) -> dict[str, Any]:
+    return {"totalRetriedCount": times, "accountableRetriedCount": times, "retryDelaySec": delay}
+
+
+def _end(code: int) -> Json:
+    phrase, kind, attributes, diagnostics = _COMPLETIONS[code]
+    why = {"name": kind, "attributes": attributes}
+    return {"code": code, "phrase": phrase, "type": why, "diagnostics": diagnostics}
