@@ -5,16 +5,13 @@ The suite has a cluster of its own, because a release owns the definition of Fra
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from frameworkrelease import chart, plain
-from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, REPOSITORY, helm
+from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from localcluster import Cluster, Depth, images
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.frameworks import Frameworks, role
@@ -22,6 +19,7 @@ from localcluster.waiting import eventually
 from tests.e2e.onenamespace import release_for
 from tests.e2e.pods import pod, python
 from tests.support.clusters import require_node, session_cluster
+from tests.support.pages import commands_of, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,30 +61,6 @@ def clean(cluster: Cluster, raw: RawClient) -> Iterator[None]:
         where = f"--namespace={release['namespace']}"
         helm("uninstall", release["name"], where, "--wait", kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "--ignore-not-found", "-f", str(plain.FILE))
-
-
-def commands_of(page: str, heading: str) -> str:
-    """The shell commands of the first block under a heading."""
-    text = (REPOSITORY / page).read_text()
-    _, found, section = text.partition(f"\n## {heading}\n")
-    assert found, f"{page} has no section {heading}"
-    return re.findall(r"```\n(.*?)```", section, re.DOTALL)[0]
-
-
-def typed(cluster: Cluster, commands: str, folder: Path) -> str:
-    """Run commands in the repository as a person types them, with helm and kubectl in PATH."""
-    tools = folder / "bin"
-    tools.mkdir(exist_ok=True)
-    for name in ("helm", "kubectl"):
-        (tools / name).unlink(missing_ok=True)
-        (tools / name).symlink_to(chart.program(name))
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{tools}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", commands],
-        cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def running_gang(frameworks: Frameworks) -> dict[str, Any]:
@@ -141,7 +115,9 @@ def test_a_release_lives_beside_a_gang_that_runs(
         return helm(*arguments, HERE, kubeconfig=cluster.kubeconfig)
 
     # Two commands of the README, as typed: nothing but defaults, and a gang that completes.
-    shown = typed(cluster, commands_of("README.md", "Install on a cluster"), tmp_path)
+    (commands,) = commands_of("README.md", "Install on a cluster")
+    assert [line.split()[:2] for line in commands.splitlines()] == [["helm", "install"], ["kubectl", "apply"]]
+    shown = typed(cluster, commands, tmp_path)
     assert f"kubectl --namespace {NAMESPACE} wait --for=condition=Available" in shown
     assert "pod-security.kubernetes.io/enforce=restricted" in shown
     assert "WARNING" not in shown
@@ -215,7 +191,7 @@ def test_helm_takes_over_what_kubectl_has_installed(
     cluster: Cluster, raw: RawClient, frameworks: Frameworks, clean: None, tmp_path: Path
 ) -> None:
     """The plain manifests, as typed, and then the release of the same objects: not even the programs' Pods change."""
-    typed(cluster, commands_of("docs/operate/install.md", "With kubectl"), tmp_path)
+    typed(cluster, commands_of("docs/operate/install.md", "With kubectl")[0], tmp_path)
     before, programs = running_gang(frameworks), programs_of(raw, NAMESPACE)
     with pytest.raises(chart.ChartError, match="exists and cannot be imported"):
         helm("install", RELEASE, str(CHART), HERE, kubeconfig=cluster.kubeconfig)

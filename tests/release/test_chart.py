@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +19,7 @@ from frameworkrelease.monitoring import alerts
 from frameworkrelease.monitoring.dashboard import dashboard
 from tests.release.objects import identities, kinds, only, pod_of
 from tests.release.values import DIGEST, MATRIX, Values
+from tests.support.pages import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,9 +79,15 @@ def test_values_that_cannot_work_are_refused_with_their_place(render: Render, va
 
 
 GUIDE = (chart.REPOSITORY / "docs" / "operate" / "install.md").read_text()
+EXAMPLES = [
+    block.text
+    for page in ("docs/operate/install.md", "docs/operate/hardening.md")
+    for block in blocks(page)
+    if block.kind == "yaml" and not block.file
+]
 
 
-@pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL))
+@pytest.mark.parametrize("text", EXAMPLES)
 def test_the_values_of_the_documentation_are_accepted(render: Render, text: str) -> None:
     assert render(yaml.safe_load(text)) != render()
 
@@ -151,6 +157,14 @@ def test_settings_of_the_controller_reach_its_file_as_they_are(render: Render) -
     assert not settings.large_framework_compression
     assert (settings.leader_election.lease_duration_sec, settings.leader_election.renew_deadline_sec) == (30, 20)
     assert [spec.code for spec in settings.pod_failure_spec] == [1000]
+
+
+def test_a_file_of_microsofts_controller_becomes_values_as_it_is(render: Render) -> None:
+    file = chart.REPOSITORY / "tests" / "controller" / "engine" / "microsoft.yaml"
+    written = yaml.safe_load(file.read_text())
+    made = only(render({"controller": {"config": written}}), "ConfigMap")["data"][FILE_NAME]
+    assert yaml.safe_load(made) == written
+    assert len(read_settings(made).pod_failure_spec) == len(written["podFailureSpec"])
 
 
 def test_settings_without_codes_keep_the_shipped_codes(render: Render) -> None:

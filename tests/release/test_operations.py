@@ -1,0 +1,244 @@
+"""The commands of the manual for operators, typed as they stand there, with the real helm and kubectl.
+
+The API server is real and has no nodes: the Pods of the programs are played, so what is tested is what the commands do
+to objects. `tests/e2e/test_chart.py` runs the programs of a release on a node. The suite has a cluster of its own,
+because its commands install and remove the definition of Frameworks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from frameworkcontroller.api import names
+from frameworkrelease import plain
+from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, REPOSITORY, helm
+from localcluster import Cluster, Depth
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.errors import LocalClusterError
+from localcluster.frameworks import ControllerProcess, Frameworks, role
+from localcluster.waiting import eventually
+from tests.support.clusters import session_cluster
+from tests.support.kubelet import Kubelet
+from tests.support.pages import blocks, commands_of, typed
+from tests.support.player import Player
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
+
+INSTALL, UPGRADE = "docs/operate/install.md", "docs/operate/upgrade.md"
+BACKUP, HARDENING, MIGRATE = "docs/operate/backup.md", "docs/operate/hardening.md", "docs/operate/migrate.md"
+DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}"
+WITHOUT_DEFINITION = f"helm install {RELEASE} charts/frameworkcontroller -n {NAMESPACE} --create-namespace --wait "
+WITHOUT_DEFINITION += "--set=crds.enabled=false"
+
+WAIT = f"kubectl wait -n {NAMESPACE} --for=condition=Available --timeout=3m deployment --all"
+
+# Lives of an installation: commands under a heading of a page, or other commands in between.
+LIVES: dict[str, list[tuple[str, str, int] | str]] = {
+    "with helm": [
+        (INSTALL, "With helm", 0),
+        (INSTALL, "With helm", 1),
+        (UPGRADE, "Upgrade with helm", 0),
+        (UPGRADE, "Roll back", 0),
+        (BACKUP, "etcd is restored", 0),
+        (INSTALL, "Remove", 0),
+    ],
+    "with kubectl": [
+        (INSTALL, "With kubectl", 0),
+        (UPGRADE, "Upgrade with kubectl or kustomize", 0),
+        (INSTALL, "With kubectl", 1),
+    ],
+    "with kustomize": [(INSTALL, "With kustomize", 0), WAIT],
+    "with kustomize, for one namespace": [
+        (INSTALL, "With kustomize", 1),
+        WAIT,
+        (INSTALL, "With kustomize", 2),
+    ],
+    "for one namespace": ["kubectl create namespace team-a", (INSTALL, "For one namespace", 0)],
+    "with the definition of somebody else": [
+        "kubectl apply --server-side -f charts/frameworkcontroller/files/crd.yaml",
+        WITHOUT_DEFINITION,
+        (UPGRADE, "The definition belongs to somebody else", 0),
+    ],
+    "hardened, and gone with all Frameworks": [
+        (INSTALL, "With helm", 0),
+        (HARDENING, "The namespaces of users", 0),
+        (INSTALL, "Remove", 1),
+    ],
+}
+# Typed by a test of its own.
+ELSEWHERE = {
+    (BACKUP, "Back up"),
+    (BACKUP, "Restore Frameworks from a file"),
+    *((MIGRATE, block.heading) for block in blocks(MIGRATE)),
+}
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A control plane of its own."""
+    with session_cluster(pytestconfig, Depth.CONTROL_PLANE, suffix="operations") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def played(cluster: Cluster) -> Iterator[None]:
+    """The Pods of the programs run, as far as the API server knows."""
+    with contextlib.closing(RawClient(cluster)) as raw, contextlib.ExitStack() as stack:
+        for namespace in (NAMESPACE, "team-system"):
+            stack.enter_context(Kubelet(raw, namespace).autopilot())
+        yield
+
+
+@pytest.fixture
+def clean(cluster: Cluster, played: None) -> Iterator[None]:
+    """Removes every release, the definition and what kubectl has installed at the end of the test."""
+    yield
+    for release in yaml.safe_load(helm("list", "--all-namespaces", "--output=yaml", kubeconfig=cluster.kubeconfig)):
+        where = f"--namespace={release['namespace']}"
+        helm("uninstall", release["name"], where, "--wait", kubeconfig=cluster.kubeconfig)
+    # The namespace stays where it can: its deletion takes seconds.
+    if cluster.kubectl("get", "deployments", f"--namespace={NAMESPACE}", "--output=name"):
+        cluster.kubectl("delete", "--ignore-not-found", "-f", str(plain.FILE))
+    cluster.kubectl("delete", "crd", "--ignore-not-found", names.CRD_NAME)
+    cluster.kubectl("delete", "namespace", "--ignore-not-found", "--wait=false", "team-a", "team-b", "team-system")
+
+
+def test_every_command_of_the_manual_for_operators_is_typed_by_a_test() -> None:
+    pages = sorted(str(page.relative_to(REPOSITORY)) for page in (REPOSITORY / "docs" / "operate").glob("*.md"))
+    places = {(block.page, block.heading) for page in pages for block in blocks(page) if block.kind == "sh"}
+    parts = [part for life in LIVES.values() for part in life if isinstance(part, tuple)]
+    assert places - ELSEWHERE == {(page, heading) for page, heading, _ in parts}
+    for page, heading in places - ELSEWHERE:
+        typed_blocks = {number for *place, number in parts if place == [page, heading]}
+        assert typed_blocks == set(range(len(commands_of(page, heading)))), heading
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
+def test_an_installation_lives_by_the_commands_of_the_manual(
+    cluster: Cluster, clean: None, tmp_path: Path, life: list[tuple[str, str, int] | str]
+) -> None:
+    for part in life:
+        if isinstance(part, str):
+            typed(cluster, part, tmp_path)
+        else:
+            page, heading, number = part
+            typed(cluster, commands_of(page, heading)[number], tmp_path)
+
+
+# --- the definition changes ------------------------------------------------------------------------------------------
+
+
+def older_chart(folder: Path) -> Path:
+    """The chart of a version whose definition knows no deadline."""
+    older = folder / "older"
+    shutil.copytree(CHART, older)
+    file = older / "files" / "crd.yaml"
+    definition = yaml.safe_load(file.read_text())
+    del spec_of(definition)["activeDeadlineSeconds"]
+    file.write_text(yaml.safe_dump(definition))
+    return older
+
+
+def spec_of(definition: dict[str, Any]) -> Any:
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema["properties"]["spec"]["properties"]
+
+
+def deadline_of(frameworks: Frameworks, name: str) -> Any:
+    return frameworks.get(name)["spec"].get("activeDeadlineSeconds")
+
+
+def test_an_upgrade_brings_the_new_definition_and_a_rollback_the_old_one(
+    cluster: Cluster, raw: RawClient, namespace: str, clean: None, tmp_path: Path
+) -> None:
+    def run(*arguments: str) -> None:
+        helm(*arguments, f"--namespace={NAMESPACE}", "--wait", kubeconfig=cluster.kubeconfig)
+
+    frameworks = Frameworks(raw, namespace)
+
+    def keeps(name: str, deadline: int | None) -> None:
+        # The API server serves a changed definition some moments after it was stored.
+        with contextlib.suppress(ApiStatusError):
+            raw.delete(f"{frameworks.path}/{name}")
+        frameworks.create(name, role("worker", 1), executionType="Create", activeDeadlineSeconds=60)
+        assert deadline_of(frameworks, name) == deadline
+
+    run("install", RELEASE, str(older_chart(tmp_path)), "--create-namespace")
+    eventually(lambda: keeps("before", None))
+    manifest = yaml.safe_dump(frameworks.get("before") | {"metadata": {"namespace": namespace, "name": "strict"}})
+    asking = manifest.replace("executionType: Create", "executionType: Create\n  activeDeadlineSeconds: 60")
+    with pytest.raises(LocalClusterError, match=r'unknown field "spec\.activeDeadlineSeconds"'):
+        cluster.kubectl("apply", "-f", "-", input=asking)
+
+    run("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values")
+    eventually(lambda: keeps("after", 60))
+    assert deadline_of(frameworks, "before") is None, "what was dropped is lost"
+
+    # Without the definition of the older chart, the newer one stays.
+    run("upgrade", RELEASE, str(tmp_path / "older"), "--reset-then-reuse-values", "--set=crds.enabled=false")
+    assert "activeDeadlineSeconds" in spec_of(raw.get(DEFINITION))
+    # With it, the field is lost at the next write.
+    run("rollback", RELEASE, "1")
+    eventually(lambda: keeps("back", None))
+    frameworks.merge("after", description="written again")
+    run("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values")
+    eventually(lambda: keeps("again", 60))
+    assert deadline_of(frameworks, "after") is None
+
+
+# --- Frameworks come back from a file --------------------------------------------------------------------------------
+
+
+def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
+    cluster: Cluster, raw: RawClient, namespace: str, kubelet: Kubelet, clean: None, tmp_path: Path
+) -> None:
+    frameworks = Frameworks(raw, namespace)
+    player = Player(kubelet, frameworks)
+    typed(cluster, commands_of(INSTALL, "With helm")[0], tmp_path)
+    controller = ControllerProcess(cluster, tmp_path, {"namespace": namespace})
+    controller.start()
+    try:
+        player.plan = {"running-0": ["stay"]}
+        with player.playing():
+            for name in ("ended", "running"):
+                frameworks.create(name, role(name, 1))
+            frameworks.wait("ended", "Completed")
+            frameworks.wait("running", "AttemptRunning")
+            typed(cluster, commands_of(BACKUP, "Back up")[0], tmp_path)
+            # Somebody deletes the definition, and with it everything.
+            typed(cluster, commands_of(INSTALL, "Remove")[1], tmp_path)
+            controller.stop()
+            eventually(lambda: check_no_pods(frameworks))
+
+        typed(cluster, commands_of(INSTALL, "With helm")[0], tmp_path)
+        restore, show = commands_of(BACKUP, "Restore Frameworks from a file")
+        typed(cluster, restore, tmp_path)
+        lines = [line.strip() for line in typed(cluster, show, tmp_path).splitlines()]
+        assert f"{namespace}/ended Completed Succeeded" in lines
+        assert f"{namespace}/running AttemptRunning" in lines
+        controller.start()
+        for name in ("ended", "running"):
+            frameworks.wait(name, "AttemptCreationPending")
+        assert frameworks.pods() == {}
+
+        (start,) = [block.text for block in blocks(BACKUP) if block.text.startswith("kubectl patch framework")]
+        typed(cluster, start.replace("NAMESPACE", namespace).replace("NAME", "running"), tmp_path)
+        player.plan = {}
+        with player.playing():
+            frameworks.wait("running", "Completed")
+        assert frameworks.status("ended")["state"] == "AttemptCreationPending"
+    finally:
+        controller.stop()
+
+
+def check_no_pods(frameworks: Frameworks) -> None:
+    assert frameworks.pods() == {}
