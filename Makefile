@@ -12,6 +12,8 @@ KEY ?=
 REGISTRY ?= docker.io/frameworkcontroller
 # `make demo CONTEXT=name` uses the cluster of a kubeconfig context.
 CONTEXT ?=
+# `make matrix VERSIONS="1.30 1.35"`
+VERSIONS ?=
 # `make chaos CHAOS_SECONDS=600 SEED=123`
 CHAOS_SECONDS ?= 1800
 SEED ?=
@@ -52,6 +54,10 @@ test-chart: venv ## Run the tests of the Helm chart and of the manifests made fr
 
 test-e2e: venv ## Run the tests with real Pods on a real node (root)
 	$(BIN)/pytest -m "node and not long"
+
+.PHONY: matrix
+matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
+	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
 .PHONY: test-long test-roles large chaos soak fuzz bench bench-barrier bench-injector
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+pytest_plugins = ["tests.support.versions"]
+
 # A busy machine must not fail an example. The profile is loaded before the modules of the tests read its values.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")

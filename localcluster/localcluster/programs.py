@@ -110,6 +110,11 @@ def parse_version(requested: str) -> str:
     raise SetupError(f"KUBERNETES={requested!r} needs a patch version; these can be built: {', '.join(BUILDABLE)}")
 
 
+def minor_of(version: str) -> int:
+    """Return the number that Kubernetes calls its minor version: 36 for `1.36` and for `1.36.3`."""
+    return int(version.split(".")[1])
+
+
 def version_of(program: Program, kubernetes: str) -> str:
     """Return the version of a program that belongs to this version of Kubernetes."""
     return kubernetes if program.project == "kubernetes" else pinned_version(program.project)

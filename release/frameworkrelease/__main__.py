@@ -10,6 +10,7 @@ from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
 from frameworkrelease import chart, permissions, plain, policy, readme, schema
 from frameworkrelease.chart import CHART
+from frameworkrelease.matrix import page, results
 from frameworkrelease.monitoring.files import files
 
 
@@ -27,6 +28,7 @@ def main() -> int:
     plain.FILE.write_text(plain.manifests())
     rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
     permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))
+    page.FILE.write_text(page.page(page.FILE.read_text(), results.read()))
     return 0
 
 

@@ -21,7 +21,7 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.waiting import eventually
 from tests.injector.created_pods import amounts, barrier_of, values
 from tests.injector.golden_pods import CASES, INJECTED, REFUSED, pod_of
-from tests.injector.policies import API, dry_run, installed, only_refusing, path_of, put
+from tests.injector.policies import API, REQUIRED, dry_run, installed, path_of, put
 from tests.injector.replica_processes import PREFIX, call, create, framework_pod, identity_of, installed_on, start
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, REQUIRED]
 
 CONFIG = Config(version=__version__)
 WRAP = "wrap needs the webhook"
@@ -127,19 +127,6 @@ def outcome_of(raw: RawClient, namespace: str, pod: JSON) -> JSON | str:
         created["metadata"].pop(name, None)
     found: JSON = json.loads(re.sub(r"kube-api-access-\w+", "kube-api-access", json.dumps(created)))
     return found
-
-
-def test_where_nothing_adds_the_barrier_a_pod_is_refused_with_the_cause(raw: RawClient, namespace: str) -> None:
-    """It is the first test: on an API server before 1.36, where the others are skipped, this is what happens."""
-    with only_refusing(raw, CONFIG):
-        message = dry_run(raw, namespace)
-        for told in ("frameworkcontroller.microsoft.com/barrier", "MutatingAdmissionPolicy", "1.36", "403"):
-            assert told in message
-        unknown = outcome_of(raw, namespace, framework_pod(namespace, presett="jax"))
-        assert "barrier.frameworkcontroller.microsoft.com/presett' is not a setting" in str(unknown)
-        plain = framework_pod(namespace)
-        plain["metadata"]["labels"]["frameworkcontroller.microsoft.com/barrier"] = "disabled"
-        assert "initContainers" not in create(raw, namespace, plain)["spec"]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in {*NOT_SERVED, *REFUSED}])

@@ -64,7 +64,7 @@ def pod(*, cpu: str = "10m", **annotations: str) -> Json:
     }
 
 
-@pytest.fixture(params=["webhook", "policy"])
+@pytest.fixture(params=["webhook", pytest.param("policy", marks=policies.REQUIRED)])
 def adder(request: pytest.FixtureRequest, raw: RawClient, installed: None) -> Iterator[None]:
     """What adds the barrier: the webhook, or the policies, which the API server applies first."""
     if request.param == "webhook":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkinjector.policy import documents
+from frameworkinjector.policy import MINIMUM, documents
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.waiting import eventually
 from tests.injector.replica_processes import PREFIX, framework_pod
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.injector.golden_pods import JSON
 
 API = "admissionregistration.k8s.io/v1"
+REQUIRED = pytest.mark.requires_kubernetes(MINIMUM, "MutatingAdmissionPolicy is in v1 of its API")
+"""The mark of the tests that install the policies."""
 PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
@@ -46,9 +48,7 @@ def put(raw: RawClient, config: Config) -> None:
 
 @contextlib.contextmanager
 def installed(raw: RawClient, config: Config) -> Iterator[None]:
-    """Apply the policies until the end; an API server that does not know them skips the test."""
-    if int(raw.get("/version")["minor"].rstrip("+")) < 36:
-        pytest.skip("MutatingAdmissionPolicy is in v1 of its API from Kubernetes 1.36 on")
+    """Apply the policies until the end."""
     try:
         put(raw, config)
         yield

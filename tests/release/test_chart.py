@@ -17,8 +17,9 @@ from frameworkrelease import chart, plain, readme
 from frameworkrelease.chart import CHART, ChartError
 from frameworkrelease.monitoring import alerts
 from frameworkrelease.monitoring.dashboard import dashboard
+from localcluster.programs import minor_of
 from tests.release.objects import identities, kinds, only, pod_of
-from tests.release.values import DIGEST, MATRIX, Values
+from tests.release.values import DIGEST, MATRIX, SINCE, Values, cases_on
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ def test_values_that_cannot_work_are_refused_with_their_place(render: Render, va
     with pytest.raises(ChartError) as refusal:
         render(values)
     assert words in str(refusal.value)
+
+
+def test_an_older_kubernetes_is_refused_with_what_to_do(render: Render) -> None:
+    with pytest.raises(ChartError, match=r"chart requires kubeVersion: >=1\.30\.0-0 which is incompatible with"):
+        render(kubernetes="1.29.0")
+    for case, since in SINCE.items():
+        before = f"1.{minor_of(since) - 1}.9"
+        assert case not in cases_on(before)
+        assert case in cases_on(f"{since}.0")
+        with pytest.raises(ChartError, match=rf"needs Kubernetes {since}, found v{before}\. Set injection=webhook"):
+            render(case, kubernetes=before)
 
 
 GUIDE = (chart.REPOSITORY / "docs" / "operate" / "install.md").read_text()

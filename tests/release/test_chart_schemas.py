@@ -12,8 +12,9 @@ import yaml
 from frameworkrelease import chart
 from localcluster import Cluster, Depth
 from localcluster.client import RawClient
+from localcluster.programs import BUILDABLE
 from tests.release import kubernetes_schemas
-from tests.release.values import MATRIX
+from tests.release.values import cases_on
 from tests.support.clusters import session_cluster
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tests.release.conftest import Manifests
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
-OLDEST = "1.30.14"
+OLDEST = BUILDABLE[0]
 # Of operators that may be installed in a cluster: its API server does not know their kinds.
 FOREIGN = "PodMonitor,PrometheusRule,ServiceMonitor,Issuer,Certificate"
 
@@ -49,10 +50,13 @@ def check(cases: dict[str, Manifests], schemas: Path, folder: Path) -> subproces
     return subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
 
 
-def test_the_manifests_are_valid(render: Callable[..., Manifests], schemas: Path, tmp_path: Path) -> None:
-    done = check({case: render(case) for case in MATRIX}, schemas, tmp_path)
+def test_the_manifests_are_valid(
+    cluster: Cluster, render: Callable[..., Manifests], schemas: Path, tmp_path: Path
+) -> None:
+    cases = {case: render(case, kubernetes=cluster.version) for case in cases_on(cluster.version)}
+    done = check(cases, schemas, tmp_path)
     assert done.returncode == 0, done.stdout
-    assert f"in {len(MATRIX)} files" in done.stdout
+    assert f"in {len(cases)} files" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ def test_the_manifests_are_valid_for_the_oldest_supported_version(
 ) -> None:
     with session_cluster(pytestconfig, Depth.CONTROL_PLANE, suffix="oldest", kubernetes=OLDEST) as cluster:
         schemas = schemas_of(cluster, tmp_path_factory.mktemp("oldest"))
-    done = check({case: render(case) for case in MATRIX}, schemas, tmp_path)
+    done = check({case: render(case, kubernetes=OLDEST) for case in cases_on(OLDEST)}, schemas, tmp_path)
     assert done.returncode == 0, done.stdout
 
 

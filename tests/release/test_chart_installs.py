@@ -1,0 +1,77 @@
+"""The chart on a real API server of each version: what kubectl applies, and the life of a release; no Pod runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from frameworkrelease.chart import CHART, helm
+from tests.release.test_chart_schemas import FOREIGN
+from tests.release.values import MATRIX, SINCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from tests.release.conftest import Manifests
+
+pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
+KINDS = (
+    "clusterroles,clusterrolebindings,configmaps,deployments,mutatingwebhookconfigurations,networkpolicies,"
+    "poddisruptionbudgets,rolebindings,roles,serviceaccounts,services,validatingadmissionpolicies,"
+    "validatingadmissionpolicybindings"
+)
+
+
+def case_of(name: str) -> object:
+    since = SINCE.get(name)
+    marks = [pytest.mark.requires_kubernetes(since, "the chart refuses these values before")] if since else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("case", [case_of(name) for name in MATRIX])
+def test_kubectl_applies_the_manifests_on_the_servers_side(
+    case: str, cluster: Cluster, raw: RawClient, render: Callable[..., Manifests], namespace: str
+) -> None:
+    made = render(case, namespace=namespace, kubernetes=cluster.version)
+    known = [one for one in made if one["kind"] not in FOREIGN.split(",")]
+    for other in {one["metadata"].get("namespace", namespace) for one in known} - {namespace}:
+        raw.apply(f"/api/v1/namespaces/{other}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+    applied = cluster.kubectl(
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        "--filename=-",
+        input=yaml.safe_dump_all(known),
+    )
+    assert len(applied.splitlines()) == len(known)
+
+
+def test_helm_installs_changes_and_removes_a_release(cluster: Cluster, namespace: str) -> None:
+    """The definition of Frameworks is that of the session, and the webhook is called for one namespace only."""
+
+    release = f"r{namespace[-8:]}"
+
+    def run(command: str, *arguments: str) -> str:
+        return helm(command, release, *arguments, f"--namespace={namespace}", kubeconfig=cluster.kubeconfig)
+
+    def objects() -> list[str]:
+        label = f"app.kubernetes.io/instance={release}"
+        return cluster.kubectl("get", KINDS, f"--namespace={namespace}", f"--selector={label}", "--output=name").split()
+
+    values = (f"--set=watchNamespaces={{{namespace}}}", "--set=crds.enabled=false")
+    run("install", str(CHART), *values)
+    installed = objects()
+    assert [name for name in installed if name.startswith("mutatingwebhookconfiguration")]
+    assert [name for name in installed if name.startswith("validatingadmissionpolicy.")]
+    run("upgrade", str(CHART), *values, "--set=networkPolicy.enabled=false")
+    assert {name for name in {*installed} - {*objects()} if not name.startswith("networkpolicy")} == set()
+    assert len(objects()) < len(installed)
+    run("rollback", "1")
+    assert objects() == installed
+    run("uninstall")
+    assert objects() == []

@@ -1,0 +1,190 @@
+"""The support matrix: the page is what the results say, and the results are what pytest reported."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.matrix import junit, page, results
+from frameworkrelease.matrix.results import Run, Suite, planned, replaced
+from frameworkrelease.matrix.run import SELECTION
+from localcluster.programs import BUILDABLE, minor_of, pinned_version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OLDEST, NEWEST = min(BUILDABLE, key=minor_of), pinned_version("kubernetes")
+RUN = Run(
+    kubernetes=OLDEST,
+    suite=Suite.API_SERVER,
+    files=(),
+    date="2026-11-22",
+    project="0.1.0",
+    commit="0123456789ab",
+    machine="x86_64",
+    python="3.11.7",
+    minutes=9,
+    passed=7,
+    failed=(),
+    not_applicable={},
+    skipped={},
+)
+
+
+def with_changes(**changes: object) -> Run:
+    return msgspec.structs.replace(RUN, **changes)
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_what_the_results_say() -> None:
+    written = page.FILE.read_text()
+    assert written == page.page(written, results.read()), "run `make manifests`"
+
+
+def test_each_kept_result_is_one_that_the_matrix_runs() -> None:
+    assert {(run.kubernetes, run.suite) for run in results.read()} <= set(planned())
+
+
+def test_the_page_of_a_version_and_the_chart_promise_the_same_oldest_version() -> None:
+    oldest = OLDEST.rpartition(".")[0]
+    assert f'kubeVersion: ">={oldest}.0-0"' in (REPOSITORY / "charts/frameworkcontroller/Chart.yaml").read_text()
+    assert f"Kubernetes {oldest} to {NEWEST.rpartition('.')[0]}" in page.FILE.read_text()
+
+
+def test_what_never_ran_is_shown() -> None:
+    lines = list(page.tables([RUN]))
+    assert f"| {OLDEST} | API server | 7 passed, 0 failed | 2026-11-22 | 0.1.0, `0123456789ab` |" in lines
+    assert f"| {NEWEST} | API server | not run |  |  |" in lines
+    assert f"| {NEWEST} | end to end | not run |  |  |" in lines
+    assert f"| {OLDEST} | end to end |" not in "\n".join(lines)
+
+
+def test_what_is_not_applicable_has_failed_or_was_left_out_is_named() -> None:
+    found = with_changes(
+        failed=("tests.a::b",),
+        not_applicable={"needs Kubernetes 1.36: x": 3},
+        skipped={"no root": 1},
+        files=("tests/a",),
+    )
+    text = "\n".join(page.tables([found]))
+    assert "a part: 7 passed, 1 failed, 3 not applicable, 1 skipped" in text
+    assert f"| needs Kubernetes 1.36: x | {OLDEST} | 3 |" in text
+    for about in ("failed:\n\n- `tests.a::b`", "skipped:\n\n- `no root`", "only these files ran:\n\n- `tests/a`"):
+        assert f"{OLDEST}, API server, {about}" in text
+    assert not found.is_clean
+    assert RUN.is_clean
+
+
+# --- the results -----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_run_takes_the_place_of_the_last_one_of_its_kind() -> None:
+    other, new = with_changes(kubernetes=NEWEST), with_changes(passed=8)
+    assert replaced([RUN, other], new) == (other, new)
+
+
+def test_a_part_does_not_take_the_place_of_the_whole() -> None:
+    part = with_changes(files=("tests/apiserver/test_crd.py",))
+    assert replaced([RUN], part) == (RUN,)
+    assert replaced([part], RUN) == (RUN,)
+    assert replaced([part], with_changes(files=("tests/apiserver",))) == (with_changes(files=("tests/apiserver",)),)
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    assert results.read(file) == ()
+    newer = with_changes(kubernetes=NEWEST, not_applicable={"a": 1})
+    results.write([RUN, newer], file)
+    assert results.read(file) == (newer, RUN)
+
+
+def test_a_suite_is_what_its_target_of_make_runs() -> None:
+    text = (REPOSITORY / "Makefile").read_text()
+    for target, suite in (("test-apiserver", Suite.API_SERVER), ("test-e2e", Suite.END_TO_END)):
+        assert re.search(rf'^{target}: .*\n\t\$\(BIN\)/pytest -m "{SELECTION[suite]}"$', text, re.MULTILINE)
+
+
+# --- what pytest reports ---------------------------------------------------------------------------------------------
+
+SAMPLE = """
+    import pytest
+
+    def test_passes(): pass
+
+    def test_fails(): assert False
+
+    @pytest.fixture
+    def broken():
+        yield
+        raise ValueError
+
+    def test_fails_twice(broken): assert False
+
+    def test_fails_at_its_end(broken): pass
+
+    @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.requires_kubernetes("1.31", "two"))])
+    def test_needs_something(number): pass
+
+    @pytest.mark.requires_kubernetes("1.30", "what every version has")
+    class TestOld:
+        def test_passes(self): pass
+
+    def test_skips(): pytest.skip("no root")
+"""
+
+
+def reported(
+    folder: Path, sample: str, *arguments: str, kubernetes: str = "1.30"
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Run pytest on a file of tests in a process of its own."""
+    (folder / "test_sample.py").write_text(textwrap.dedent(sample))
+    report = folder / "report.xml"
+    command = [
+        sys.executable, "-m", "pytest", "-p", "tests.support.versions", "-p", "no:cacheprovider", "-c", os.devnull,
+        f"--rootdir={folder}", f"--junitxml={report}", *arguments, str(folder),
+    ]  # fmt: skip
+    # The session that this test is part of may be one with workers.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["KUBERNETES"] = kubernetes
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    return done, report
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_what_needs_a_newer_version_is_not_applicable_and_counts_on_its_own(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    done, report = reported(tmp_path, SAMPLE, *workers)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = junit.counts(report.read_text())
+    assert found.passed == 3
+    assert found.failed == tuple(
+        f"test_sample::{name}" for name in ("test_fails", "test_fails_at_its_end", "test_fails_twice")
+    )
+    assert found.not_applicable == {"needs Kubernetes 1.31: two": 1}
+    assert found.skipped == {"no root": 1}
+    assert "not applicable on Kubernetes 1.30.14" in done.stdout
+    assert "1: needs Kubernetes 1.31: two" in done.stdout
+    assert re.search(r"1 skipped.*1 not applicable", done.stdout)
+
+
+def test_on_the_newest_version_everything_is_applicable(tmp_path: Path) -> None:
+    done, report = reported(tmp_path, SAMPLE, kubernetes=NEWEST)
+    assert junit.counts(report.read_text()).not_applicable == {}
+    assert "not applicable" not in done.stdout
+
+
+def test_a_test_that_no_version_could_run_is_an_error(tmp_path: Path) -> None:
+    done, _ = reported(tmp_path, SAMPLE.replace('"1.31"', '"1.99"'))
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "needs Kubernetes 1.99, but the newest that the tests run on is" in done.stderr
