@@ -79,7 +79,11 @@ def mesh() -> Iterator[tuple[str, str]]:
         server.shutdown()
 
 
-@pytest.fixture(scope="module", params=[(), ("--env-files=none",), None], ids=["as supported", "wrap", "policy"])
+@pytest.fixture(
+    scope="module",
+    params=[(), ("--env-files=none",), pytest.param(None, marks=policies.REQUIRED)],
+    ids=["as supported", "wrap", "policy"],
+)
 def injector(
     request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replica | None]:
