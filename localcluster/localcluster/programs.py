@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TOOLS = Path(__file__).parent / "tools"
 
 # The Go module proxy has every staging module of these versions; of other patch versions it lacks some.
-BUILDABLE = ("1.30.14", "1.31.0", "1.33.13", "1.34.4", "1.35.4", "1.36.3")
+BUILDABLE = ("1.30.14", "1.31.0", "1.32.2", "1.33.13", "1.34.4", "1.35.4", "1.36.3")
 
 
 @dataclass(frozen=True)
