@@ -28,6 +28,7 @@ class Endpoint:
         tls_server_name: name to expect in the server's certificate if it is not the host of `server`.
         verify: False accepts any certificate (`insecure-skip-tls-verify`).
         proxy: HTTP proxy, `http://host:port`.
+        headers: sent with each request, such as `Impersonate-Group`; a name may occur several times.
         reload: returns a fresh description (runs an exec plugin again); called in a thread after the server refused
             the present one.
     """
@@ -41,6 +42,7 @@ class Endpoint:
     tls_server_name: str | None = None
     verify: bool = True
     proxy: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
     reload: Callable[[], "Endpoint"] | None = None
 
     def __post_init__(self) -> None:

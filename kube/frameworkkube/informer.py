@@ -69,6 +69,7 @@ class Informer(Generic[T]):
         keep: makes of an object what the cache keeps of it, with the same identity; all of it by default.
         on_undecodable: called once for each object that does not decode, and again if the reason changes.
         label_selector: as the API has it.
+        field_selector: likewise, such as `metadata.name=web-0`.
         accept: `PARTIAL_METADATA` for metadata only.
         page_size: objects per request of a list at most; large objects come in smaller pages, see `PageSize`.
         inactivity_seconds: of silence before a watch counts as dead.
@@ -96,6 +97,7 @@ class Informer(Generic[T]):
         on_deleted: Callable[[bytes], None] | None = None,
         on_undecodable: Callable[[UndecodableObject], None] | None = None,
         label_selector: str = "",
+        field_selector: str = "",
         accept: str = JSON,
         page_size: int = 500,
         inactivity_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
@@ -111,7 +113,8 @@ class Informer(Generic[T]):
         self._on_deleted = on_deleted
         self._on_undecodable = on_undecodable
         self._store: Store[T] = Store(self._notify)
-        self._selector = {"labelSelector": label_selector} if label_selector else {}
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        self._selector = {name: selector for name, selector in selectors.items() if selector}
         self._accept = accept
         self._page_size = PageSize(page_size)
         self._inactivity_seconds = inactivity_seconds

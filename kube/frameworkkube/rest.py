@@ -9,7 +9,9 @@ used decodes a list of 500 Pods a hundred times faster than full models.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -247,7 +249,7 @@ class KubeClient:
         inactivity_timeout_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
         on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """Open a watch (or another endless answer) and yield its lines.
+        """Open a watch and yield its lines.
 
         Close the iterator (`contextlib.aclosing`) to end it early.
 
@@ -268,8 +270,42 @@ class KubeClient:
             InactivityTimeout: the watch was open and fell silent.
             ApiStatusError: the server refused.
         """
-        url = with_query(path, query or {})
         splitter = LineSplitter()
+        chunks = self.chunks(
+            path,
+            query,
+            accept=accept,
+            connect_timeout_seconds=connect_timeout_seconds,
+            inactivity_timeout_seconds=inactivity_timeout_seconds,
+            on_open=on_open,
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                try:
+                    lines = splitter.feed(chunk)
+                except ValueError as error:
+                    raise TransportError(f"GET {path}: {error}") from error
+                for line in lines:
+                    yield line
+        if splitter.unfinished:
+            raise TransportError(f"GET {path}: the stream ended within a line")
+
+    async def chunks(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        accept: str = JSON,
+        connect_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        inactivity_timeout_seconds: float | None = None,
+        on_open: Callable[[], None] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """Open an answer without an end, such as a log, and yield its bytes as they come.
+
+        Nothing is read ahead of the caller but the connection's buffers. For the arguments and errors see `stream`; by
+        default the answer may be silent for ever, and only TCP notices that the other side is gone.
+        """
+        url = with_query(path, query or {})
         response: aiohttp.ClientResponse | None = None
         if self._throttle is not None:
             await self._throttle()
@@ -282,9 +318,8 @@ class KubeClient:
                 async with asyncio.timeout(inactivity_timeout_seconds):
                     chunk = await response.content.readany()
                 if not chunk:
-                    break
-                for line in splitter.feed(chunk):
-                    yield line
+                    return
+                yield chunk
         except TimeoutError as error:
             if response is None:
                 raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
@@ -294,8 +329,40 @@ class KubeClient:
         finally:
             if response is not None:
                 response.close()
-        if splitter.unfinished:
-            raise TransportError(f"GET {path}: the stream ended within a line")
+
+    @asynccontextmanager
+    async def websocket(
+        self,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        protocols: Sequence[str],
+        *,
+        connect_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse, None]:
+        """Open a connection in both directions, such as that of `pods/exec`, for the block.
+
+        Args:
+            path: encoded.
+            query: not encoded; a name may occur several times.
+            protocols: subprotocols, the preferred one first.
+            connect_timeout_seconds: until the connection is there.
+
+        Raises:
+            TransportError, TimedOut: there is no connection.
+            ApiStatusError: the server refused; it gives no reason here but the code.
+        """
+        url = f"{path}?{urlencode(query)}"
+        try:
+            async with asyncio.timeout(connect_timeout_seconds):
+                connection = await self._transport.websocket(url, protocols)
+        except TimeoutError as error:
+            raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"GET {path}: {cause_of(error)}") from error
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
 
 async def _body_of(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:

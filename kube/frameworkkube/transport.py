@@ -1,10 +1,11 @@
 """One HTTP exchange with the API server: flow control, current credentials, metrics, errors by meaning."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from frameworkkube.credentials import Endpoint
@@ -15,6 +16,8 @@ from frameworkkube.session import new_session
 
 _LARGE_BODY_BYTES = 1 << 20
 _MAX_ERROR_BYTES = 1 << 20
+_HEARTBEAT_SECONDS = 30.0
+"""Load balancers close what is silent for longer."""
 
 REQUESTS, STREAMS = 0, 1
 """The two connection pools: a hundred waiting writes must not keep a watch from reconnecting."""
@@ -104,6 +107,36 @@ class Transport:
             if flow_controlled:
                 self._flow_control.leave(probing=probing, answered=answered)
 
+    async def websocket(self, url: str, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
+        """Open a connection in both directions; the caller closes it.
+
+        Args:
+            url: path and query, encoded.
+            protocols: subprotocols, the preferred one first.
+
+        Raises:
+            ApiStatusError, CredentialsError: see `KubeClient.request`.
+            aiohttp.ClientError, OSError: there was no answer.
+        """
+        endpoint = self._credentials.endpoint
+        headers = CIMultiDict(endpoint.headers)
+        authorization = self._credentials.authorization()
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        try:
+            return await self._session(STREAMS).ws_connect(
+                URL(endpoint.server + url, encoded=True),
+                protocols=protocols,
+                headers=headers,
+                heartbeat=_HEARTBEAT_SECONDS,
+                max_msg_size=0,
+                ssl=self._credentials.tls(),
+                server_hostname=endpoint.tls_server_name,
+                proxy=endpoint.proxy,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise error_of(error.status, None, None, error.message.encode(), now=self._wall_clock()) from error
+
     async def _try(
         self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
     ) -> aiohttp.ClientResponse | ApiStatusError:
@@ -129,7 +162,7 @@ class Transport:
                 URL(endpoint.server + url, encoded=True),
                 # aiohttp warns about large bytes; it sends a file in pieces.
                 data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body,
-                headers=headers,
+                headers=CIMultiDict([*endpoint.headers, *headers.items()]),
                 # Part of the pool's key: after a rotation no connection of the old CA or certificate is reused.
                 ssl=self._credentials.tls(),
                 server_hostname=endpoint.tls_server_name,

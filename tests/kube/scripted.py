@@ -220,7 +220,10 @@ class ScriptedServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         first, *lines = head.strip().split("\r\n")
         method, target, _ = first.split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        headers: dict[str, str] = {}
+        for name, _, value in (line.partition(":") for line in lines):
+            known = headers.get(name.lower())
+            headers[name.lower()] = value.strip() if known is None else f"{known}, {value.strip()}"
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         parts = urlsplit(target)
         return Request(method, parts.path, dict(parse_qsl(parts.query)), headers, body, self.clock(), connection)

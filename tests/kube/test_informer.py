@@ -27,14 +27,14 @@ async def test_pages_are_followed_to_the_last_before_the_cache_is_ready(
         answer(200, listing(7, pod("c", 3))),
     )
     server.on("watch", then=watch(end="silence"))
-    made = informer(page_size=1, label_selector="framework")
+    made = informer(page_size=1, label_selector="framework", field_selector="metadata.name=a")
     assert not made.has_synced
     run(made.run())
     await made.synced.wait()
     assert ready_too_soon == [False]
     assert changes.seen == ["+a/uid-a", "+b/uid-b", "+c/uid-c"]
     assert (len(made), made.resource_version, made.lists) == (3, "7", 1)
-    selectors = {"labelSelector": "framework"}
+    selectors = {"labelSelector": "framework", "fieldSelector": "metadata.name=a"}
     assert [request.query for request in server.of("GET")] == [
         selectors | {"limit": "1"},
         selectors | {"limit": "1", "continue": "two"},

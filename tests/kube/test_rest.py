@@ -61,6 +61,16 @@ async def test_a_create_sends_the_body_and_returns_the_answer_as_bytes(
     assert request.headers["accept-encoding"] == "identity"
 
 
+async def test_headers_of_the_endpoint_are_sent_each_time_a_name_occurs(server: ScriptedServer) -> None:
+    headers = (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
+    client = KubeClient(Endpoint(server.url, headers=headers))
+    server.on("GET", answer())
+    await client.get("/api/v1/pods")
+    await client.close()
+    sent = server.requests[0].headers
+    assert (sent["impersonate-user"], sent["impersonate-group"]) == ("jane", "a, b")
+
+
 async def test_queries_are_encoded(client: KubeClient, server: ScriptedServer) -> None:
     server.on("GET", answer())
     await client.get("/api/v1/pods", query={"labelSelector": "a in (b,c),d=e f&g"})

@@ -12,7 +12,7 @@ from frameworkkube.credentials import Endpoint
 from frameworkkube.linesplitter import MAX_LINE_BYTES, LineSplitter
 from frameworkkube.rest import Gone, InactivityTimeout, KubeClient, TimedOut, TransportError
 from localcluster.waiting import patience
-from tests.kube.scripted import ScriptedServer, Step, a_client, a_server, after, refusal, silence, watch
+from tests.kube.scripted import ScriptedServer, Step, a_client, a_server, after, answer, refusal, silence, watch
 from tests.kube.virtualtime import in_virtual_time
 
 PATH = "/api/v1/pods"
@@ -144,3 +144,10 @@ async def test_a_full_pool_of_requests_does_not_hold_up_a_watch(server: Scripted
         task.cancel()
     await asyncio.gather(*blocked, return_exceptions=True)
     await client.close()
+
+
+async def test_an_answer_as_bytes_needs_no_newline_at_its_end(client: KubeClient, server: ScriptedServer) -> None:
+    server.on("GET", answer(200, b"a line\nthe end", content_type="text/plain"))
+    async with aclosing(client.chunks("/api/v1/namespaces/a/pods/b/log", {"follow": "true"})) as chunks:
+        assert b"".join([chunk async for chunk in chunks]) == b"a line\nthe end"
+    assert server.requests[0].query == {"follow": "true"}
