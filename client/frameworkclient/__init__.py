@@ -1,0 +1,118 @@
+"""Frameworks from Python and from the command line: `Client`, `AsyncClient`, and `frameworkctl` on top of them.
+
+```python
+from frameworkclient import Client, Framework, Role
+
+with Client() as client:
+    client.create(Framework("training", [Role.container("worker", 4, image="my-image", preset="pytorch")]))
+    for line in client.logs("training", follow=True):
+        print(line)
+```
+
+Names are imported when they are first used, so that the command line starts quickly.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from frameworkclient.version import __version__
+
+if TYPE_CHECKING:
+    from frameworkclient.access import Impersonation
+    from frameworkclient.aio import AsyncClient
+    from frameworkclient.client import Client
+    from frameworkclient.errors import (
+        AccessError,
+        AlreadyExistsError,
+        ArgumentError,
+        ClientError,
+        ConflictError,
+        DeletedError,
+        FailedError,
+        ForbiddenError,
+        InvalidError,
+        ManifestError,
+        NotFoundError,
+        RefusedError,
+        UnreachableError,
+        WaitTimeoutError,
+    )
+    from frameworkclient.eventviews import EventView
+    from frameworkclient.logs.lines import LogLine
+    from frameworkclient.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
+    from frameworkclient.podtemplate import pod_template
+    from frameworkclient.views import FrameworkView, FrameworkViews, Result, RoleView, TaskView
+
+_HOMES = {
+    "access": ("Impersonation",),
+    "aio": ("AsyncClient",),
+    "client": ("Client",),
+    "errors": (
+        "AccessError",
+        "AlreadyExistsError",
+        "ArgumentError",
+        "ClientError",
+        "ConflictError",
+        "DeletedError",
+        "FailedError",
+        "ForbiddenError",
+        "InvalidError",
+        "ManifestError",
+        "NotFoundError",
+        "RefusedError",
+        "UnreachableError",
+        "WaitTimeoutError",
+    ),
+    "eventviews": ("EventView",),
+    "logs.lines": ("LogLine",),
+    "manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
+    "podtemplate": ("pod_template",),
+    "views": ("FrameworkView", "FrameworkViews", "Result", "RoleView", "TaskView"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AccessError",
+    "AlreadyExistsError",
+    "ArgumentError",
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "CompletionPolicy",
+    "ConflictError",
+    "DeletedError",
+    "Dependency",
+    "EventView",
+    "FailedError",
+    "ForbiddenError",
+    "Framework",
+    "FrameworkView",
+    "FrameworkViews",
+    "Impersonation",
+    "InvalidError",
+    "LogLine",
+    "ManifestError",
+    "NotFoundError",
+    "RefusedError",
+    "Result",
+    "RetryPolicy",
+    "Role",
+    "RoleView",
+    "TaskView",
+    "UnreachableError",
+    "WaitTimeoutError",
+    "__version__",
+    "pod_template",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,195 @@
+"""Where the cluster is and who the user is, as kubectl finds it: kubeconfig, context, namespace, impersonation.
+
+The official client reads the kubeconfig and runs its plugins (`frameworkkube.credentials`). This module adds what that
+leaves out: the namespace of the context, and `as`, `as-uid`, `as-groups` and `as-user-extra` of its user.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkclient.errors import AccessError
+from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
+from frameworkkube.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEFAULT_NAMESPACE: Final = "default"
+_HOME_CONFIG: Final = Path(".kube") / "config"
+
+
+@dataclass(frozen=True)
+class Impersonation:
+    """Whom to act as; the user needs the permission to impersonate.
+
+    Attributes:
+        user: Name of the user, "" to act as oneself.
+        uid: UID of the user, "" for none.
+        groups: Groups of the user.
+        extra: Further attributes of the user, each with its values.
+    """
+
+    user: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers that ask for it. Source: kubernetes.io, User impersonation."""
+        named = [("Impersonate-User", self.user), ("Impersonate-Uid", self.uid)]
+        named += [("Impersonate-Group", group) for group in self.groups]
+        named += [(f"Impersonate-Extra-{key}", value) for key, values in self.extra for value in values]
+        return tuple((name, value) for name, value in named if value)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A cluster, and the user's place in it.
+
+    Attributes:
+        endpoint: The API server and the credentials.
+        namespace: That of the context, or of the Pod that this runs in, else `default`.
+    """
+
+    endpoint: Endpoint
+    namespace: str
+
+
+def find(
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    impersonate: Impersonation | None = None,
+    environ: Mapping[str, str] = os.environ,
+    root: Path = SERVICE_ACCOUNT_ROOT,
+) -> Access:
+    """Find the cluster as kubectl does.
+
+    The order is: `kubeconfig`, `KUBECONFIG` (files separated by colons), `~/.kube/config`, the service account of the
+    Pod that this runs in.
+
+    Args:
+        kubeconfig: A file.
+        context: The name of a context; None for the current one.
+        impersonate: Whom to act as, instead of what the kubeconfig says.
+        environ: The environment.
+        root: Where a Pod's service account is mounted.
+
+    Raises:
+        AccessError: Nothing usable was found; the message names the flag, the file or the field.
+    """
+    files = kubeconfig or environ.get("KUBECONFIG") or _home_config(environ)
+    if not files:
+        return _of_pod(context, impersonate, environ, root)
+    try:
+        chosen = _chosen(files, context, "--kubeconfig" if kubeconfig else "KUBECONFIG")
+        whom = impersonate or chosen.impersonation
+        return Access(_with_headers(from_kubeconfig(files, context), whom.headers), chosen.namespace)
+    except CredentialsError as error:
+        raise AccessError(str(error)) from error
+
+
+def contexts(kubeconfig: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the names of the contexts, for the completion of command lines; none if there is no kubeconfig."""
+    files = kubeconfig or environ.get("KUBECONFIG") or _home_config(environ)
+    try:
+        return sorted(_names(_merged(files, "--kubeconfig"), "contexts")) if files else []
+    except AccessError:
+        return []
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What a kubeconfig's context says beside the credentials."""
+
+    namespace: str
+    impersonation: Impersonation
+
+
+def _chosen(files: str, context: str | None, source: str) -> _Chosen:
+    config = _merged(files, source)
+    known = _names(config, "contexts")
+    name = context or config.get("current-context") or ""
+    if name not in known:
+        raise AccessError(_no_context(name, sorted(known), files, asked=context is not None))
+    entry = known[name].get("context") or {}
+    user = _names(config, "users").get(entry.get("user") or "", {}).get("user") or {}
+    return _Chosen(entry.get("namespace") or DEFAULT_NAMESPACE, _impersonation(user))
+
+
+def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> str:
+    if not asked and not name:
+        what, following = f"{files} has no current-context", "choose one with --context"
+    else:
+        similar = get_close_matches(name, known, n=1)
+        what = f"--context {name}: {files} has no such context" if asked else f"{files}: no context {name}"
+        following = f"did you mean {similar[0]}?" if similar else "choose another one with --context"
+    return f"{what}; {following} (there are: {', '.join(known) or 'none'})"
+
+
+def _merged(files: str, source: str) -> dict[str, Any]:
+    """Read the files as the official client merges them, without their credentials being resolved."""
+    from kubernetes.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR, ConfigException, KubeConfigMerger
+
+    paths = [Path(path).expanduser() for path in files.split(ENV_KUBECONFIG_PATH_SEPARATOR) if path]
+    if not any(path.is_file() for path in paths):
+        raise AccessError(f"{source} {files}: there is no such file; name the kubeconfig of your cluster")
+    try:
+        config = KubeConfigMerger(files).config
+        merged = config.value if config is not None else None
+    except (ConfigException, OSError) as error:
+        raise AccessError(f"{source} {files}: {error}") from error
+    except Exception as error:  # YAML errors, and what the loader raises about documents of another shape
+        raise AccessError(f"{source} {files}: not a kubeconfig: {type(error).__name__}: {error}") from error
+    if not isinstance(merged, dict):
+        raise AccessError(f"{source} {files}: not a kubeconfig; it must be an object with contexts, clusters and users")
+    return merged
+
+
+def _names(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the entries of a list of the kubeconfig by their names."""
+    entries = [getattr(entry, "value", entry) for entry in config.get(kind) or ()]
+    return {str(entry["name"]): entry for entry in entries if isinstance(entry, dict) and "name" in entry}
+
+
+def _impersonation(user: Mapping[str, Any]) -> Impersonation:
+    extra = user.get("as-user-extra") or {}
+    return Impersonation(
+        user=user.get("as") or "",
+        uid=user.get("as-uid") or "",
+        groups=tuple(user.get("as-groups") or ()),
+        extra=tuple((key, tuple(values or ())) for key, values in extra.items()),
+    )
+
+
+def _with_headers(endpoint: Endpoint, headers: tuple[tuple[str, str], ...]) -> Endpoint:
+    if not headers:
+        return endpoint
+    again = endpoint.reload
+    return replace(endpoint, headers=headers, reload=None if again is None else lambda: _with_headers(again(), headers))
+
+
+def _home_config(environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME", "")
+    file = Path(home) / _HOME_CONFIG
+    return str(file) if home and file.is_file() else ""
+
+
+def _of_pod(context: str | None, impersonate: Impersonation | None, environ: Mapping[str, str], root: Path) -> Access:
+    if context is not None:
+        raise AccessError(f"--context {context}: there is no kubeconfig; name one with --kubeconfig or KUBECONFIG")
+    if not environ.get("KUBERNETES_SERVICE_HOST"):
+        raise AccessError("there is no kubeconfig: name one with --kubeconfig or KUBECONFIG, or create ~/.kube/config")
+    try:
+        endpoint = in_cluster(root, environ)
+    except CredentialsError as error:
+        raise AccessError(str(error)) from error
+    file = root / "namespace"
+    namespace = file.read_text().strip() if file.is_file() else DEFAULT_NAMESPACE
+    return Access(_with_headers(endpoint, (impersonate or Impersonation()).headers), namespace)

@@ -1,0 +1,164 @@
+"""What a change of a Framework means in requests: pure decisions, which `AsyncClient` sends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkclient.errors import ArgumentError
+from frameworkclient.manifest import LAST_APPLIED
+from frameworkclient.outlook import counts_text
+from frameworkcontroller.api.codes import TRANSIENT, Code
+from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
+from frameworkcontroller.api.status import TaskCompletion
+from frameworkcontroller.core.policy import decide_retry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frameworkclient.views import FrameworkView
+    from frameworkcontroller.api.spec import RetryPolicy
+    from frameworkcontroller.api.status import RetryPolicyStatus
+
+JSON_PATCH: Final = "application/json-patch+json"
+_TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-(?P<index>[0-9]{1,9})")
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    """Delete the Pod of one Task; the controller retries the Task."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class DeleteConfigMap:
+    """Delete the ConfigMap of the attempt; the controller retries the Framework."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class SubmitAgain:
+    """Delete the completed Framework and create it again."""
+
+
+Retry = DeletePod | DeleteConfigMap | SubmitAgain
+
+
+def scale_patch(view: FrameworkView, tasks: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the JSON Patch that changes numbers of Tasks, and nothing if the list of roles has changed meanwhile.
+
+    Args:
+        view: The Framework.
+        tasks: The new `taskNumber` by role.
+
+    Raises:
+        ArgumentError: There is no such role, or a number is not valid.
+    """
+    if not tasks:
+        raise ArgumentError("scale: name at least one role with its new number of Tasks, like worker=4")
+    roles = [role.name for role in view.spec.task_roles or ()]
+    patch: list[dict[str, Any]] = []
+    for role, number in tasks.items():
+        if role not in roles:
+            raise ArgumentError(
+                f"role {role}: Framework {view.name} has no such role; there are {', '.join(roles) or 'none'}"
+            )
+        if number < 0:
+            raise ArgumentError(f"role {role}: the number of Tasks must be 0 or more, not {number}")
+        path = f"/spec/taskRoles/{roles.index(role)}"
+        patch += [
+            {"op": "test", "path": f"{path}/name", "value": role},
+            # `add` replaces a number that is there, and a role may have none.
+            {"op": "add", "path": f"{path}/taskNumber", "value": number},
+        ]
+    return patch
+
+
+def again(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest by which a completed Framework is submitted again: without what the API server added."""
+    metadata, spec = manifest["metadata"], dict(manifest["spec"])
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
+    if spec.get("executionType") == "Stop":
+        spec["executionType"] = "Start"
+    return {
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
+        "metadata": kept | ({"annotations": annotations} if annotations else {}),
+        "spec": spec,
+    }
+
+
+def check_task(name: str, roles: Sequence[str]) -> tuple[str, int]:
+    """Return role and index of a Task's name.
+
+    Raises:
+        ArgumentError: It is not the name of a Task of these roles.
+    """
+    found = _TASK.fullmatch(name)
+    if found is None:
+        raise ArgumentError(f"task {name}: must be a role and an index, like worker-0")
+    if found["role"] not in roles:
+        raise ArgumentError(f"task {name}: there is no role {found['role']}; there are {', '.join(roles) or 'none'}")
+    return found["role"], int(found["index"])
+
+
+def retry_of(view: FrameworkView, task: str = "") -> Retry:
+    """Return how to begin another attempt of a Framework, or of one of its Tasks.
+
+    The API has no request for it: an object that somebody else deletes is a transient failure, and the retry policy
+    decides what follows. Where it would end the Framework instead, nothing is done.
+
+    Args:
+        view: The Framework.
+        task: The Task, such as `worker-0`; "" for the whole Framework.
+
+    Raises:
+        ArgumentError: There is no such Task, nothing runs, or the policy would not retry.
+    """
+    return _retry_task(view, task) if task else _retry_framework(view)
+
+
+def _retry_framework(view: FrameworkView) -> Retry:
+    if view.finished:
+        return SubmitAgain()
+    status = view.status
+    if status is None or status.state not in ASSOCIATED or status.attempt_status.config_map_uid is None:
+        raise ArgumentError(f"Framework {view.name}: no attempt runs (its state is {view.state or 'not known yet'})")
+    if status.state in COMPLETING:
+        raise ArgumentError(f"Framework {view.name}: its attempt ends already; wait for what follows")
+    if not _retries(view.spec.retry_policy, status.retry_policy_status):
+        raise ArgumentError(
+            f"Framework {view.name}: its retryPolicy would end it instead ({counts_text(view.spec.retry_policy)}); "
+            "set spec.retryPolicy.fancyRetryPolicy, or stop it and retry it then"
+        )
+    return DeleteConfigMap(status.attempt_status.config_map_name, status.attempt_status.config_map_uid)
+
+
+def _retry_task(view: FrameworkView, name: str) -> Retry:
+    role_name, _ = check_task(name, [role.name for role in view.roles])
+    task = view.task(name)
+    if task is None:
+        raise ArgumentError(f"task {name}: Framework {view.name} has no such Task")
+    uid = task.status.attempt_status.pod_uid
+    if task.state not in ASSOCIATED or task.completion is not None or uid is None:
+        raise ArgumentError(f"task {name}: it has no Pod that could be replaced (its state is {task.state})")
+    role = next(role for role in view.roles if role.name == role_name)
+    policy = role.spec.task.retry_policy if role.spec else None
+    if policy is None or not _retries(policy, task.status.retry_policy_status):
+        allowed = counts_text(policy) if policy else "the role was removed"
+        raise ArgumentError(
+            f"task {name}: its retryPolicy would end it instead ({allowed}); "
+            f"set spec.taskRoles[{role_name}].task.retryPolicy.fancyRetryPolicy"
+        )
+    return DeletePod(task.pod, uid)
+
+
+def _retries(policy: RetryPolicy, counts: RetryPolicyStatus) -> bool:
+    deleted = TaskCompletion(int(Code.POD_EXTERNAL_DELETED), "", TRANSIENT, "")
+    return decide_retry(policy, counts, deleted).wanted

@@ -1,0 +1,323 @@
+"""`AsyncClient`: Frameworks from asyncio.
+
+`Client` is the same for code without an event loop, and documents the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from frameworkclient import access, actions
+from frameworkclient.errors import ArgumentError, DeletedError, NotFoundError, WaitTimeoutError, translated
+from frameworkclient.eventviews import EVENT_DECODER, EventView, is_about
+from frameworkclient.following import Collection
+from frameworkclient.goals import GOALS, reached
+from frameworkclient.manifest import Framework
+from frameworkclient.pages import objects
+from frameworkclient.pods import TASK_POD_DECODER, TaskPod
+from frameworkclient.version import __version__
+from frameworkclient.views import FrameworkView, FrameworkViews, Result
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkkube.rest import KubeClient, resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from types import TracebackType
+
+    from frameworkclient.goals import Goal
+    from frameworkclient.logs.lines import LogBatch
+    from frameworkclient.logs.selection import LogSelection
+    from frameworkcontroller.api.framework import Framework as Stored
+
+
+class AsyncClient:
+    """Frameworks of one cluster, as one user. Use it inside one event loop, as a context manager.
+
+    Args:
+        kubeconfig: A file; None for `KUBECONFIG`, `~/.kube/config` or the service account of this Pod.
+        context: A context of it; None for the current one.
+        namespace: None for that of the context.
+        impersonate: Whom to act as; None for what the kubeconfig says.
+        found: A cluster that was found already, instead of the others.
+
+    Raises:
+        AccessError: There is no cluster to talk to.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+        impersonate: access.Impersonation | None = None,
+        found: access.Access | None = None,
+    ) -> None:
+        self._access = found or access.find(kubeconfig=kubeconfig, context=context, impersonate=impersonate)
+        self.namespace = namespace or self._access.namespace
+        self._kube: KubeClient | None = None
+
+    @property
+    def kube(self) -> KubeClient:
+        """The client of the API server, for requests that this class has no method for."""
+        if self._kube is None:
+            self._kube = KubeClient(self._access.endpoint, user_agent=f"frameworkctl/{__version__}")
+        return self._kube
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        kube, self._kube = self._kube, None
+        if kube is not None:
+            await kube.close()
+
+    # --- one request -------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, framework: Framework | Mapping[str, Any], *, namespace: str | None = None, dry_run: bool = False
+    ) -> FrameworkView:
+        """See `Client.create`."""
+        manifest = framework.to_dict() if isinstance(framework, Framework) else dict(framework)
+        metadata = dict(manifest.get("metadata") or {})
+        own = metadata.get("namespace")
+        if namespace and own and namespace != own:
+            raise ArgumentError(f"namespace {namespace}: the manifest says {own} in metadata.namespace; remove one")
+        metadata["namespace"] = namespace or own or self.namespace
+        query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+        with translated(f"create Framework {metadata['namespace']}/{metadata.get('name')}"):
+            answer = await self.kube.request(
+                "POST",
+                self._path(metadata["namespace"]),
+                query=query,
+                body=msgspec.json.encode(manifest | {"metadata": metadata}),
+                timeout_seconds=60,
+            )
+        return FrameworkView.decode(_with_version(answer) if dry_run else answer)
+
+    async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView:
+        """See `Client.get`."""
+        with translated(f"get Framework {namespace or self.namespace}/{name}"):
+            return FrameworkView.decode(await self.kube.get(self._path(namespace, name)))
+
+    async def list(
+        self, *, namespace: str | None = None, all_namespaces: bool = False, label_selector: str = ""
+    ) -> FrameworkViews:
+        """See `Client.list`."""
+        place = "all namespaces" if all_namespaces else f"namespace {namespace or self.namespace}"
+        path = resource_path(names.API_VERSION, names.PLURAL) if all_namespaces else self._path(namespace)
+        with translated(f"list Frameworks of {place}"):
+            return FrameworkViews([FrameworkView.decode(one) async for one in objects(self.kube, path, label_selector)])
+
+    async def delete(
+        self,
+        name: str,
+        *,
+        namespace: str | None = None,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 -- as `Client.delete`
+    ) -> None:
+        """See `Client.delete`."""
+        view = await self.get(name, namespace=namespace)
+        with translated(f"delete Framework {view.namespace}/{name}"):
+            await self.kube.delete(self._path(view.namespace, name), uid=view.uid, propagation="Foreground")
+        if wait:
+            await self._gone(view, timeout)
+
+    async def stop(self, name: str, *, namespace: str | None = None) -> FrameworkView:
+        """See `Client.stop`."""
+        return await self._execute(name, "Stop", namespace)
+
+    async def start(self, name: str, *, namespace: str | None = None) -> FrameworkView:
+        """See `Client.start`."""
+        view = await self.get(name, namespace=namespace)
+        if view.spec.execution_type == "Stop":
+            raise ArgumentError(f"Framework {name}: was stopped, which is final; retry it to run it again")
+        return await self._execute(name, "Start", namespace)
+
+    async def scale(self, name: str, tasks: Mapping[str, int], *, namespace: str | None = None) -> FrameworkView:
+        """See `Client.scale`."""
+        patch = actions.scale_patch(await self.get(name, namespace=namespace), tasks)
+        with translated(f"scale Framework {namespace or self.namespace}/{name}"):
+            body = msgspec.json.encode(patch)
+            answer = await self.kube.patch(self._path(namespace, name), body, content_type=actions.JSON_PATCH)
+        return FrameworkView.decode(answer)
+
+    async def retry(self, name: str, task: str = "", *, namespace: str | None = None) -> actions.Retry:
+        """See `Client.retry`."""
+        view = await self.get(name, namespace=namespace)
+        action = actions.retry_of(view, task)
+        what = f"retry {task or 'Framework'} of {view.namespace}/{name}" if task else f"retry {view.namespace}/{name}"
+        with translated(what):
+            match action:
+                case actions.DeletePod(pod, uid):
+                    await self.kube.delete(resource_path("v1", "pods", namespace=view.namespace, name=pod), uid=uid)
+                case actions.DeleteConfigMap(config_map, uid):
+                    path = resource_path("v1", "configmaps", namespace=view.namespace, name=config_map)
+                    await self.kube.delete(path, uid=uid, propagation="Foreground")
+                case actions.SubmitAgain():
+                    await self._submit_again(view)
+        return action
+
+    async def pods(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:
+        """See `Client.pods`."""
+        path = resource_path("v1", "pods", namespace=namespace or self.namespace)
+        with translated(f"list Pods of {namespace or self.namespace}/{name}"):
+            found = [
+                TASK_POD_DECODER.decode(one) async for one in objects(self.kube, path, f"{names.FRAMEWORK_NAME}={name}")
+            ]
+        return tuple(sorted(found, key=lambda pod: (pod.role, pod.index)))
+
+    async def events(self, name: str, *, namespace: str | None = None) -> tuple[EventView, ...]:
+        """See `Client.events`."""
+        path = resource_path("v1", "events", namespace=namespace or self.namespace)
+        with translated(f"list Events of {namespace or self.namespace}/{name}"):
+            found = [EVENT_DECODER.decode(one) async for one in objects(self.kube, path)]
+        return tuple(sorted((one for one in found if is_about(one, name)), key=lambda one: one.time))
+
+    # --- following ---------------------------------------------------------------------------------------------------
+
+    async def watch(self, name: str, *, namespace: str | None = None) -> AsyncGenerator[FrameworkView, None]:
+        """See `Client.watch`."""
+        async with aclosing(self._views(await self.get(name, namespace=namespace))) as views:
+            async for view in views:
+                yield view
+                if view.finished:
+                    return
+
+    async def _views(self, first: FrameworkView) -> AsyncGenerator[FrameworkView, None]:
+        """Yield the states of a Framework until it is deleted, and raise `DeletedError` then."""
+        wake, last = asyncio.Event(), first
+        yield first
+        async with self.following(first, wake) as frameworks:
+            while True:
+                wake.clear()
+                view = self.current(first, frameworks)
+                if not view.is_same_as(last):
+                    last = view
+                    yield view
+                else:
+                    await wake.wait()
+
+    async def wait(
+        self,
+        name: str,
+        *,
+        for_: Goal | Callable[[FrameworkView], bool] = "completed",
+        namespace: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 -- as `Client.wait`
+    ) -> FrameworkView | None:
+        """See `Client.wait`."""
+        if isinstance(for_, str) and for_ not in GOALS:
+            raise ArgumentError(f"for {for_}: must be one of {', '.join(GOALS)}")
+        try:
+            async with asyncio.timeout(timeout):
+                first = await self.get(name, namespace=namespace)
+                async with aclosing(self._views(first)) as views:
+                    async for view in views:
+                        if reached(view, for_) or (view.finished and for_ != "deleted"):
+                            return view
+        except TimeoutError as error:
+            goal = for_ if isinstance(for_, str) else "what it was waited for"
+            raise WaitTimeoutError(f"Framework {name} is not {goal} after {timeout:g} s") from error
+        except (DeletedError, NotFoundError):
+            if for_ != "deleted":
+                raise
+        return None
+
+    async def result(
+        self,
+        name: str,
+        *,
+        namespace: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 -- as `Client.result`
+    ) -> Result:
+        """See `Client.result`."""
+        view = await self.wait(name, namespace=namespace, timeout=timeout)
+        assert view is not None
+        assert view.result is not None
+        return view.result
+
+    async def log_batches(
+        self, name: str, selection: LogSelection | None = None, *, follow: bool = False, namespace: str | None = None
+    ) -> AsyncGenerator[LogBatch, None]:
+        """Yield lines of logs in batches, as they arrive; see `Client.logs`."""
+        from frameworkclient.logs.collector import follow_logs, read_logs
+        from frameworkclient.logs.selection import LogSelection
+
+        read = follow_logs if follow else read_logs
+        batches = read(self, await self.get(name, namespace=namespace), selection or LogSelection())
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+
+    @asynccontextmanager
+    async def following(self, view: FrameworkView, wake: asyncio.Event) -> AsyncIterator[Collection[Stored]]:
+        """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed."""
+        async with Collection(
+            self.kube,
+            self._path(view.namespace),
+            FRAMEWORK_DECODER,
+            wake,
+            field_selector=f"metadata.name={view.name}",
+        ) as frameworks:
+            yield frameworks
+
+    def current(self, first: FrameworkView, frameworks: Collection[Stored]) -> FrameworkView:
+        """Return the newest state of the Framework that was followed from `first` on.
+
+        Raises:
+            DeletedError: It is gone, or another one has its name.
+        """
+        frameworks.check()
+        stored = frameworks.objects.get((first.namespace, first.name))
+        if stored is None or stored.metadata.uid != first.uid:
+            raise DeletedError(f"Framework {first.namespace}/{first.name} was deleted")
+        return FrameworkView(stored)
+
+    # --- paths and pages ---------------------------------------------------------------------------------------------
+
+    def _path(self, namespace: str | None, name: str | None = None) -> str:
+        return resource_path(names.API_VERSION, names.PLURAL, namespace=namespace or self.namespace, name=name)
+
+    async def _execute(self, name: str, execution_type: str, namespace: str | None) -> FrameworkView:
+        verb = execution_type.lower()
+        with translated(f"{verb} Framework {namespace or self.namespace}/{name}"):
+            body = msgspec.json.encode({"spec": {"executionType": execution_type}})
+            return FrameworkView.decode(await self.kube.patch(self._path(namespace, name), body))
+
+    async def _gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as `wait`
+        """Wait until this very Framework does not exist any more."""
+        try:
+            async with asyncio.timeout(timeout), aclosing(self._views(view)) as views:
+                async for _ in views:
+                    pass
+        except TimeoutError as error:
+            raise WaitTimeoutError(
+                f"Framework {view.name} is not deleted after {timeout:g} s; its Pods may take their grace period"
+            ) from error
+        except DeletedError:
+            pass
+
+    async def _submit_again(self, view: FrameworkView) -> None:
+        manifest = actions.again(view.to_dict())
+        await self.delete(view.name, namespace=view.namespace, wait=True)
+        await self.create(manifest)
+
+
+def _with_version(answer: bytes) -> bytes:
+    """Return an object with the resourceVersion that one that was not stored lacks."""
+    found = msgspec.json.decode(answer)
+    found["metadata"].setdefault("resourceVersion", "")
+    return msgspec.json.encode(found)

@@ -1,0 +1,94 @@
+"""Kubernetes Events of a Framework, its ConfigMap and its Pods, in the order in which they happened."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Wire
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class EventMeta(Wire, frozen=True):
+    """The metadata of an Event."""
+
+    name: str = ""
+    creation_timestamp: datetime | None = None
+
+
+class About(Wire, frozen=True):
+    """The object that an Event is about."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Series(Wire, frozen=True):
+    """How often an Event of the newer API was repeated."""
+
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
+class EventView(Wire, frozen=True):
+    """One Event.
+
+    Attributes:
+        type: `Normal` or `Warning`.
+        reason: One word.
+        message: For people.
+        involved_object: What it is about.
+        count: How often it has happened.
+    """
+
+    metadata: EventMeta
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    involved_object: About = About()
+    count: int | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+    series: Series | None = None
+
+    @property
+    def time(self) -> datetime:
+        """When it happened last, in UTC."""
+        repeated = self.series.last_observed_time if self.series else None
+        return (
+            repeated or self.last_timestamp or self.event_time or self.metadata.creation_timestamp or _LONG_AGO
+        ).astimezone(UTC)
+
+    @property
+    def times(self) -> int:
+        """How often it has happened, at least 1."""
+        return max(self.count or 0, self.series.count if self.series else 0, 1)
+
+    @property
+    def subject(self) -> str:
+        """What it is about: `Pod training-worker-0`."""
+        return f"{self.involved_object.kind} {self.involved_object.name}"
+
+
+def is_about(event: EventView, framework: str) -> bool:
+    """Report whether an Event is about a Framework, its ConfigMap or one of its Pods."""
+    about = event.involved_object
+    match about.kind:
+        case names.KIND:
+            return about.name == framework
+        case "ConfigMap":
+            return about.name == names.config_map_name(framework)
+        case "Pod":
+            return re.fullmatch(rf"{re.escape(framework)}-[a-z0-9]{{1,63}}-[0-9]{{1,9}}", about.name) is not None
+        case _:
+            return False
+
+
+EVENT_DECODER: Final = msgspec.json.Decoder(EventView)

@@ -1,0 +1,111 @@
+"""Follows collections by watches: the newest objects at any moment, and a wake-up when one has changed.
+
+A reader that is slow misses states in between, and memory stays bounded. Interrupted watches are resumed by the
+informer of `frameworkkube`, with pauses that grow; a permission that is missing is found before, by a plain request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from frameworkclient.errors import translated
+from frameworkkube.informer import Informer
+from frameworkkube.store import HasMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    import msgspec
+
+    from frameworkkube.rest import KubeClient
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Collection(Generic[T]):
+    """The objects of one collection that a selector chooses, kept current while the block runs.
+
+    Args:
+        kube: The client.
+        path: Of the collection.
+        decoder: Of one object.
+        wake: Set with each change; several collections may share it.
+        label_selector: As the API has it.
+        field_selector: Likewise.
+        seen: Called with each new state of an object; a reader that only wakes up may miss those in between.
+
+    Attributes:
+        objects: The newest states, by namespace and name.
+    """
+
+    def __init__(
+        self,
+        kube: KubeClient,
+        path: str,
+        decoder: msgspec.json.Decoder[T],
+        wake: asyncio.Event,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        seen: Callable[[T], None] | None = None,
+    ) -> None:
+        self.objects: dict[tuple[str, str], T] = {}
+        self._path = path
+        self._wake = wake
+        self._seen = seen
+        self._informer: Informer[T] = Informer(
+            kube,
+            path,
+            decoder,
+            on_change=self._changed,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._informer.run())
+        self._task.add_done_callback(lambda _: self._wake.set())
+        synced = asyncio.create_task(self._informer.synced.wait())
+        try:
+            await asyncio.wait({self._task, synced}, return_when=asyncio.FIRST_COMPLETED)
+            self.check()
+        except BaseException:
+            await self._stop()
+            raise
+        finally:
+            synced.cancel()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+
+    def check(self) -> None:
+        """Raise what has ended the watch, if anything has.
+
+        Raises:
+            ClientError: The watch cannot go on, because the API server's data was restored from a backup.
+        """
+        if self._task is not None and self._task.done():
+            with translated(f"watch {self._path}"):
+                self._task.result()
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        if new is not None:
+            self.objects[new.metadata.namespace, new.metadata.name] = new
+            if self._seen is not None:
+                self._seen(new)
+        elif old is not None:
+            self.objects.pop((old.metadata.namespace, old.metadata.name), None)
+        self._wake.set()

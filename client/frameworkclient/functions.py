@@ -1,0 +1,63 @@
+"""A Python function as the command of a container: its source is sent, and called with the arguments given.
+
+The function runs in the image's Python, not in this one: it must import what it uses inside of itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkclient.errors import ManifestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAX_BYTES: Final = 100_000
+"""Linux takes arguments of at most 128 KiB."""
+
+
+def command_of(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None) -> list[str]:
+    """Return the command that calls a function.
+
+    Args:
+        function: Defined by `def` at the top level of a module or of a notebook's cell.
+        arguments: Keyword arguments: literals such as numbers, text, lists and dictionaries.
+
+    Raises:
+        ManifestError: The source of the function cannot stand alone, or an argument is not a literal.
+    """
+    name = getattr(function, "__name__", repr(function))
+    code = getattr(function, "__code__", None)
+    if not inspect.isfunction(function) or name == "<lambda>" or code is None:
+        raise ManifestError(f"function {name}: must be defined by def")
+    if code.co_freevars:
+        raise ManifestError(
+            f"function {name}: uses {', '.join(code.co_freevars)} of the function around it; pass them as arguments"
+        )
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError) as error:
+        raise ManifestError(f"function {name}: its source is not known; define it in a file or a notebook") from error
+    if not source.startswith(("def ", "async def ")):
+        raise ManifestError(f"function {name}: must have no decorator, and be no method")
+    if source.startswith("async def "):
+        raise ManifestError(f"function {name}: must not be async; call asyncio.run in it")
+    script = f"{source}\n\n{name}({_written(name, arguments or {})})\n"
+    if len(script.encode()) > MAX_BYTES:
+        raise ManifestError(f"function {name}: its source is longer than {MAX_BYTES} bytes; put it into the image")
+    # The kubelet expands $(NAME) in commands.
+    return ["python3", "-u", "-c", script.replace("$", "$$")]
+
+
+def _written(name: str, arguments: Mapping[str, Any]) -> str:
+    for key, value in arguments.items():
+        try:
+            same = ast.literal_eval(repr(value)) == value
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            same = False
+        if not same or not str(key).isidentifier():
+            raise ManifestError(f"function {name}: argument {key} must be a number, text, or a list or dict of these")
+    return ", ".join(f"{key}={value!r}" for key, value in arguments.items())

@@ -1,0 +1,39 @@
+"""What a Framework can be waited for to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from frameworkcontroller.api.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkclient.views import FrameworkView
+
+Goal: TypeAlias = Literal["completed", "succeeded", "running", "ready", "deleted"]
+GOALS: Final[tuple[Goal, ...]] = ("completed", "succeeded", "running", "ready", "deleted")
+
+
+def reached(view: FrameworkView, goal: Goal | Callable[[FrameworkView], bool]) -> bool:
+    """Report whether a Framework is as far as somebody waits for it to be.
+
+    Args:
+        view: The Framework.
+        goal: `completed`; `succeeded`; `running`: a Task runs or has run; `ready`: all Tasks are; `deleted`, which no
+            Framework is that can be seen; or a function.
+    """
+    if not isinstance(goal, str):
+        return goal(view)
+    match goal:
+        case "completed":
+            return view.finished
+        case "succeeded":
+            return view.succeeded
+        case "running":
+            return view.state is State.RUNNING
+        case "ready":
+            ready, _, total = view.ready_text.partition("/")
+            return ready == total != ""
+        case "deleted":
+            return False

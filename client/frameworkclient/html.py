@@ -1,0 +1,70 @@
+"""Tables for notebooks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING
+
+from frameworkclient.outlook import ending, task_outlook, waiting
+from frameworkclient.text import since
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from frameworkclient.views import FrameworkView
+
+
+def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> str:
+    """Return Frameworks as a table.
+
+    Args:
+        views: The Frameworks.
+        now: The time in UTC, for ages; None for the present.
+    """
+    now = now or datetime.now(UTC)
+    rows = [
+        (
+            view.namespace,
+            view.name,
+            view.state or "",
+            view.ready_text,
+            str(view.attempts),
+            view.result.phrase if view.result else "",
+            since(view.created, now),
+            waiting(view, now),
+        )
+        for view in views
+    ]
+    return _table(("namespace", "name", "state", "ready", "attempts", "result", "age", "waits for"), rows)
+
+
+def framework_html(view: FrameworkView, now: datetime | None = None) -> str:
+    """Return a Framework with its Tasks as a table.
+
+    Args:
+        view: The Framework.
+        now: The time in UTC; None for the present.
+    """
+    now = now or datetime.now(UTC)
+    rows = [
+        (
+            task.name,
+            task.state,
+            str(task.attempt + 1),
+            task.node,
+            task.ip,
+            ending(task.completion) if task.completion else "",
+            task_outlook(view, role, task),
+        )
+        for role in view.roles
+        for task in role.tasks
+    ]
+    head = ("task", "state", "attempt", "node", "address", "ended", "next")
+    return list_html([view], now) + _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"

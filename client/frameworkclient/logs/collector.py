@@ -1,0 +1,212 @@
+"""The logs of all Tasks of a Framework: what there is now, or everything until its end.
+
+While logs are followed, one task per container reads into a queue of a few batches. A reader that is slow holds back
+the connections, and so the API server; nothing is dropped, and memory stays the same for any number of lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.errors import DeletedError, translated
+from frameworkclient.following import Collection
+from frameworkclient.logs.container import LOST, ContainerLog
+from frameworkclient.logs.lines import LogBatch, LogSource
+from frameworkclient.logs.merge import merged
+from frameworkclient.pods import TASK_POD_DECODER
+from frameworkcontroller.api import names
+from frameworkkube.errors import Forbidden, KubeError, Unauthorized
+from frameworkkube.rest import resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from frameworkclient.aio import AsyncClient
+    from frameworkclient.logs.selection import LogSelection
+    from frameworkclient.pods import TaskPod
+    from frameworkclient.views import FrameworkView
+
+QUEUED: Final = 16
+"""Batches that wait for the reader; each is at most what a connection's buffer holds."""
+AFTER_END_SECONDS: Final = 30.0
+"""Without a line for so long after the end of the Framework, no more are expected."""
+
+
+async def read_logs(
+    client: AsyncClient, view: FrameworkView, selection: LogSelection
+) -> AsyncGenerator[LogBatch, None]:
+    """Yield the lines that the containers of the present Pods have written, in the order of time.
+
+    Raises:
+        ClientError: The user may not read Pods or logs.
+    """
+    pods = await client.pods(view.name, namespace=view.namespace)
+    logs = [
+        _readable(ContainerLog(client.kube, view.namespace, source, selection), source, view)
+        for pod in pods
+        for source, status in selection.sources(pod)
+        if (status.restart_count > 0 if selection.previous else status.has_started)
+    ]
+    async with AsyncExitStack() as stack:
+        for log in logs:
+            await stack.enter_async_context(aclosing(log))
+        async with aclosing(merged(logs)) as batches:
+            async for batch in batches:
+                yield batch
+
+
+async def _readable(log: ContainerLog, source: LogSource, view: FrameworkView) -> AsyncGenerator[LogBatch, None]:
+    """Yield one log; a container that is gone by now costs only a note."""
+    with translated(f"read the log of {view.namespace}/{source.pod}"):
+        try:
+            async with aclosing(log.read()) as batches:
+                async for batch in batches:
+                    yield batch
+        except (Forbidden, Unauthorized):
+            raise
+        except KubeError:
+            yield LogBatch(note=LOST, source=source)
+
+
+async def follow_logs(
+    client: AsyncClient, view: FrameworkView, selection: LogSelection
+) -> AsyncGenerator[LogBatch, None]:
+    """Yield all lines as they arrive, of Pods that come and go, until the Framework has ended and its logs are read.
+
+    Raises:
+        ClientError: The user may not read Pods or logs.
+        DeletedError: The Framework was deleted; what its Pods had written was yielded before.
+    """
+    # An informer repeats what is refused; a permission that is missing must end the command.
+    await client.pods(view.name, namespace=view.namespace)
+    follower = _Follower(client, view, selection)
+    supervisor = asyncio.create_task(follower.run())
+    try:
+        while not (supervisor.done() and follower.queue.empty()):
+            getting = asyncio.ensure_future(follower.queue.get())
+            await asyncio.wait({getting, supervisor}, return_when=asyncio.FIRST_COMPLETED)
+            if getting.done():
+                yield getting.result()
+            else:
+                getting.cancel()
+        await supervisor
+    finally:
+        supervisor.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await supervisor
+
+
+class _Follower:
+    """Starts a reader for each run of each container, and knows when all is read.
+
+    Attributes:
+        queue: What the readers have read.
+    """
+
+    def __init__(self, client: AsyncClient, view: FrameworkView, selection: LogSelection) -> None:
+        self.queue: asyncio.Queue[LogBatch] = asyncio.Queue(QUEUED)
+        self._client = client
+        self._view = view
+        self._selection = selection
+        self._wake = asyncio.Event()
+        self._readers: dict[LogSource, asyncio.Task[None]] = {}
+        self._is_initial = True
+        self._batches = 0
+        self._pods: Collection[TaskPod] = Collection(
+            client.kube,
+            resource_path("v1", "pods", namespace=view.namespace),
+            TASK_POD_DECODER,
+            self._wake,
+            label_selector=f"{names.FRAMEWORK_NAME}={view.name}",
+            # Not when woken: a container may have started, ended and gone by then.
+            seen=self._start_readers,
+        )
+
+    async def run(self) -> None:
+        """Read until the Framework has ended and its logs are read."""
+        deleted = None
+        try:
+            async with self._pods, self._client.following(self._view, self._wake) as frameworks:
+                self._is_initial = False
+                try:
+                    while not self._client.current(self._view, frameworks).finished:
+                        self._wake.clear()
+                        self._check()
+                        await self._wake.wait()
+                except DeletedError as error:
+                    deleted = error
+                await self._finish()
+        finally:
+            for reader in self._readers.values():
+                reader.cancel()
+            await asyncio.gather(*self._readers.values(), return_exceptions=True)
+        if deleted is not None:
+            raise deleted
+
+    def _start_readers(self, pod: TaskPod) -> None:
+        for source, _ in self._selection.sources(pod):
+            if source not in self._readers:
+                reader = asyncio.create_task(self._read(source, is_initial=self._is_initial))
+                reader.add_done_callback(lambda _: self._wake.set())
+                self._readers[source] = reader
+
+    def _check(self) -> None:
+        """Raise what has ended the watch or a reader, if it was an error."""
+        self._pods.check()
+        for reader in self._readers.values():
+            if reader.done() and not reader.cancelled():
+                reader.result()
+
+    async def _finish(self) -> None:
+        """Wait for the ends of the logs: their Pods are gone or going."""
+        while running := [reader for reader in self._readers.values() if not reader.done()]:
+            known = self._batches
+            await asyncio.wait(running, timeout=AFTER_END_SECONDS)
+            # With a full queue it is the reader of the queue who is slow.
+            if self._batches == known and not self.queue.full():
+                break
+        self._check()
+
+    async def _put(self, batch: LogBatch) -> None:
+        await self.queue.put(batch)
+        self._batches += 1
+
+    async def _read(self, source: LogSource, *, is_initial: bool) -> None:
+        """Put the lines of one run into the queue; of what starts while logs are followed, from the first line on."""
+        kube, namespace = self._client.kube, self._view.namespace
+        selection = self._selection if is_initial else _whole(self._selection)
+        if source.attempt != (0, 0) and not is_initial:
+            await self._put(LogBatch(note=_begins(source), source=source))
+        with translated(f"read the log of {namespace}/{source.pod}"):
+            if source.restart and not is_initial and not self._knows_run_before(source):
+                async for batch in ContainerLog(kube, namespace, source, selection).read_previous():
+                    await self._put(batch)
+            log = ContainerLog(kube, namespace, source, selection)
+            async with aclosing(log.follow(lambda: self._pod(source), asyncio.sleep)) as batches:
+                async for batch in batches:
+                    await self._put(batch)
+
+    def _pod(self, source: LogSource) -> TaskPod | None:
+        return self._pods.objects.get((self._view.namespace, source.pod))
+
+    def _knows_run_before(self, source: LogSource) -> bool:
+        return any(
+            (one.uid, one.container, one.restart) == (source.uid, source.container, source.restart - 1)
+            for one in self._readers
+        )
+
+
+def _whole(selection: LogSelection) -> LogSelection:
+    """Return the selection for what starts while logs are followed: from its first line on."""
+    return replace(selection, since_seconds=None, tail=None)
+
+
+def _begins(source: LogSource) -> str:
+    framework, task = source.attempt
+    parts = [f"attempt {task + 1} of the Task"] if task else []
+    parts += [f"attempt {framework + 1} of the Framework"] if framework else []
+    return ", ".join(parts)

@@ -1,0 +1,170 @@
+"""Reads the log of one run of a container: once, or for as long as it runs, over every connection that breaks."""
+
+from __future__ import annotations
+
+import random
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.logs.lines import LineCutter, LogBatch, Position
+from frameworkclient.pods import TASK_POD_DECODER
+from frameworkkube.backoff import pause_seconds
+from frameworkkube.errors import ApiStatusError, Forbidden, KubeError, NotFound, Unauthorized
+from frameworkkube.rest import KubeClient, resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from frameworkclient.logs.lines import LogLine, LogSource
+    from frameworkclient.logs.selection import LogSelection
+    from frameworkclient.pods import TaskPod
+
+CONNECT_SECONDS: Final = 30.0
+PIECE_BYTES: Final = 16 * 1024
+LAST_TRIES: Final = 3
+"""Of a log whose container has ended, when the connection breaks."""
+LOST: Final = "its log was gone before it could be read"
+
+
+class ContainerLog:
+    """The log of one run of a container.
+
+    Args:
+        kube: The client.
+        namespace: Of the Pod.
+        source: The run.
+        selection: Which part of it is wanted.
+    """
+
+    def __init__(self, kube: KubeClient, namespace: str, source: LogSource, selection: LogSelection) -> None:
+        self._kube = kube
+        self._source = source
+        self._selection = selection
+        self._pod_path = resource_path("v1", "pods", namespace=namespace, name=source.pod)
+        self._position = Position()
+        self._superseded = False
+
+    async def read(self) -> AsyncGenerator[LogBatch, None]:
+        """Yield what there is now.
+
+        Raises:
+            KubeError: It cannot be read.
+        """
+        async for batch in self._answer(follow=False, previous=self._selection.previous):
+            yield batch
+
+    async def read_previous(self) -> AsyncGenerator[LogBatch, None]:
+        """Yield all of the run before this one; nothing if it is gone."""
+        try:
+            async for batch in self._answer(follow=False, previous=True):
+                yield batch
+        except (Forbidden, Unauthorized):
+            raise
+        except KubeError:
+            yield LogBatch(note=LOST, source=self._source)
+
+    async def follow(
+        self, pod_of: Callable[[], TaskPod | None], sleep: Callable[[float], Awaitable[None]]
+    ) -> AsyncGenerator[LogBatch, None]:
+        """Yield all lines until the run is over and nothing is left to read.
+
+        An answer that ends early, for example because a log was rotated or an API server restarts, is asked for again
+        from the last line on.
+
+        Args:
+            pod_of: Returns the newest state of the Pod, None if it is gone.
+            sleep: Waits so many seconds.
+
+        Raises:
+            Forbidden, Unauthorized: The user may not read it.
+        """
+        failures = 0
+        while True:
+            known, broken, previous = self._position.stamp, False, self._has_successor(pod_of())
+            try:
+                async for batch in self._answer(follow=not previous, previous=previous):
+                    yield batch
+            except (Forbidden, Unauthorized):
+                raise
+            except NotFound:
+                break
+            except ApiStatusError as error:
+                # 400: the kubelet has not started the container yet, or has removed it.
+                broken = error.code != 400
+            except KubeError:
+                broken = True
+            if self._superseded and not previous:
+                continue
+            failures = 0 if self._position.stamp != known else failures + 1
+            if self._is_over(pod_of()) and (not broken or failures >= LAST_TRIES):
+                break
+            await sleep(pause_seconds(max(failures, 1), random.random))
+        if not self._position.stamp:
+            yield LogBatch(note=LOST, source=self._source)
+
+    def _has_successor(self, pod: TaskPod | None) -> bool:
+        """Report whether the kubelet has restarted the container since: this run is then the previous one."""
+        self._superseded |= self._runs(pod) > self._source.restart
+        return self._superseded
+
+    def _runs(self, pod: TaskPod | None) -> int:
+        """Return how often the kubelet has restarted the container; -1 if it is not known, or is another Pod's."""
+        status = None if pod is None else pod.container(self._source.container)
+        return status.restart_count if pod and status and pod.metadata.uid == self._source.uid else -1
+
+    def _is_over(self, pod: TaskPod | None) -> bool:
+        """Report whether this run of the container has ended."""
+        if pod is None or pod.metadata.uid != self._source.uid or self._has_successor(pod):
+            return True
+        status = pod.container(self._source.container)
+        return status is not None and status.state.terminated is not None
+
+    async def _answer(self, *, follow: bool, previous: bool) -> AsyncGenerator[LogBatch, None]:
+        cutter, checked = LineCutter(self._source), False
+        self._position.resume()
+        chunks = self._kube.chunks(
+            f"{self._pod_path}/log",
+            self._query(follow=follow, previous=previous),
+            accept="*/*",
+            connect_timeout_seconds=CONNECT_SECONDS,
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if not (previous or checked) and not await self._is_meant():
+                    return
+                checked = True
+                # A piece at a time: as objects, lines take several times the memory of their bytes.
+                for start in range(0, len(chunk), PIECE_BYTES):
+                    if lines := self._wanted(cutter.feed(chunk[start : start + PIECE_BYTES])):
+                        yield LogBatch(lines)
+        if lines := self._wanted(cutter.rest()):
+            yield LogBatch(lines)
+
+    def _query(self, *, follow: bool, previous: bool) -> dict[str, str]:
+        query = {"container": self._source.container, "timestamps": "true"}
+        if follow:
+            query["follow"] = "true"
+        if previous:
+            query["previous"] = "true"
+        if self._position.stamp:
+            query["sinceTime"] = self._position.stamp
+        else:
+            if self._selection.since_seconds is not None:
+                query["sinceSeconds"] = str(self._selection.since_seconds)
+            if self._selection.tail is not None:
+                query["tailLines"] = str(self._selection.tail)
+        return query
+
+    def _wanted(self, lines: list[LogLine]) -> list[LogLine]:
+        return self._selection.matching(self._position.fresh(lines))
+
+    async def _is_meant(self) -> bool:
+        """Report whether the answer is of the run that is meant: a log is asked for by names, not by UID.
+
+        A Pod that is gone by now was there when its log was opened.
+        """
+        try:
+            pod = TASK_POD_DECODER.decode(await self._kube.get(self._pod_path))
+        except KubeError:
+            return True
+        return pod.metadata.uid == self._source.uid and not self._has_successor(pod)

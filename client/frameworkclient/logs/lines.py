@@ -1,0 +1,157 @@
+"""Lines of logs: from bytes of the API server to text with a time, each line exactly once.
+
+Pure. The API server writes `{time} {text}` per line if it is asked for timestamps; the time has a fixed width and the
+zone of the node, so that the times of one container compare as text.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+MAX_LINE_BYTES: Final = 256 * 1024
+"""A longer line, of a program that writes no newlines, comes in pieces."""
+_STAMP: Final = len("2006-01-02T15:04:05Z")
+
+
+class LogSource(msgspec.Struct, frozen=True):
+    """Where lines come from: one run of one container.
+
+    Attributes:
+        task: The Task, such as `worker-0`.
+        attempt: The attempt of the Framework and that of the Task in it, each from 0.
+        pod: The name of the Pod.
+        uid: The UID of the Pod.
+        container: The name of the container.
+        restart: How often the kubelet had restarted the container before this run.
+        label: What to call the source: the Task, and the container if there are several.
+    """
+
+    task: str
+    attempt: tuple[int, int]
+    pod: str
+    uid: str
+    container: str
+    restart: int
+    label: str
+
+
+class LogLine(msgspec.Struct, frozen=True, gc=False):
+    """One line of a log.
+
+    Attributes:
+        source: Where it comes from.
+        stamp: When it was written, by the clock of its node, as text in RFC 3339.
+        text: The line without its newline.
+    """
+
+    source: LogSource
+    stamp: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.source.label}] {self.text}"
+
+    @property
+    def time(self) -> datetime:
+        """When it was written, as an aware datetime, to the microsecond."""
+        return datetime.fromisoformat(self.stamp)
+
+
+class LogBatch(msgspec.Struct, frozen=True):
+    """Lines that arrived together, or a note about a source, which is no line of a log.
+
+    Attributes:
+        lines: The lines, in order for each source.
+        note: What there is to know about a source; "" for none.
+        source: Whom the note is about.
+    """
+
+    lines: list[LogLine] = []
+    note: str = ""
+    source: LogSource | None = None
+
+
+class LineCutter:
+    """Cuts the bytes of one answer into lines with their times.
+
+    Args:
+        source: Where they come from.
+    """
+
+    def __init__(self, source: LogSource) -> None:
+        self._source = source
+        self._pending = b""
+        self._stamp = ""
+
+    def feed(self, chunk: bytes) -> list[LogLine]:
+        """Add the next bytes and return the lines that they complete."""
+        whole, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            whole, self._pending = self._pending + whole, rest
+            return self._lines(whole)
+        self._pending += chunk
+        return self.rest() if len(self._pending) > MAX_LINE_BYTES else []
+
+    def rest(self) -> list[LogLine]:
+        """Return what follows the last newline, at the end of the answer."""
+        pending, self._pending = self._pending, b""
+        return self._lines(pending) if pending else []
+
+    def _lines(self, block: bytes) -> list[LogLine]:
+        source = self._source
+        found = []
+        for line in block.decode("utf-8", "replace").split("\n"):
+            stamp, _, text = line.partition(" ")
+            if len(stamp) >= _STAMP and stamp[4] == "-" and stamp[10] == "T":
+                self._stamp = stamp
+            else:
+                # The next piece of a line that was too long.
+                stamp, text = self._stamp, line
+            found.append(LogLine(source, stamp, text))
+        return found
+
+
+class Position:
+    """How far a log was read, so that a request that repeats its end adds nothing twice.
+
+    A time is not enough: a burst of lines may have one time. So the lines of the last time are counted.
+
+    Attributes:
+        stamp: The time of the last line, "" before the first.
+    """
+
+    def __init__(self) -> None:
+        self.stamp = ""
+        self._at_stamp = 0
+        self._to_skip = 0
+        self._resuming = False
+
+    def resume(self) -> None:
+        """Begin an answer that starts at `stamp` or before."""
+        self._resuming = bool(self.stamp)
+        self._to_skip = self._at_stamp
+
+    def fresh(self, lines: list[LogLine]) -> list[LogLine]:
+        """Return the lines that were not read before, and count them as read."""
+        if self._resuming:
+            lines = self._unread(lines)
+        if lines:
+            last = lines[-1].stamp
+            same = sum(1 for line in reversed(lines) if line.stamp == last) if lines[0].stamp != last else len(lines)
+            self._at_stamp = same + (self._at_stamp if last == self.stamp and same == len(lines) else 0)
+            self.stamp = last
+        return lines
+
+    def _unread(self, lines: list[LogLine]) -> list[LogLine]:
+        for place, line in enumerate(lines):
+            if line.stamp < self.stamp:
+                continue
+            if line.stamp == self.stamp and self._to_skip > 0:
+                self._to_skip -= 1
+                continue
+            self._resuming = False
+            return lines[place:]
+        return []

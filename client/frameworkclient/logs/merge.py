@@ -1,0 +1,92 @@
+"""Puts finished logs into the order of time, with one batch per log in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.logs.lines import LogBatch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from frameworkclient.logs.lines import LogLine
+
+BATCH: Final = 500
+"""Lines that are given on together."""
+
+
+async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerator[LogBatch, None]:
+    """Yield the lines of all logs by their times; the lines of one log keep their order.
+
+    Notes come before the lines that follow them in their log.
+
+    Args:
+        logs: Each in the order of its times; they are read together, but no further than needed.
+    """
+    heads = [_Head(log) for log in logs]
+    notes = await asyncio.gather(*(head.fill() for head in heads))
+    for note in (note for found in notes for note in found):
+        yield note
+    heap = [(head.stamp, number) for number, head in enumerate(heads) if head.lines]
+    heapq.heapify(heap)
+    ready: list[LogLine] = []
+    while heap:
+        _, number = heapq.heappop(heap)
+        head = heads[number]
+        ready += head.take(heap[0][0] if heap else None)
+        if not head.lines:
+            found = await head.fill()
+            if found and ready:
+                yield LogBatch(ready)
+                ready = []
+            for note in found:
+                yield note
+        if head.lines:
+            heapq.heappush(heap, (head.stamp, number))
+        if len(ready) >= BATCH:
+            yield LogBatch(ready)
+            ready = []
+    if ready:
+        yield LogBatch(ready)
+
+
+class _Head:
+    """The lines of one log that were read and not given on yet."""
+
+    def __init__(self, log: AsyncGenerator[LogBatch, None]) -> None:
+        self._log = log
+        self._place = 0
+        self.lines: list[LogLine] = []
+
+    @property
+    def stamp(self) -> str:
+        """The time of the next line."""
+        return self.lines[self._place].stamp
+
+    async def fill(self) -> list[LogBatch]:
+        """Read the next lines, if there are any, and return the notes before them."""
+        notes: list[LogBatch] = []
+        self._place, self.lines = 0, []
+        async for batch in self._log:
+            if batch.note:
+                notes.append(batch)
+            elif batch.lines:
+                self.lines = batch.lines
+                break
+        return notes
+
+    def take(self, until: str | None) -> list[LogLine]:
+        """Take the lines that are not later than the next one of all others; None: all."""
+        start = place = self._place
+        lines = self.lines
+        while place < len(lines) and (until is None or lines[place].stamp <= until):
+            place += 1
+        # The one that was the earliest of all, whatever the clocks say.
+        place = max(place, start + 1)
+        taken = lines[start:place]
+        self._place = place
+        if place >= len(lines):
+            self.lines = []
+        return taken

@@ -1,0 +1,62 @@
+"""Whose logs are wanted, and which part of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frameworkclient.logs.lines import LogSource
+from frameworkcontroller.api import names
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+    from frameworkclient.logs.lines import LogLine
+    from frameworkclient.pods import ContainerStatus, TaskPod
+
+
+@dataclass(frozen=True)
+class LogSelection:
+    """Whose logs are wanted.
+
+    Attributes:
+        role: Of this role; "" for all.
+        task: Of this Task, such as `worker-0`; "" for all.
+        barrier: Of the barrier instead of the application.
+        since_seconds: Only lines that are not older; None for all. It does not limit what starts later.
+        tail: Only so many last lines of each container; None for all. It does not limit what starts later.
+        previous: Of the run before the last restart of each container.
+        pattern: Only lines in which it is found; None for all.
+    """
+
+    role: str = ""
+    task: str = ""
+    barrier: bool = False
+    since_seconds: int | None = None
+    tail: int | None = None
+    previous: bool = False
+    pattern: re.Pattern[str] | None = None
+
+    def sources(self, pod: TaskPod) -> Iterator[tuple[LogSource, ContainerStatus]]:
+        """Yield the containers of a Pod that are wanted and have started, as they are now."""
+        if (self.role and pod.role != self.role) or (self.task and pod.task != self.task):
+            return
+        wanted = (names.BARRIER_CONTAINER,) if self.barrier else pod.application
+        for name in wanted:
+            status = pod.container(name)
+            if status is not None and (status.has_started or status.restart_count):
+                several = self.barrier or len(pod.application) > 1
+                yield _source(pod, name, status.restart_count, several=several), status
+
+    def matching(self, lines: list[LogLine]) -> list[LogLine]:
+        """Return the lines in which the pattern is found."""
+        if self.pattern is None:
+            return lines
+        found = self.pattern.search
+        return [line for line in lines if found(line.text)]
+
+
+def _source(pod: TaskPod, container: str, restart: int, *, several: bool) -> LogSource:
+    label = f"{pod.task}/{container}" if several else pod.task
+    return LogSource(pod.task, pod.attempt, pod.metadata.name, pod.metadata.uid, container, restart, label)

@@ -1,0 +1,307 @@
+"""Frameworks as people write them in Python: `Framework`, `Role` and their policies, to and from YAML.
+
+The fields are those of docs/reference/framework-api.md, section 2, in the spelling of Python. The API server validates;
+what is checked here is only what could not be written down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import msgspec
+
+from frameworkclient import functions, yamltext
+from frameworkclient.errors import ManifestError
+from frameworkclient.podtemplate import pod_template
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.spec import CompletionPolicy, Dependency, RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"]
+
+P = TypeVar("P", bound=Wire)
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_ROLE_FIELDS: Final = ("name", "taskNumber", "frameworkAttemptCompletionPolicy", "task", "dependsOn")
+_TASK_FIELDS: Final = ("retryPolicy", "podGracefulDeletionTimeoutSec", "pod")
+_SPEC_FIELDS: Final = (
+    "description",
+    "executionType",
+    "retryPolicy",
+    "taskRoles",
+    "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A TaskRole: a number of Tasks that share one Pod template. Each Task is one Pod.
+
+    Attributes:
+        name: 1 to 63 lower-case letters and digits.
+        task_number: Tasks, 0 to 10,000.
+        pod: The PodTemplateSpec, as in YAML. `Role.container` and `Role.function` make one.
+        retry_policy: When the end of a Task is retried; by default never.
+        completion_policy: How many Tasks that end complete the attempt of the Framework; by default one that fails.
+        pod_graceful_deletion_timeout_sec: Seconds after which a Pod under deletion is deleted by force, at the cost of
+            the guarantee that no two instances of a Task run; None: never.
+        depends_on: Roles that must be `Ready` or `Complete` before this one gets Pods.
+    """
+
+    name: str
+    task_number: int
+    pod: Mapping[str, Any]
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+    completion_policy: CompletionPolicy = field(default_factory=CompletionPolicy)
+    pod_graceful_deletion_timeout_sec: int | None = None
+    depends_on: Sequence[Dependency] = ()
+
+    @classmethod
+    def container(
+        cls,
+        name: str,
+        task_number: int = 1,
+        *,
+        image: str,
+        retry_policy: RetryPolicy | None = None,
+        completion_policy: CompletionPolicy | None = None,
+        depends_on: Sequence[Dependency] = (),
+        **pod: Any,
+    ) -> Self:
+        """Return a role whose Pods have one container.
+
+        Args:
+            name: Of the role.
+            task_number: Tasks, 0 to 10,000.
+            image: Of the container.
+            retry_policy: When the end of a Task is retried; by default never.
+            completion_policy: How many Tasks that end complete the attempt of the Framework.
+            depends_on: Roles that must be `Ready` or `Complete` before this one gets Pods.
+            pod: What `pod_template` takes: `command`, `args`, `preset`, `env`, `cpu`, `memory`, `gpus`,
+                `gpu_resource`, `volumes`, `node_selector`, `service_account`, `working_dir`, `labels`, `annotations`.
+
+        Raises:
+            ManifestError: An argument is not valid; the message names it.
+        """
+        return cls(
+            name,
+            task_number,
+            pod_template(image=image, **pod),
+            retry_policy=retry_policy or RetryPolicy(),
+            completion_policy=completion_policy or CompletionPolicy(),
+            depends_on=depends_on,
+        )
+
+    @classmethod
+    def function(
+        cls,
+        name: str,
+        task_number: int,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any] | None = None,
+        **container: Any,
+    ) -> Self:
+        """Return a role whose Pods call a Python function: its source is sent, so it imports what it uses itself.
+
+        Args:
+            name: Of the role.
+            task_number: Tasks, 0 to 10,000.
+            function: Defined by `def` at the top level of a module or of a notebook's cell.
+            arguments: Keyword arguments of the function: numbers, text, lists and dictionaries.
+            container: What `Role.container` takes, `image` above all; the image needs `python3`.
+
+        Raises:
+            ManifestError: The function or an argument cannot be sent; the message says why.
+        """
+        return cls.container(name, task_number, command=functions.command_of(function, arguments), **container)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of `taskRoles`, without what is the default."""
+        task = {
+            "retryPolicy": _changed(self.retry_policy),
+            "podGracefulDeletionTimeoutSec": self.pod_graceful_deletion_timeout_sec,
+        }
+        return {
+            "name": self.name,
+            "taskNumber": self.task_number,
+            **_given(frameworkAttemptCompletionPolicy=_changed(self.completion_policy)),
+            **_given(dependsOn=[msgspec.to_builtins(one) for one in self.depends_on]),
+            "task": {**_given(**task), "pod": dict(self.pod)},
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any], where: str = "taskRoles[0]") -> Self:
+        """Return the role of an entry of `taskRoles`.
+
+        Args:
+            entry: As decoded from JSON or YAML.
+            where: The path of the entry, for messages.
+
+        Raises:
+            ManifestError: A field is missing, unknown, or of a wrong type.
+        """
+        role = _known(entry, _ROLE_FIELDS, where)
+        task = _known(role.get("task"), _TASK_FIELDS, f"{where}.task")
+        name = _required(role, "name", str, where)
+        return cls(
+            name,
+            _converted(role.get("taskNumber") or 0, int, f"{where}.taskNumber"),
+            _required(task, "pod", dict, f"{where}.task"),
+            retry_policy=_policy(task.get("retryPolicy"), RetryPolicy, f"{where}.task.retryPolicy"),
+            completion_policy=_policy(
+                role.get("frameworkAttemptCompletionPolicy"),
+                CompletionPolicy,
+                f"{where}.frameworkAttemptCompletionPolicy",
+            ),
+            pod_graceful_deletion_timeout_sec=_converted(
+                task.get("podGracefulDeletionTimeoutSec"), int | None, f"{where}.task.podGracefulDeletionTimeoutSec"
+            ),
+            depends_on=_converted(role.get("dependsOn") or [], tuple[Dependency, ...], f"{where}.dependsOn"),
+        )
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A job: roles of Tasks that run, fail, retry and complete together.
+
+    Attributes:
+        name: 1 to 63 lower-case letters and digits.
+        roles: Its TaskRoles; their Pods are created together unless `depends_on` says otherwise.
+        namespace: "" for that of the client.
+        labels: Of the Framework itself.
+        annotations: Of the Framework itself.
+        description: For people; None for none.
+        execution_type: `Start` runs it; `Create` waits until somebody starts it; `Stop` ends it.
+        retry_policy: When the end of an attempt of the whole Framework is retried; by default never.
+        active_deadline_seconds: Seconds from its first running Task until it fails; None: no deadline.
+        ttl_seconds_after_finished: Seconds from its end until it is deleted; None: the controller's setting.
+    """
+
+    name: str
+    roles: Sequence[Role]
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    execution_type: str = "Start"
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the manifest, without what is the default."""
+        metadata = _given(namespace=self.namespace, labels=dict(self.labels), annotations=dict(self.annotations))
+        spec = _given(
+            description=self.description,
+            executionType="" if self.execution_type == "Start" else self.execution_type,
+            retryPolicy=_changed(self.retry_policy),
+            activeDeadlineSeconds=self.active_deadline_seconds,
+            ttlSecondsAfterFinished=self.ttl_seconds_after_finished,
+        )
+        return {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "metadata": {"name": self.name, **metadata},
+            "spec": {**spec, "taskRoles": [role.to_dict() for role in self.roles]},
+        }
+
+    def to_yaml(self) -> str:
+        """Return the manifest as YAML."""
+        return yamltext.dump(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, manifest: Mapping[str, Any]) -> Self:
+        """Return the Framework of a manifest; its status, and what the API server adds to metadata, is left out.
+
+        Raises:
+            ManifestError: It is no Framework, or a field is missing, unknown, or of a wrong type.
+        """
+        kind, version = manifest.get("kind"), manifest.get("apiVersion")
+        if (version, kind) != (names.API_VERSION, names.KIND):
+            raise ManifestError(
+                f"apiVersion and kind: must be {names.API_VERSION} and {names.KIND}, not {version} and {kind}"
+            )
+        metadata = _object(manifest.get("metadata"), "metadata")
+        spec = _known(manifest.get("spec"), _SPEC_FIELDS, "spec")
+        roles = spec.get("taskRoles") or []
+        if not isinstance(roles, list):
+            raise ManifestError("spec.taskRoles: must be a list")
+        annotations = dict(metadata.get("annotations") or {})
+        annotations.pop(LAST_APPLIED, None)
+        seconds = {
+            key: _converted(spec.get(key), int | None, f"spec.{key}")
+            for key in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
+        }
+        return cls(
+            _required(metadata, "name", str, "metadata"),
+            tuple(Role.from_dict(role, f"spec.taskRoles[{number}]") for number, role in enumerate(roles)),
+            namespace=metadata.get("namespace") or "",
+            labels=dict(metadata.get("labels") or {}),
+            annotations=annotations,
+            description=_converted(spec.get("description"), str | None, "spec.description"),
+            execution_type=_converted(spec.get("executionType") or "Start", str, "spec.executionType"),
+            retry_policy=_policy(spec.get("retryPolicy"), RetryPolicy, "spec.retryPolicy"),
+            active_deadline_seconds=seconds["activeDeadlineSeconds"],
+            ttl_seconds_after_finished=seconds["ttlSecondsAfterFinished"],
+        )
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Self:
+        """Return the Framework of a manifest in YAML or JSON.
+
+        Raises:
+            ManifestError: It is not valid; the message names the line or the field.
+        """
+        return cls.from_dict(_object(yamltext.parse(text, "the manifest"), "the manifest"))
+
+
+def _changed(policy: Wire) -> dict[str, Any]:
+    """Return the fields of a policy that are not the default, by their names in the API."""
+    default, found = msgspec.to_builtins(type(policy)()), msgspec.to_builtins(policy)
+    return {key: value for key, value in found.items() if value != default[key]}
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not empty; 0 is not."""
+    return {key: value for key, value in fields.items() if value is not None and value not in ("", {}, [])}
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ManifestError(f"{where}: {'is missing' if value is None else 'must be an object'}")
+    return value
+
+
+def _known(value: Any, fields: Sequence[str], where: str) -> dict[str, Any]:
+    found = _object(value, where)
+    for key in found:
+        if key not in fields:
+            similar = get_close_matches(str(key), fields, n=1)
+            following = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(fields)}"
+            raise ManifestError(f"{where}.{key}: there is no such field; {following}")
+    return found
+
+
+def _policy(value: Any, kind: type[P], where: str) -> P:
+    fields = [one.encode_name for one in msgspec.structs.fields(kind)]
+    found: P = _converted(_known({} if value is None else value, fields, where), kind, where)
+    return found
+
+
+def _required(parent: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
+    if parent.get(key) is None:
+        raise ManifestError(f"{where}.{key}: is missing")
+    return _converted(parent[key], kind, f"{where}.{key}")
+
+
+def _converted(value: Any, kind: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ManifestError(f"{where}: {error}") from error

@@ -1,0 +1,178 @@
+"""What a Framework and its Tasks wait for and what will happen to them next, in words, from spec and status alone.
+
+Pure. The rules of retries are the controller's own (`frameworkcontroller.core.policy`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.text import counted, duration, listed, shorten
+from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute
+from frameworkcontroller.api.spec import RetryPolicy
+from frameworkcontroller.api.states import COMPLETING, State
+from frameworkcontroller.core.policy import ALWAYS, ON_ANY_FAILURE, decide_retry
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from frameworkclient.views import FrameworkView, RoleView, TaskView
+    from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
+
+UNSEEN_SECONDS: Final = 10
+"""A controller that runs has seen a new Framework by then."""
+_MESSAGE: Final = 200
+
+
+def waiting(view: FrameworkView, now: datetime) -> str:
+    """Return what the Framework waits for, "" if for nothing.
+
+    Args:
+        view: The Framework.
+        now: The time, in UTC.
+    """
+    status = view.status
+    if view.problem:
+        return f"cannot be read: {shorten(view.problem, _MESSAGE)}"
+    if status is None:
+        late = (now - view.created).total_seconds() > UNSEEN_SECONDS
+        return "the controller has not seen it" + ("; does it run?" if late else " yet")
+    if view.finished:
+        return "its deletion" if view.deleting else ""
+    suspended = view.conditions.get("Suspended")
+    if suspended is not None and suspended.status == "True":
+        return (
+            "somebody to start it (executionType: Create)"
+            if suspended.reason == "ExecutionTypeCreate"
+            else shorten(suspended.message, _MESSAGE)
+        )
+    if status.state is State.ATTEMPT_COMPLETED:
+        return retry_time(view, now)
+    if status.state in COMPLETING:
+        return _ending(view)
+    return _not_ready(view)
+
+
+def retry_time(view: FrameworkView, now: datetime) -> str:
+    """Return when the next attempt begins, while the Framework is between two attempts."""
+    status = view.status
+    delay = status.retry_policy_status.retry_delay_sec if status else None
+    if status is None or delay is None:
+        return "the decision whether to retry"
+    left = (status.transition_time + timedelta(seconds=delay) - now).total_seconds()
+    return f"attempt {view.attempts + 1}, in {duration(left)}" if left > 0 else f"attempt {view.attempts + 1}"
+
+
+def _ending(view: FrameworkView) -> str:
+    left = [task.name for task in view.tasks if not task.ended]
+    return f"{counted(len(left), 'Pod')} to end: {listed(left)}" if left else "its ConfigMap to go"
+
+
+def _not_ready(view: FrameworkView) -> str:
+    missing = [
+        task.name
+        for role in view.roles
+        if not role.waits
+        for task in role.tasks
+        if not task.status.deletion_pending and not task.ended and not is_ready(task)
+    ]
+    parts = [f"{counted(len(missing), 'Task')}: {listed(missing)}"] if missing else []
+    condition = view.conditions.get("WaitingForDependency")
+    if condition is not None and condition.status == "True":
+        parts.append(shorten(condition.message, _MESSAGE))
+    return "; ".join(parts)
+
+
+def is_ready(task: TaskView) -> bool:
+    """Report whether the peers of a Task need not wait for it: it has an address, and has arrived where that counts."""
+    arrived = task.status.attempt_status.arrived
+    return bool(task.ip) and arrived is not False
+
+
+def ending(completion: TaskCompletion | FrameworkCompletion) -> str:
+    """Return how an attempt ended, on one line: phrase, code, and the last words of the container that failed."""
+    text = f"{completion.phrase} ({completion.code})"
+    pod = getattr(completion, "pod", None)
+    ends = pod.containers if pod is not None else ()
+    failed = next((end for end in ends if end.code != 0), None)
+    if failed is None:
+        return text
+    killed = failed.reason if failed.reason not in {"", "Error", "Completed"} else ""
+    last = failed.message.strip().splitlines()[-1:] or [""]
+    more = ": ".join(part for part in (killed, shorten(last[0], _MESSAGE)) if part)
+    return f"{text}: {more}" if more else text
+
+
+def task_outlook(view: FrameworkView, role: RoleView, task: TaskView) -> str:
+    """Return what will happen to a Task next, "" where nothing needs to be said."""
+    if view.finished or task.state is State.COMPLETED:
+        return ""
+    if task.status.deletion_pending:
+        return "goes, because of a rescale"
+    if task.completion is not None:
+        return _after(task, role)
+    match task.state:
+        case State.CREATION_PENDING if role.waits:
+            needs = " and ".join(f"{one.name} is {one.status}" for one in (role.spec and role.spec.depends_on) or ())
+            return f"waits until {needs}"
+        case State.CREATION_PENDING:
+            return "its Pod will be created" if view.status and view.status.state is not State.CREATION_PENDING else ""
+        case State.CREATION_REQUESTED:
+            return "its Pod was created just now"
+        case _:
+            return ""
+
+
+def _after(task: TaskView, role: RoleView) -> str:
+    assert task.completion is not None
+    policy = role.spec.task.retry_policy if role.spec else RetryPolicy()
+    if task.completion.code in NEVER_RETRIED:
+        return "ends with its attempt"
+    retry = decide_retry(policy, task.status.retry_policy_status, task.completion)
+    if retry.wanted:
+        return f"is retried: attempt {task.attempt + 2}"
+    return f"is not retried: {why_not(policy, task.status.retry_policy_status, task.completion)}"
+
+
+def framework_outlook(view: FrameworkView, now: datetime) -> str:
+    """Return what will happen to a Framework whose attempt has ended or ends; "" for others."""
+    status = view.status
+    if status is None or status.completion is None or view.finished:
+        return ""
+    if status.state is State.ATTEMPT_COMPLETED:
+        return f"waits for {retry_time(view, now)}"
+    if status.completion.code in NEVER_RETRIED:
+        return "ends, and is not retried"
+    policy, counts = view.spec.retry_policy, status.retry_policy_status
+    if decide_retry(policy, counts, status.completion).wanted:
+        return f"will be retried: attempt {view.attempts + 1}"
+    if status.completion.type.name == "Succeeded":
+        return "will be Completed"
+    return f"will not be retried: {why_not(policy, counts, status.completion)}"
+
+
+def why_not(policy: RetryPolicy, counts: RetryPolicyStatus, completion: TaskCompletion | FrameworkCompletion) -> str:
+    """Return why an end is not retried, by the policy that decided so."""
+    if completion.type.name == "Succeeded":
+        return "it succeeded"
+    if policy.fancy_retry_policy and completion.type.has(Attribute.PERMANENT):
+        return "the failure is permanent"
+    if policy.max_retry_count > 0:
+        return f"{counts.accountable_retried_count} of {counts_text(policy)} are used"
+    return "its retryPolicy allows none"
+
+
+def counts_text(policy: RetryPolicy) -> str:
+    """Return what a retry policy allows, in words."""
+    transient = "transient failures always" if policy.fancy_retry_policy else ""
+    match policy.max_retry_count:
+        case number if number == ALWAYS:
+            allowed = "every end"
+        case number if number == ON_ANY_FAILURE:
+            allowed = "every failure"
+        case 0:
+            allowed = ""
+        case number:
+            allowed = f"{number} retries" if number != 1 else "1 retry"
+    return ", ".join(part for part in (transient, allowed) if part) or "no retries"

@@ -1,0 +1,129 @@
+"""Pod templates of one container, made from what people say about a job: image, command, resources, volumes.
+
+`Role.container` and the command `run` use it. Who needs more writes the template: `Role(pod=...)`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkclient.errors import ManifestError
+from frameworkcontroller.api import names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CONTAINER: Final = "main"
+PRESET_ANNOTATION: Final = f"barrier.{names.GROUP}/preset"
+DEFAULT_GPU: Final = "nvidia.com/gpu"
+_QUANTITY: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?(m|k|Ki|[MGTPE]i?)?")
+_VARIABLE: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_CLAIM: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def pod_template(
+    *,
+    image: str,
+    command: Sequence[str] = (),
+    args: Sequence[str] = (),
+    preset: str = "",
+    env: Mapping[str, str] | None = None,
+    cpu: str = "",
+    memory: str = "",
+    gpus: int = 0,
+    gpu_resource: str = DEFAULT_GPU,
+    volumes: Sequence[str] = (),
+    node_selector: Mapping[str, str] | None = None,
+    service_account: str = "",
+    working_dir: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return a PodTemplateSpec with one container, `main`, which is not restarted in place.
+
+    Args:
+        image: Of the container.
+        command: Instead of the image's entry point.
+        args: Its arguments.
+        preset: Of the barrier, such as `pytorch`: the Pods wait for one another and get its variables. "" for no
+            barrier.
+        env: Variables.
+        cpu: Cores, such as `2` or `500m`; requested, and the limit.
+        memory: Such as `4Gi`; requested, and the limit.
+        gpus: GPUs of each Pod.
+        gpu_resource: What the cluster calls a GPU.
+        volumes: PersistentVolumeClaims and where they are mounted: `claim:/path`, or `claim:/path:ro`.
+        node_selector: Labels that a node must have.
+        service_account: Of the Pods; "" for the namespace's default.
+        working_dir: In which the command starts; "" for the image's.
+        labels: Of the Pods.
+        annotations: Of the Pods.
+
+    Raises:
+        ManifestError: An argument is not valid; the message names it.
+    """
+    if not image.strip():
+        raise ManifestError("image: must not be empty")
+    container: dict[str, Any] = {"name": CONTAINER, "image": image}
+    container |= {key: list(value) for key, value in (("command", command), ("args", args)) if value}
+    if working_dir:
+        container["workingDir"] = working_dir
+    if env:
+        container["env"] = [{"name": _variable(name), "value": value} for name, value in env.items()]
+    if resources := _resources(cpu, memory, gpus, gpu_resource):
+        # Lists and objects of their own: they are written as YAML.
+        container["resources"] = {"requests": dict(resources), "limits": dict(resources)}
+    spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
+    if volumes:
+        claims = [_claim(volume) for volume in volumes]
+        sources = dict.fromkeys(claim for claim, _, _ in claims)
+        spec["volumes"] = [
+            {"name": f"volume{number}", "persistentVolumeClaim": {"claimName": claim}}
+            for number, claim in enumerate(sources)
+        ]
+        number_of = {claim: number for number, claim in enumerate(sources)}
+        container["volumeMounts"] = [
+            {"name": f"volume{number_of[claim]}", "mountPath": path} | ({"readOnly": True} if read_only else {})
+            for claim, path, read_only in claims
+        ]
+    if node_selector:
+        spec["nodeSelector"] = dict(node_selector)
+    if service_account:
+        spec["serviceAccountName"] = service_account
+    all_labels, all_annotations = dict(labels or {}), dict(annotations or {})
+    if preset:
+        all_labels[names.BARRIER_LABEL] = "enabled"
+        all_annotations[PRESET_ANNOTATION] = preset
+    metadata = {key: value for key, value in (("labels", all_labels), ("annotations", all_annotations)) if value}
+    return ({"metadata": metadata} if metadata else {}) | {"spec": spec}
+
+
+def _resources(cpu: str, memory: str, gpus: int, gpu_resource: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, amount in (("cpu", cpu), ("memory", memory)):
+        if amount:
+            if not _QUANTITY.fullmatch(amount):
+                raise ManifestError(f"{name}: {amount!r} is not an amount; write it like 2, 500m or 4Gi")
+            found[name] = amount
+    if gpus < 0:
+        raise ManifestError(f"gpus: must be 0 or more, not {gpus}")
+    if gpus:
+        found[gpu_resource] = gpus
+    return found
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ManifestError(f"env: {name!r} is not the name of a variable; use letters, digits and _")
+    return name
+
+
+def _claim(volume: str) -> tuple[str, str, bool]:
+    claim, _, rest = volume.partition(":")
+    path, _, mode = rest.partition(":")
+    if not _CLAIM.fullmatch(claim) or not path.startswith("/") or mode not in {"", "ro"}:
+        raise ManifestError(
+            f"volume: {volume!r} must be CLAIM:/path or CLAIM:/path:ro, where CLAIM is a PersistentVolumeClaim"
+        )
+    return claim, path, mode == "ro"

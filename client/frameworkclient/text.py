@@ -1,0 +1,92 @@
+"""Wording that tables, trees and sentences share: durations, counts, and text of others made safe for a terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|\x9b[0-9;?]*[ -/]*[@-~]")
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def sanitize(text: str) -> str:
+    """Return text of others as one line without control sequences and invisible characters."""
+    spaced = _SEQUENCE.sub("", text).replace("\t", "    ").replace("\r", " ").replace("\n", " ")
+    # Characters that change the direction of writing, and lone surrogates, are not printable either.
+    return "".join(character for character in spaced if character.isprintable())
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return text of others as one line of at most `limit` characters."""
+    line = " ".join(sanitize(text).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as kubectl writes an age: `41s`, `5m12s`, `3h20m`, `12d`.
+
+    Args:
+        seconds: What is less than 0, because clocks differ, counts as 0.
+    """
+    whole = max(0, int(seconds))
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    if whole < 10 * _MINUTE:
+        return _two(whole, _MINUTE, "m", 1, "s")
+    if whole < 3 * _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < 8 * _HOUR:
+        return _two(whole, _HOUR, "h", _MINUTE, "m")
+    if whole < 2 * _DAY:
+        return f"{whole // _HOUR}h"
+    if whole < 8 * _DAY:
+        return _two(whole, _DAY, "d", _HOUR, "h")
+    return f"{whole // _DAY}d"
+
+
+def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = whole % large // small
+    return f"{whole // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
+
+
+_SECONDS: Final = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY}
+_DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+|[0-9]{1,9}")
+
+
+def seconds_of(text: str, what: str) -> int:
+    """Return the seconds of a duration such as `90`, `45s`, `10m` or `1h30m`.
+
+    Args:
+        text: The duration.
+        what: The flag, for the message.
+
+    Raises:
+        ArgumentError: It is not a duration.
+    """
+    if not _DURATION.fullmatch(text):
+        raise ArgumentError(f"{what} {text}: must be a duration, like 45s, 10m or 1h30m")
+    if text.isdigit():
+        return int(text)
+    return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+
+
+def since(then: datetime | None, now: datetime) -> str:
+    """Return how long ago a time was, `-` for none."""
+    return "-" if then is None else duration((now - then).total_seconds())
+
+
+def listed(names: Sequence[str], limit: int = 3) -> str:
+    """Return the first names and the count of the others: `worker-0, worker-1 and 3 more`."""
+    shown = ", ".join(names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 Task`, `2 Tasks`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")

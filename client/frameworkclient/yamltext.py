@@ -1,0 +1,102 @@
+"""YAML in and out: manifests as kubectl reads them, with every fault named by file and line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from frameworkclient.errors import ManifestError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping
+
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+class _Loader(_BASE):  # type: ignore[misc]  # the C loader has no types
+    """Refuses keys that are given twice: one of the two values would be lost. Times stay text, as JSON has them."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 -- PyYAML's signature
+        seen = set[str]()
+        for key, _ in node.value:
+            if key.tag == _MERGE or not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} is given twice", key.start_mark
+                )
+            seen.add(key.value)
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return found
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _BASE.yaml_implicit_resolvers.items()
+}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as a block."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- PyYAML's signature
+        """Write every value out."""
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text and not any(line != line.rstrip() for line in text.split("\n")) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def parse(text: str, source: str) -> Any:
+    """Return the only document of a text.
+
+    Args:
+        text: The YAML, or JSON.
+        source: The name of the file, for messages.
+
+    Raises:
+        ManifestError: It is not valid, empty, or has several documents.
+    """
+    found = list(documents(text, source))
+    if len(found) != 1:
+        raise ManifestError(f"{source}: has {len(found)} documents; give one")
+    return found[0]
+
+
+def documents(text: str, source: str) -> Iterator[Any]:
+    """Yield the documents of a text; empty ones are left out.
+
+    Raises:
+        ManifestError: It is not valid YAML; the message names the line.
+    """
+    try:
+        for document in yaml.load_all(text, Loader=_Loader):
+            if document is not None:
+                yield document
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ManifestError(f"{source}{line}: {error.problem or error.context or 'not valid YAML'}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ManifestError(f"{source}: not valid YAML: {error}") from error
+
+
+def scalar(text: str) -> Any:
+    """Return the value that a text has in YAML: `4` is a number, `true` a truth value, `[a, b]` a list.
+
+    Raises:
+        ManifestError: It is not valid YAML.
+    """
+    return next(documents(text, repr(text)), None)
+
+
+def dump(value: Mapping[str, Any]) -> str:
+    """Write an object as YAML, its keys in their order."""
+    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

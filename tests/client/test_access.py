@@ -1,0 +1,144 @@
+"""The cluster and the user are found as kubectl finds them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from frameworkclient.access import Impersonation, contexts, find
+from frameworkclient.errors import AccessError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def kubeconfig(path: Path, **more: Any) -> str:
+    user = more.pop("user", {"token": "secret"})
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **more.pop("cluster", {})}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [
+            {"name": "home", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "bare", "context": {"cluster": "c", "user": "u"}},
+        ],
+        "current-context": "home",
+        **more,
+    }
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+def test_the_namespace_is_that_of_the_context(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "config")
+    assert find(kubeconfig=file).namespace == "team"
+    assert find(kubeconfig=file, context="bare").namespace == "default"
+
+
+def test_the_file_is_the_flag_then_the_variable_then_that_of_the_home(tmp_path: Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path / ".kube" / "config", cluster={"server": "https://home:1"})
+    named = kubeconfig(tmp_path / "named", cluster={"server": "https://named:1"})
+    given = kubeconfig(tmp_path / "given", cluster={"server": "https://given:1"})
+    environ = {"HOME": str(tmp_path), "KUBECONFIG": named}
+    assert find(kubeconfig=given, environ=environ).endpoint.host == "given:1"
+    assert find(environ=environ).endpoint.host == "named:1"
+    assert find(environ={"HOME": str(tmp_path)}).endpoint.host == "home:1"
+
+
+def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
+    first = kubeconfig(tmp_path / "first", users=[])
+    second = kubeconfig(tmp_path / "second", contexts=[], clusters=[])
+    found = find(environ={"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"})
+    assert (found.namespace, found.endpoint.authorization) == ("team", "Bearer secret")
+
+
+def test_impersonation_of_the_kubeconfig_becomes_headers_and_survives_a_reload(tmp_path: Path) -> None:
+    user = {"token": "secret", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["x"]}}
+    endpoint = find(kubeconfig=kubeconfig(tmp_path / "config", user=user)).endpoint
+    expected = (
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-scopes", "x"),
+    )
+    assert endpoint.headers == expected
+    assert endpoint.reload is not None
+    assert endpoint.reload().headers == expected
+
+
+def test_impersonation_by_flags_takes_the_place_of_that_of_the_kubeconfig(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "config", user={"token": "secret", "as": "jane"})
+    found = find(kubeconfig=file, impersonate=Impersonation(user="joe", uid="7"))
+    assert found.endpoint.headers == (("Impersonate-User", "joe"), ("Impersonate-Uid", "7"))
+
+
+def test_exec_credentials_are_run(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "import json\n"
+        "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential',"
+        " 'status': {'token': 'from-the-plugin'}}))\n"
+    )
+    exec_user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": sys.executable,
+            "args": [str(plugin)],
+            "interactiveMode": "Never",
+        }
+    }
+    found = find(kubeconfig=kubeconfig(tmp_path / "config", user=exec_user))
+    assert found.endpoint.authorization == "Bearer from-the-plugin"
+
+
+def test_a_pod_uses_its_service_account_and_namespace(tmp_path: Path) -> None:
+    for name, text in (("token", "t"), ("ca.crt", "pem"), ("namespace", "jobs\n")):
+        (tmp_path / name).write_text(text)
+    found = find(environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, root=tmp_path)
+    assert (found.namespace, found.endpoint.host) == ("jobs", "10.0.0.1:443")
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "context": (
+        {"context": "hom"},
+        r"--context hom: .* has no such context; did you mean home\? .there are: bare, home.",
+    ),
+    "current": ({"config": {"current-context": ""}}, "has no current-context; choose one with --context"),
+    "users": ({"config": {"users": "nobody"}}, "Expected key name"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_kubeconfig_that_cannot_be_used_says_what_to_do(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    file = kubeconfig(tmp_path / "config", **arguments.pop("config", {}))
+    with pytest.raises(AccessError, match=message):
+        find(kubeconfig=file, **arguments)
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AccessError, match=f"--kubeconfig {tmp_path}/none: there is no such file"):
+        find(kubeconfig=f"{tmp_path}/none")
+    with pytest.raises(AccessError, match=f"KUBECONFIG {tmp_path}/none: there is no such file"):
+        find(environ={"KUBECONFIG": f"{tmp_path}/none"})
+    (tmp_path / "text").write_text("- just\n- text\n")
+    with pytest.raises(AccessError, match="not a kubeconfig"):
+        find(kubeconfig=f"{tmp_path}/text")
+
+
+def test_without_anything_the_next_step_is_named() -> None:
+    with pytest.raises(AccessError, match=r"name one with --kubeconfig or KUBECONFIG, or create ~/\.kube/config"):
+        find(environ={})
+    with pytest.raises(AccessError, match="--context a: there is no kubeconfig"):
+        find(context="a", environ={})
+
+
+def test_contexts_are_listed_for_the_shell(tmp_path: Path) -> None:
+    assert contexts(kubeconfig(tmp_path / "config")) == ["bare", "home"]
+    assert contexts(str(tmp_path / "none")) == []
