@@ -1,0 +1,91 @@
+"""What the injector and the barrier will say of a Framework's roles, by asking their own rules.
+
+The webhook's decision is that of `frameworkinjector` with its default settings. What a preset makes of the roles is
+rendered by `frameworkbarrier` for a gang with made-up addresses: its refusals are the ones that the Pods would give.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkbarrier.container import ContainerContext
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.gang import Gang, Role, Task, assemble
+from frameworkbarrier.gate import Released
+from frameworkbarrier.render import Rendered, render
+from frameworkclient.checks.problem import Problem, error, warning
+from frameworkcontroller.api import names
+from frameworkinjector import names as injector
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.settings import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frameworkinjector.settings import Settings
+
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+
+
+def problems(manifest: Mapping[str, Any], roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """Yield what the barrier or its injection would refuse.
+
+    Args:
+        manifest: The Framework, which fits the schema.
+        roles: Its roles whose templates are Pods.
+    """
+    gang = made_up_gang(manifest)
+    for role in roles:
+        path = f"spec.taskRoles[{role['name']}].task.pod.metadata"
+        metadata = role["task"]["pod"].get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        asked = {key for key in annotations if str(key).startswith(injector.PREFIX) and key != injector.STATUS}
+        if (metadata.get("labels") or {}).get(names.BARRIER_LABEL) != "enabled":
+            if asked:
+                yield warning(
+                    f"{path}.labels",
+                    f"has no {names.BARRIER_LABEL}: enabled, so {min(asked)} does nothing",
+                )
+            continue
+        try:
+            settings = parse({str(key): str(value) for key, value in annotations.items()})
+        except RefusalError as refusal:
+            yield error(f"{path}.annotations", str(refusal))
+            continue
+        if not role.get("taskNumber"):
+            continue
+        try:
+            for text in files_of(gang, role["name"], 0, settings).warnings:
+                yield warning(f"{path}.annotations", text)
+        except SettingsError as refusal:
+            yield error(f"{path}.annotations", str(refusal))
+
+
+def made_up_gang(manifest: Mapping[str, Any]) -> Gang:
+    """Return the gang of a Framework with addresses that no Pod has: 192.0.2.1 and so on, or from 198.18.0.1 on."""
+    name = str(manifest["metadata"]["name"])
+    numbers = [(role["name"], role.get("taskNumber") or 0) for role in manifest["spec"].get("taskRoles") or ()]
+    first = {}
+    total = 0
+    for role, number in numbers:
+        first[role] = total
+        total += number
+
+    def find(role: str, index: int) -> Task:
+        place = first[role] + index
+        ip = f"192.0.2.{place + 1}" if total < 255 else f"198.18.{place // 250}.{place % 250 + 1}"
+        return Task(index, ip, _UID[:8], 0, "node", "203.0.113.1", names.pod_name(name, role, index))
+
+    namespace = str(manifest["metadata"].get("namespace") or "default")
+    return assemble(numbers, find, namespace=namespace, framework=name, attempt_instance_uid=f"0_{_UID}")
+
+
+def files_of(gang: Gang, role: str, index: int, settings: Settings) -> Rendered:
+    """Return the files that the barrier of one Pod would write.
+
+    Raises:
+        SettingsError: The barrier would refuse the gang.
+    """
+    found: Role = next(one for one in gang.roles if one.name == role)
+    released = Released(gang, found, found.tasks[index], "{}")
+    return render(released, settings.barrier, ContainerContext())

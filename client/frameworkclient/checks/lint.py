@@ -1,0 +1,77 @@
+"""All checks of one Framework."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from frameworkclient.checks import gang, schema, template
+from frameworkclient.checks.problem import Problem, Severity, error, warning
+from frameworkcontroller.api import names
+from frameworkcontroller.api.crd import crd
+from frameworkcontroller.api.spec import SPEC_DECODER, bounded
+from frameworkcontroller.core.dependencies import problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SERVER_FIELDS: Final = ("status",)
+
+
+def lint(manifest: Any) -> list[Problem]:
+    """Return what is wrong with a Framework, errors first.
+
+    Args:
+        manifest: As decoded from YAML or JSON.
+    """
+    if not isinstance(manifest, dict):
+        return [error("the document", "must be an object")]
+    found = list(_document(manifest))
+    if not any(problem.severity is Severity.ERROR for problem in found):
+        found += _roles(manifest)
+    return sorted(found, key=lambda problem: problem.severity is not Severity.ERROR)
+
+
+def _document(manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what the API server would refuse."""
+    for field, wanted in (("apiVersion", names.API_VERSION), ("kind", names.KIND)):
+        if manifest.get(field) != wanted:
+            yield error(field, f"must be {wanted}, not {manifest.get(field)}")
+    stored = {key: value for key, value in manifest.items() if key not in _SERVER_FIELDS}
+    yield from schema.problems(stored, crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what could not run, or would not do what it was written for."""
+    spec = bounded(SPEC_DECODER.decode(msgspec.json.encode(manifest["spec"])))
+    roles = [role for role in manifest["spec"].get("taskRoles") or () if role is not None]
+    if not roles:
+        yield warning("spec.taskRoles", "is empty: there is nothing to run")
+    sound = []
+    for role in roles:
+        path = f"spec.taskRoles[{role['name']}]"
+        found = list(template.problems(role, str(manifest["metadata"]["name"]), path))
+        yield from found
+        if not any(problem.severity is Severity.ERROR for problem in found):
+            sound.append(role)
+        if text := problem_of(role["name"], spec):
+            field, _, reason = text.partition(": ")
+            yield error(field, reason)
+        yield from _counts(role, path)
+    yield from gang.problems(manifest, sound)
+
+
+def _counts(role: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    number = role.get("taskNumber") or 0
+    policy = role.get("frameworkAttemptCompletionPolicy") or {}
+    if not number:
+        yield warning(f"{path}.taskNumber", "is 0: the role has no Tasks until it is scaled")
+    for kind in ("Failed", "Succeeded"):
+        field = f"min{kind}TaskCount"
+        count = policy.get(field)
+        if isinstance(count, int) and number and count > number and policy.get(f"min{kind}TaskPercent") is None:
+            yield warning(
+                f"{path}.frameworkAttemptCompletionPolicy.{field}",
+                f"is {count}, and the role has only {number} Tasks: it never counts",
+            )

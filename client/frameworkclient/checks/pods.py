@@ -1,0 +1,74 @@
+"""The Pods that a Framework will have, without a cluster: placeholders filled, barrier injected.
+
+The controller's own rule makes the Pod (`frameworkcontroller.core.template`), the injector's the barrier
+(`frameworkinjector.render`) with its default settings. What only a cluster knows stays a word in capitals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from frameworkclient.errors import ManifestError
+from frameworkcontroller.api import names
+from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
+from frameworkinjector import __version__
+from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.documents import RenderError
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.render import rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FRAMEWORK_UID: Final = "FRAMEWORK-UID"
+CONFIG_MAP_UID: Final = "CONFIGMAP-UID"
+
+
+@dataclass(frozen=True)
+class RenderedPod:
+    """One Pod as it would be created.
+
+    Attributes:
+        task: Its Task, such as `worker-0`.
+        pod: Its manifest.
+        warnings: Of the injector.
+    """
+
+    task: str
+    pod: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = False) -> Iterator[RenderedPod]:
+    """Yield the first Pod of each role, or all Pods.
+
+    Args:
+        manifest: The Framework, without errors of `lint`.
+        namespace: Where it would be created, if it does not say so itself.
+        all_tasks: All Tasks, not only the first of each role.
+
+    Raises:
+        ManifestError: A template cannot become a Pod, or the injector would refuse it.
+    """
+    name = str(manifest["metadata"]["name"])
+    where = str(manifest["metadata"].get("namespace") or namespace)
+    config = Config(version=__version__)
+    for role in manifest["spec"].get("taskRoles") or ():
+        attempt = RoleAttempt(where, name, FRAMEWORK_UID, 0, CONFIG_MAP_UID, role["name"], "TASKROLE-UID")
+        path = f"spec.taskRoles[{role['name']}].task.pod"
+        try:
+            template = PodTemplate(msgspec.json.encode(role["task"]["pod"]), attempt)
+            number = role.get("taskNumber") or 0
+            for index in range(number if all_tasks else min(number, 1)):
+                pod = msgspec.json.decode(template.render(index, "TASK-UID", 0))
+                injected, found = rendered(pod, config, EnvFiles.QUOTED)
+                warnings = tuple(text for one in found for text in one.warnings)
+                injected = {"apiVersion": "v1", "kind": "Pod"} | injected
+                yield RenderedPod(
+                    names.pod_name(name, role["name"], index).removeprefix(f"{name}-"), injected, warnings
+                )
+        except (TemplateError, RefusalError, RenderError) as error:
+            raise ManifestError(f"{path}: {error}") from error

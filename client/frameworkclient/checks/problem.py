@@ -1,0 +1,56 @@
+"""One thing that is wrong, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    """The Framework would be refused, or could not run."""
+    WARNING = "warning"
+    """It may not do what it was written for."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        severity: How bad it is.
+        path: The field, such as `spec.taskRoles[worker].taskNumber`.
+        text: What is wrong and what to do next.
+    """
+
+    severity: Severity
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.path}: {self.text}"
+
+
+def error(path: str, text: str) -> Problem:
+    """Return an error."""
+    return Problem(Severity.ERROR, path, text)
+
+
+def warning(path: str, text: str) -> Problem:
+    """Return a warning."""
+    return Problem(Severity.WARNING, path, text)
+
+
+def unknown(path: str, key: str, known: Iterable[str]) -> Problem:
+    """Return the error of a field that does not exist, with the one that was probably meant."""
+    names = sorted(known)
+    similar = get_close_matches(key, names, n=1, cutoff=0.6)
+    following = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(names[:12])}"
+    return error(f"{path}.{key}" if path else key, f"there is no such field; {following}")

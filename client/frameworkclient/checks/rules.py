@@ -1,0 +1,39 @@
+"""The CEL rules of the definition, for an object that is created, each as a function of the value that it is about.
+
+A test fails if the definition has a rule that is not here, and the API server is asked whether both agree.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.crd import EXECUTION_TYPE_RULE, TASKS_RULE
+from frameworkcontroller.api.spec import MAX_SECONDS, MAX_TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _few_tasks(spec: Any) -> bool:
+    roles = spec.get("taskRoles") or []
+    numbers = [role.get("taskNumber") for role in roles if isinstance(role, dict)]
+    return sum(number for number in numbers if isinstance(number, int)) <= MAX_TASKS
+
+
+def _is_named(manifest: Any) -> bool:
+    metadata = manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return isinstance(name, str) and re.search(names.NAME_PATTERN, name) is not None
+
+
+RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    f"self.metadata.name.matches('{names.NAME_PATTERN}')": _is_named,
+    TASKS_RULE: _few_tasks,
+    # It is about changes.
+    EXECUTION_TYPE_RULE: lambda _: True,
+    "self != 0 || oldSelf.orValue(1) == 0": lambda number: bool(number != 0),
+    "self >= 0 || self == oldSelf.orValue(0)": lambda number: bool(number >= 0),
+    f"self <= {MAX_SECONDS} || self == oldSelf.orValue(0)": lambda number: bool(number <= MAX_SECONDS),
+}

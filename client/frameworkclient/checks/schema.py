@@ -1,0 +1,146 @@
+"""A value against a structural schema of a CustomResourceDefinition, as the API server checks it.
+
+Only the keywords that this project's definition uses are known; a test compares the two.
+Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkclient.checks.problem import Problem, error, unknown
+from frameworkclient.checks.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Schema = dict[str, Any]
+
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+}
+_BITS: Final = {"int32": 31, "int64": 63}
+CHECKED: Final = frozenset(
+    {
+        "type",
+        "properties",
+        "items",
+        "required",
+        "nullable",
+        "enum",
+        "pattern",
+        "minimum",
+        "maximum",
+        "maxItems",
+        "format",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-validations",
+        "x-kubernetes-preserve-unknown-fields",
+    }
+)
+"""Keywords that make a value invalid, or that change what is valid."""
+ANNOTATIONS: Final = frozenset({"default", "description", "x-kubernetes-list-type", "x-kubernetes-map-type"})
+"""Keywords that do not."""
+
+
+def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
+    """Yield what is wrong with a value.
+
+    Args:
+        value: As decoded from JSON or YAML.
+        schema: Its schema.
+        path: Its path, "" for the whole object.
+    """
+    if value is None:
+        # Elsewhere the API server drops a null before it checks.
+        return
+    if not _has_type(value, schema["type"]):
+        yield error(path, f"must be of type {schema['type']}, not {_type_of(value)}")
+        return
+    match value:
+        case dict():
+            yield from _object(value, schema, path)
+        case list():
+            yield from _list(value, schema, path)
+        case _:
+            yield from _scalar(value, schema, path)
+    for rule in schema.get("x-kubernetes-validations", ()):
+        holds = RULES[rule["rule"]]
+        if not holds(value):
+            yield error(path or "metadata.name", rule["message"])
+
+
+def _has_type(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, _TYPES[name])
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return next((name for name, kind in _TYPES.items() if isinstance(value, kind)), "number")
+
+
+def _object(value: Mapping[str, Any], schema: Schema, path: str) -> Iterator[Problem]:
+    properties = schema.get("properties", {})
+    for key in schema.get("required", ()):
+        if value.get(key) is None:
+            yield error(f"{path}.{key}" if path else key, "is missing")
+    for key, entry in value.items():
+        if key in properties:
+            yield from problems(entry, properties[key], f"{path}.{key}" if path else key)
+        elif properties and not schema.get("x-kubernetes-preserve-unknown-fields"):
+            yield unknown(path, str(key), properties)
+
+
+def _list(value: list[Any], schema: Schema, path: str) -> Iterator[Problem]:
+    most = schema.get("maxItems")
+    if most is not None and len(value) > most:
+        yield error(path, f"must have at most {most} entries, not {len(value)}")
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    seen = set[tuple[Any, ...]]()
+    for place, entry in enumerate(value):
+        where = f"{path}[{_name_of(entry, place)}]"
+        if entry is None:
+            yield error(where, "must not be null")
+        if keys and isinstance(entry, dict):
+            identity = tuple(str(entry.get(key)) for key in keys)
+            if identity in seen:
+                yield error(where, f"is given twice: {', '.join(keys)} must be different")
+            seen.add(identity)
+        yield from problems(entry, schema["items"], where)
+
+
+def _name_of(entry: Any, place: int) -> str:
+    """Return how a path names an entry: by its name, or by its index."""
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9-]{1,63}", name) else str(place)
+
+
+def _scalar(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    allowed = schema.get("enum")
+    if allowed is not None and value not in allowed:
+        yield error(path, f"must be one of {', '.join(allowed)}, not {value!r}")
+    pattern = schema.get("pattern")
+    if pattern is not None and not re.search(pattern, value):
+        yield error(path, f"must match {pattern}, not {value!r}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        least, most = schema.get("minimum"), schema.get("maximum")
+        if (least is not None and value < least) or (most is not None and value > most):
+            bounds = " and ".join(
+                part
+                for part in (
+                    f"at least {least}" if least is not None else "",
+                    f"at most {most}" if most is not None else "",
+                )
+                if part
+            )
+            yield error(path, f"must be {bounds}, not {value}")
+        elif not -(2 ** (bits := _BITS.get(schema.get("format", ""), 63))) <= value < 2**bits:
+            yield error(path, f"must be a number of {bits + 1} bits")

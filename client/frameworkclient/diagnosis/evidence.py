@@ -1,0 +1,59 @@
+"""What is known of a Framework, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.text import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from frameworkclient.eventviews import EventView
+    from frameworkclient.pods import TaskPod
+    from frameworkclient.views import FrameworkView
+
+MESSAGE: Final = 400
+"""Characters that are shown of a message of others."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that is known of a Framework.
+
+    Attributes:
+        view: The Framework.
+        pods: Its Pods, by Task.
+        events: Its Events and those of its Pods, the oldest first.
+        barrier_logs: The last line of each barrier that waits and was asked, by Task.
+        now: The time, in UTC.
+        program: How the user calls this program, for the next steps.
+    """
+
+    view: FrameworkView
+    pods: Mapping[str, TaskPod]
+    events: Sequence[EventView]
+    now: datetime
+    barrier_logs: Mapping[str, str] = field(default_factory=dict)
+    program: str = "frameworkctl"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason.
+
+    Attributes:
+        what: The fact.
+        todo: The next step, "" if there is nothing to do but wait.
+        tasks: The Tasks that it holds up; empty for the whole Framework.
+    """
+
+    what: str
+    todo: str
+    tasks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        subject = f"{listed(self.tasks)}: " if self.tasks else ""
+        return f"{subject}{self.what}" + (f"\n  -> {self.todo}" if self.todo else "")

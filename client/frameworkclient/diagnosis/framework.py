@@ -1,0 +1,134 @@
+"""Why a whole Framework does not run; Tasks that wait for the same reason share one finding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
+from frameworkclient.diagnosis.tasks import finding_of
+from frameworkclient.outlook import ending, retry_time
+from frameworkclient.text import shorten, since
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import COMPLETING, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frameworkclient.views import FrameworkView
+
+UNSEEN_SECONDS: Final = 10
+
+
+def findings(evidence: Evidence) -> list[Finding]:
+    """Return why the Framework does not run, the most important reason first; [] if all its Tasks run."""
+    view = evidence.view
+    if view.problem:
+        return [
+            Finding(
+                f"the controller leaves it alone, because it cannot be read: {shorten(view.problem, MESSAGE)}",
+                f"correct it, or delete it and submit it again; {evidence.program} events {view.name} may say more",
+            )
+        ]
+    if view.status is None:
+        return [_unseen(evidence)]
+    if view.finished:
+        return [_completed(evidence)]
+    suspended = view.conditions.get("Suspended")
+    if suspended is not None and suspended.status == "True":
+        return [_suspended(evidence, suspended.reason, suspended.message)]
+    if view.status.state is State.ATTEMPT_COMPLETED:
+        return [
+            Finding(
+                f"its attempt {view.attempts} is over{_how(view)}; it waits for {retry_time(view, evidence.now)}", ""
+            )
+        ]
+    return _merged([*_roles(view), *_tasks(evidence), *_missing_barriers(evidence)])
+
+
+def _merged(found: Sequence[Finding]) -> list[Finding]:
+    """Put the Tasks with the same reason together."""
+    tasks: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        tasks.setdefault((one.what, one.todo), []).extend(one.tasks)
+    return [Finding(what, todo, tuple(named)) for (what, todo), named in tasks.items()]
+
+
+def _unseen(evidence: Evidence) -> Finding:
+    age = since(evidence.view.created, evidence.now)
+    if (evidence.now - evidence.view.created).total_seconds() < UNSEEN_SECONDS:
+        return Finding(f"it was created {age} ago, and the controller has not seen it yet", "")
+    return Finding(
+        f"the controller has not seen it, {age} after its creation",
+        "ask whether the controller runs and looks at this namespace: "
+        "kubectl get pods -A -l app.kubernetes.io/name=frameworkcontroller",
+    )
+
+
+def _how(view: FrameworkView) -> str:
+    end = view.status.completion if view.status else None
+    return f" ({ending(end)})" if end is not None else ""
+
+
+def _completed(evidence: Evidence) -> Finding:
+    view = evidence.view
+    result = view.result
+    assert result is not None
+    if result.succeeded:
+        return Finding("it is Completed and has succeeded", "")
+    decisive = view.task(result.task)
+    detail = ending(decisive.completion) if decisive is not None and decisive.completion else f"{result.phrase}"
+    by = f" by {result.task}" if result.task else ""
+    return Finding(
+        f"it is Completed and has failed{by}: {detail}",
+        f"correct the reason and run it again: {evidence.program} retry {view.name}",
+    )
+
+
+def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
+    if reason == "ExecutionTypeCreate":
+        return Finding(
+            "it was created with executionType Create and waits to be started",
+            f"{evidence.program} start {evidence.view.name}",
+        )
+    return Finding(shorten(message, MESSAGE), f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER")
+
+
+def _roles(view: FrameworkView) -> Iterator[Finding]:
+    for role in view.roles:
+        if role.waits:
+            needs = " and ".join(f"{one.name} is {one.status}" for one in (role.spec and role.spec.depends_on) or ())
+            yield Finding(f"role {role.name} waits until {needs}", "")
+
+
+def _tasks(evidence: Evidence) -> Iterator[Finding]:
+    view = evidence.view
+    is_over = view.status is not None and view.status.state in COMPLETING
+    for role in view.roles:
+        if role.waits and not is_over:
+            continue
+        for task in role.tasks:
+            found = finding_of(evidence, task, evidence.pods.get(task.name))
+            if found is not None:
+                yield Finding(found.what, found.todo, (task.name,))
+
+
+def _missing_barriers(evidence: Evidence) -> Iterator[Finding]:
+    for task, pod in evidence.pods.items():
+        if pod.metadata.labels.get(names.BARRIER_LABEL) == "enabled" and not pod.has_barrier:
+            yield Finding(
+                "its Pod has the label of the barrier and no barrier: the injector has not seen it",
+                "ask whether the injector is installed and selects this namespace, then retry the Framework",
+                (task,),
+            )
+
+
+def summary(evidence: Evidence, found: Sequence[Finding]) -> str:
+    """Return the first line: how the Framework is."""
+    view = evidence.view
+    where = f"Framework {view.namespace}/{view.name}"
+    if view.finished or view.status is None or view.problem:
+        return f"{where}:"
+    attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
+    if not found:
+        return f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}. Nothing holds it up."
+    return f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}:"

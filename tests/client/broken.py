@@ -1,0 +1,108 @@
+"""Frameworks that the API server refuses, each with what `lint` says; `tests/apiserver` asks the server, too."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+Json = dict[str, Any]
+
+SOUND: Json = {
+    "apiVersion": "frameworkcontroller.microsoft.com/v1",
+    "kind": "Framework",
+    "metadata": {"name": "sound"},
+    "spec": {
+        "executionType": "Create",
+        "taskRoles": [
+            {
+                "name": "worker",
+                "taskNumber": 2,
+                "task": {"pod": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}},
+            }
+        ],
+    },
+}
+
+
+def changed(path: str, value: Any) -> Json:
+    """SOUND with one field set; numbers choose entries, and a value of None removes the field."""
+    found = copy.deepcopy(SOUND)
+    target: Any = found
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    for part in parents:
+        target = target[part]
+    if value is None:
+        del target[last]
+    elif isinstance(target, list):
+        target.append(value)
+    else:
+        target[last] = value
+    return found
+
+
+ROLE = "spec/taskRoles/0"
+REFUSED: dict[str, tuple[Json, str]] = {
+    "name": (changed("metadata/name", "not-a-name"), "metadata.name: metadata.name must match"),
+    "no spec": (changed("spec", None), "spec: is missing"),
+    "unknown field": (changed("spec/taskRole", []), "spec.taskRole: there is no such field; did you mean taskRoles?"),
+    "unknown field of a role": (
+        changed(f"{ROLE}/taskNumer", 3),
+        "spec.taskRoles[worker].taskNumer: there is no such field; did you mean taskNumber?",
+    ),
+    "type": (
+        changed(f"{ROLE}/taskNumber", "two"),
+        "spec.taskRoles[worker].taskNumber: must be of type integer, not string",
+    ),
+    "truth value": (changed(f"{ROLE}/taskNumber", True), "must be of type integer, not boolean"),
+    "list for an object": (changed("spec/retryPolicy", []), "spec.retryPolicy: must be of type object, not array"),
+    "enum": (changed("spec/executionType", "Run"), "spec.executionType: must be one of Create, Start, Stop, not 'Run'"),
+    "pattern": (changed(f"{ROLE}/name", "Worker"), "name: must match"),
+    "minimum": (
+        changed("spec/retryPolicy", {"maxRetryCount": -3}),
+        "spec.retryPolicy.maxRetryCount: must be at least -2",
+    ),
+    "maximum": (changed(f"{ROLE}/taskNumber", 10_001), "taskNumber: must be at least 0 and at most 10000, not 10001"),
+    "too large": (
+        changed("spec/retryPolicy", {"maxRetryCount": 2**31}),
+        "maxRetryCount: must be at least -2 and at most",
+    ),
+    "zero": (
+        changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskCount": 0}),
+        "minFailedTaskCount: must be -1 (never) or at least 1; 0 would end every attempt at once",
+    ),
+    "percent": (
+        changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskPercent": 101}),
+        "minFailedTaskPercent: must be at least 1 and at most 100",
+    ),
+    "grace": (
+        changed(f"{ROLE}/task/podGracefulDeletionTimeoutSec", -1),
+        "podGracefulDeletionTimeoutSec: must be from 0",
+    ),
+    "deadline": (changed("spec/activeDeadlineSeconds", 0), "spec.activeDeadlineSeconds: must be at least 1"),
+    "required": (changed(f"{ROLE}/task/pod", None), "spec.taskRoles[worker].task.pod: is missing"),
+    "twice": (
+        changed("spec/taskRoles/1", copy.deepcopy(SOUND["spec"]["taskRoles"][0])),
+        "is given twice: name must be",
+    ),
+    "too many": (
+        changed("spec/taskRoles/1", SOUND["spec"]["taskRoles"][0] | {"name": "other", "taskNumber": 9_999}),
+        "spec: the sum of taskRoles[*].taskNumber must be at most 10000",
+    ),
+    "dependency": (
+        changed(f"{ROLE}/dependsOn", [{"name": "other", "status": "Done"}]),
+        "spec.taskRoles[worker].dependsOn[other].status: must be one of Ready, Complete",
+    ),
+    "many dependencies": (
+        changed(f"{ROLE}/dependsOn", [{"name": f"r{number}", "status": "Ready"} for number in range(17)]),
+        "dependsOn: must have at most 16 entries",
+    ),
+    "empty role": (changed("spec/taskRoles/1", {}), "spec.taskRoles[1].name: is missing"),
+}
+TAKEN: dict[str, Json] = {
+    "sound": SOUND,
+    "no Tasks": changed(f"{ROLE}/taskNumber", 0),
+    "no roles": changed("spec/taskRoles", None),
+    "percentages": changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskPercent": 100}),
+    "any template": changed(f"{ROLE}/task/pod", {"spec": {"containers": "none"}, "anything": 1}),
+    "an annotation": changed("metadata/annotations", {"a": "b"}),
+}

@@ -1,0 +1,197 @@
+"""What `lint` finds in a Framework, without a cluster."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkclient.checks import schema
+from frameworkclient.checks.lint import lint
+from frameworkclient.checks.pods import pods_of
+from frameworkclient.checks.problem import Severity
+from frameworkclient.checks.rules import RULES
+from frameworkclient.errors import ManifestError
+from frameworkclient.yamltext import documents
+from frameworkcontroller.api.crd import crd
+from tests.client.broken import REFUSED, SOUND, TAKEN, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+POD = "spec/taskRoles/0/task/pod"
+PREFIX = "barrier.frameworkcontroller.microsoft.com"
+
+
+def found(manifest: dict[str, Any]) -> list[str]:
+    return [str(problem) for problem in lint(manifest)]
+
+
+@pytest.mark.parametrize(("manifest", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_the_api_server_refuses_is_an_error(manifest: dict[str, Any], text: str) -> None:
+    problems = lint(manifest)
+    assert problems[0].severity is Severity.ERROR
+    assert text in str(problems[0])
+
+
+@pytest.mark.parametrize("manifest", TAKEN.values(), ids=TAKEN)
+def test_what_the_api_server_takes_has_no_error_of_the_schema(manifest: dict[str, Any]) -> None:
+    assert list(schema.problems(manifest, crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])) == []
+
+
+def test_a_sound_framework_has_no_problems() -> None:
+    assert lint(SOUND) == []
+
+
+def test_another_kind_and_no_object_are_errors() -> None:
+    assert found(SOUND | {"kind": "Pod"}) == ["error: kind: must be Framework, not Pod"]
+    assert [str(one) for one in lint("text")] == ["error: the document: must be an object"]
+
+
+def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+    yield value
+    for one in value.get("properties", {}).values():
+        yield from _schemas(one)
+    if "items" in value:
+        yield from _schemas(value["items"])
+
+
+def test_every_keyword_and_rule_of_the_definition_is_known() -> None:
+    whole = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    keywords = {key for one in _schemas(whole) for key in one}
+    assert keywords <= schema.CHECKED | schema.ANNOTATIONS
+    rules = {rule["rule"] for one in _schemas(whole) for rule in one.get("x-kubernetes-validations", ())}
+    assert rules == set(RULES)
+
+
+ADVICE: dict[str, tuple[dict[str, Any], str]] = {
+    "restart policy": (
+        changed(f"{POD}/spec/restartPolicy", None),
+        "warning: spec.taskRoles[worker].task.pod.spec.restartPolicy: is missing, and means Always",
+    ),
+    "unknown field of a Pod": (
+        changed(f"{POD}/spec/containers/0/comand", []),
+        (
+            "warning: spec.taskRoles[worker].task.pod.spec.containers[0].comand: no Pod has such a field; "
+            "did you mean command?"
+        ),
+    ),
+    "unknown field deep in a Pod": (
+        changed(f"{POD}/spec/affinity", {"nodeAffinity": {"required": {}}}),
+        "warning: spec.taskRoles[worker].task.pod.spec.affinity.nodeAffinity.required: no Pod has such a field",
+    ),
+    "no containers": (
+        changed(f"{POD}/spec/containers", []),
+        "error: spec.taskRoles[worker].task.pod.spec.containers: must be a list of at least one container",
+    ),
+    "no image": (
+        changed(f"{POD}/spec/containers/0/image", None),
+        "error: spec.taskRoles[worker].task.pod.spec.containers[0].image: is missing",
+    ),
+    "dependency on nobody": (
+        changed("spec/taskRoles/0/dependsOn", [{"name": "other", "status": "Ready"}]),
+        "error: spec.taskRoles[worker].dependsOn[other]: there is no such TaskRole, only worker",
+    ),
+    "dependency on itself": (
+        changed("spec/taskRoles/0/dependsOn", [{"name": "worker", "status": "Ready"}]),
+        "error: spec.taskRoles[worker].dependsOn: waits for itself: worker -> worker; remove one of them",
+    ),
+    "policy that never counts": (
+        changed("spec/taskRoles/0/frameworkAttemptCompletionPolicy", {"minSucceededTaskCount": 3}),
+        (
+            "warning: spec.taskRoles[worker].frameworkAttemptCompletionPolicy.minSucceededTaskCount: is 3, and the "
+            "role has only 2 Tasks: it never counts"
+        ),
+    ),
+    "no Tasks": (
+        changed("spec/taskRoles/0/taskNumber", 0),
+        "warning: spec.taskRoles[worker].taskNumber: is 0: the role has no Tasks until it is scaled",
+    ),
+    "long names": (
+        changed("metadata/name", "a" * 60),
+        (
+            f"warning: spec.taskRoles[worker].name: the Pod {'a' * 60}-worker-1 has more than 63 characters, so its "
+            "host name is cut; use shorter names"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "text"), ADVICE.values(), ids=ADVICE)
+def test_what_would_not_run_as_it_was_meant(manifest: dict[str, Any], text: str) -> None:
+    assert any(line.startswith(text) for line in found(manifest)), found(manifest)
+
+
+def gang(*roles: tuple[str, int], label: bool = True, **annotations: str) -> dict[str, Any]:
+    """A Framework with the barrier, and these annotations on each role."""
+    manifest = copy.deepcopy(SOUND)
+    template = manifest["spec"]["taskRoles"][0]
+    metadata = {"annotations": {f"{PREFIX}/{key.replace('_', '-')}": value for key, value in annotations.items()}}
+    if label:
+        metadata["labels"] = {"frameworkcontroller.microsoft.com/barrier": "enabled"}
+    template["task"]["pod"]["metadata"] = metadata
+    manifest["spec"]["taskRoles"] = [{**copy.deepcopy(template), "name": name, "taskNumber": n} for name, n in roles]
+    return manifest
+
+
+OF_GANGS: dict[str, tuple[dict[str, Any], str]] = {
+    "roles that tensorflow does not know": (
+        gang(("trainer", 2), ("server", 1), preset="tensorflow"),
+        "preset tensorflow: none of the roles trainer, server is named chief, master, worker",
+    ),
+    "roles without ranks": (
+        gang(("actor", 2), ("learner", 1), preset="pytorch"),
+        "preset pytorch: none of the roles actor, learner is named master, worker: say which of them count as ranks",
+    ),
+    "no head": (gang(("a", 1), ("b", 2), preset="spark"), "say whose Task 0 is the head by FB_HEAD_ROLE=a"),
+    "two heads": (gang(("master", 2), ("worker", 2), preset="spark"), "but only one can be the head"),
+    "a port of no role": (gang(("worker", 2), preset="pytorch", ports="ps=2222"), "FB_PORTS: there is no role 'ps'"),
+    "unknown preset": (gang(("worker", 2), preset="pytorhc"), "pytorch"),
+    "unknown annotation": (gang(("worker", 2), presets="pytorch"), "presets"),
+    "a value that is not valid": (gang(("worker", 2), preset="pytorch", timeout="soon"), "timeout"),
+    "no label": (
+        gang(("worker", 2), label=False, preset="pytorch"),
+        (
+            "has no frameworkcontroller.microsoft.com/barrier: enabled, so "
+            "barrier.frameworkcontroller.microsoft.com/preset does nothing"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "text"), OF_GANGS.values(), ids=OF_GANGS)
+def test_what_injector_and_barrier_would_refuse(manifest: dict[str, Any], text: str) -> None:
+    problems = lint(manifest)
+    assert problems
+    assert text in problems[0].text
+    assert problems[0].path.startswith("spec.taskRoles[")
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
+def test_the_examples_have_no_problems_and_can_be_rendered(file: Path) -> None:
+    manifest = next(one for one in documents(file.read_text(), file.name) if one["kind"] == "Framework")
+    if "metadata" not in manifest:
+        pytest.skip("the program of the example completes it")
+    assert found(manifest) == []
+    pods = list(pods_of(manifest, "demo", all_tasks=True))
+    assert len(pods) == sum(role.get("taskNumber", 0) for role in manifest["spec"]["taskRoles"])
+
+
+def test_a_rendered_pod_is_the_one_of_controller_and_injector() -> None:
+    manifest = gang(("worker", 3), preset="pytorch")
+    container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
+    container["args"] = ["{{FC_POD_NAME}}", "{{FC_TASK_INDEX}}"]
+    assert [one.task for one in pods_of(manifest, "demo")] == ["worker-0"]
+    last = list(pods_of(manifest, "demo", all_tasks=True))[2].pod
+    assert (last["metadata"]["name"], last["metadata"]["namespace"]) == ("sound-worker-2", "demo")
+    assert last["spec"]["containers"][0]["args"] == ["sound-worker-2", "2"]
+    assert [one["name"] for one in last["spec"]["initContainers"]] == ["frameworkbarrier"]
+    assert next(iter(last)) == "apiVersion"
+
+
+def test_a_pod_that_would_be_refused_is_not_rendered() -> None:
+    with pytest.raises(ManifestError, match=r"spec.taskRoles\[worker\].task.pod: .*containers"):
+        list(pods_of(gang(("worker", 1), preset="pytorch", containers="none"), "demo"))
