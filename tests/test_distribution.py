@@ -1,4 +1,4 @@
-"""The three programs as one distribution."""
+"""The programs and the client as one distribution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-PROGRAMS = ("frameworkbarrier", "frameworkcontroller", "frameworkinjector")
+PROGRAMS = ("frameworkbarrier", "frameworkclient", "frameworkcontroller", "frameworkinjector")
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, "frameworkkube"])

@@ -1,0 +1,169 @@
+"""A Framework as a tree: what is wanted, where each Task is, what has failed and what will happen next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.cli.tables import STATE_COLOURS, events_table
+from frameworkclient.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
+from frameworkclient.pods import Stage
+from frameworkclient.text import counted, sanitize, since
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from frameworkclient.cli.terminal import Colours
+    from frameworkclient.eventviews import EventView
+    from frameworkclient.pods import TaskPod
+    from frameworkclient.views import FrameworkView, RoleView, TaskView
+    from frameworkcontroller.api.spec import TaskRoleSpec
+
+EVENTS: Final = 10
+_WIDTH: Final = 12
+
+
+def description(
+    view: FrameworkView,
+    pods: Mapping[str, TaskPod],
+    events: Sequence[EventView],
+    now: datetime,
+    colours: Colours,
+) -> str:
+    """Return everything about a Framework that a person wants to see at once.
+
+    Args:
+        view: The Framework.
+        pods: Its Pods by Task.
+        events: Its Events, the oldest first; the last ones are shown.
+        now: The time, in UTC.
+        colours: Whether to colour.
+    """
+    lines = [*_head(view, now, colours), "", colours("Roles", "bold"), *_roles(view, pods, colours)]
+    if events:
+        shown = events[-EVENTS:]
+        older = f" (the last {len(shown)} of {len(events)})" if len(events) > len(shown) else ""
+        lines += ["", colours("Events", "bold") + older, events_table(shown, now, colours).rstrip("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _head(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]:
+    state = view.state or "not seen by the controller"
+    ready = f", {view.ready_text} ready" if view.ready_text and not view.finished else ""
+    attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
+    yield _field("Framework", f"{view.namespace}/{view.name}")
+    if view.spec.description:
+        yield _field("Description", view.spec.description)
+    yield _field("State", colours(state, STATE_COLOURS.get(state, "")) + ready + attempt, safe=True)
+    if (result := view.result) is not None:
+        by = f", by {result.task}" if result.task else ""
+        text = f"{result.phrase} ({result.code}){by}"
+        yield _field("Result", colours(sanitize(text), "green" if result.succeeded else "red"), safe=True)
+        yield _field("", result.diagnostics)
+    if reason := waiting(view, now):
+        yield _field("Waits for", reason)
+    if following := framework_outlook(view, now):
+        yield _field("Next", following)
+    yield _field("Age", _times(view, now))
+    used = view.status.retry_policy_status if view.status else None
+    retried = f"; {used.total_retried_count} so far, {used.accountable_retried_count} of them count" if used else ""
+    yield _field("Retries", counts_text(view.spec.retry_policy) + retried)
+    if (limit := view.spec.active_deadline_seconds) is not None:
+        yield _field("Deadline", f"{limit} s after its first Task ran")
+    if (kept := view.spec.ttl_seconds_after_finished) is not None:
+        yield _field("Kept", f"{kept} s after its end")
+
+
+def _field(name: str, text: str, *, safe: bool = False) -> str:
+    return f"{name:<{_WIDTH}}{text if safe else sanitize(text)}".rstrip()
+
+
+def _times(view: FrameworkView, now: datetime) -> str:
+    parts = [since(view.created, now)]
+    if view.status is not None and view.status.run_time is not None:
+        parts.append(f"first ran {since(view.status.run_time, now)} ago")
+    if view.status is not None and view.status.completion_time is not None:
+        parts.append(f"ended {since(view.status.completion_time, now)} ago")
+    return ", ".join(parts)
+
+
+def _roles(view: FrameworkView, pods: Mapping[str, TaskPod], colours: Colours) -> Iterator[str]:
+    for place, role in enumerate(view.roles):
+        last = place == len(view.roles) - 1
+        yield f"{'└─' if last else '├─'} {colours(role.name, 'bold')}: {_role(role)}"
+        stem = "   " if last else "│  "
+        for number, task in enumerate(role.tasks):
+            at_end = number == len(role.tasks) - 1
+            yield f"{stem}{'└─' if at_end else '├─'} {_task(task, pods.get(task.name), colours)}"
+            under = f"{stem}{'   ' if at_end else '│  '}"
+            for note in _notes(view, role, task, pods.get(task.name)):
+                yield f"{under}  {note}"
+
+
+def _role(role: RoleView) -> str:
+    if role.spec is None:
+        return f"{counted(len(role.tasks), 'Task')} to go, the role was removed"
+    parts = [counted(role.spec.task_number, "Task"), *_policy(role.spec)]
+    retries = counts_text(role.spec.task.retry_policy)
+    if retries != "no retries":
+        parts.append(f"each: {retries}")
+    if role.waits:
+        needs = " and ".join(f"{one.name} is {one.status}" for one in role.spec.depends_on or ())
+        parts.append(f"waits until {needs}")
+    return ", ".join(parts)
+
+
+def _policy(spec: TaskRoleSpec) -> Iterator[str]:
+    """Yield what the ends of Tasks mean for the attempt, where it is not the default."""
+    policy = spec.framework_attempt_completion_policy
+    if policy.min_failed_task_percent is not None:
+        yield f"the attempt fails with {policy.min_failed_task_percent} % failed"
+    elif policy.min_failed_task_count > 1:
+        yield f"the attempt fails with {policy.min_failed_task_count} failed"
+    elif policy.min_failed_task_count < 0:
+        yield "failures do not fail the attempt"
+    if policy.min_succeeded_task_percent is not None:
+        yield f"the attempt succeeds with {policy.min_succeeded_task_percent} % succeeded"
+    elif policy.min_succeeded_task_count > 0:
+        yield f"the attempt succeeds with {policy.min_succeeded_task_count} succeeded"
+
+
+def _task(task: TaskView, pod: TaskPod | None, colours: Colours) -> str:
+    parts = [task.name, colours(task.state, STATE_COLOURS.get(task.state, ""))]
+    if task.ended and task.completion is not None:
+        phrase = sanitize(task.completion.phrase)
+        parts.append(colours(phrase, "green" if task.succeeded else "red"))
+    elif pod is not None:
+        parts.append(stage_text(pod, colours))
+    if task.attempt:
+        parts.append(f"attempt {task.attempt + 1}")
+    parts += [sanitize(part) for part in (task.node, task.ip) if part]
+    return "  ".join(parts)
+
+
+STAGE_COLOURS: Final = {
+    Stage.RUNNING: "green",
+    Stage.SUCCEEDED: "green",
+    Stage.RELEASED: "cyan",
+    Stage.STARTING: "cyan",
+    Stage.BARRIER: "yellow",
+    Stage.NOT_SCHEDULED: "red",
+    Stage.FAILED: "red",
+    Stage.BARRIER_FAILED: "red",
+    Stage.ENDING: "dim",
+}
+
+
+def stage_text(pod: TaskPod, colours: Colours) -> str:
+    """Return how far a Pod is, in its colour."""
+    return colours(pod.stage, STAGE_COLOURS[pod.stage])
+
+
+def _notes(view: FrameworkView, role: RoleView, task: TaskView, pod: TaskPod | None) -> Iterator[str]:
+    """Yield what there is to know about a Task: why it ended, what holds it up, what follows."""
+    if task.completion is not None and not task.succeeded:
+        yield sanitize(ending(task.completion))
+    elif pod is not None and pod.reason and pod.stage is not Stage.SUCCEEDED:
+        yield pod.reason
+    if following := task_outlook(view, role, task):
+        yield following

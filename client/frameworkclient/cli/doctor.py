@@ -1,0 +1,138 @@
+"""`doctor`: asks the API server whether it can run Frameworks for this user, and writes a line per answer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.options import Format
+from frameworkclient.cli.output import as_json, as_yaml, write
+from frameworkclient.cli.terminal import colours_for
+from frameworkclient.errors import translated
+from frameworkclient.health import Answer, Facts, Grade, Refusal, answers
+from frameworkclient.text import sanitize
+from frameworkcontroller.api import names
+from frameworkkube.errors import ApiStatusError
+from frameworkkube.rest import resource_path
+
+if TYPE_CHECKING:
+    from frameworkclient.aio import AsyncClient
+
+LEASE: Final = "frameworkcontroller"
+RIGHTS: Final = (
+    *(f"{verb} {names.PLURAL}.{names.GROUP}" for verb in ("get", "list", "watch", "create", "patch", "delete")),
+    *("list pods", "watch pods", "get pods/log", "list events", "delete pods", "delete configmaps"),
+)
+_COLOURS: Final = {Grade.OK: "green", Grade.WARNING: "yellow", Grade.FAILING: "red"}
+
+
+async def doctor(client: AsyncClient, system_namespace: str, output: Format) -> ExitCode:
+    """Write the page; ERROR if something is failing."""
+    with translated("examine the cluster"):
+        found = list(answers(await gather(client, system_namespace)))
+    if output in {Format.JSON, Format.YAML}:
+        entries = [msgspec.to_builtins(one) for one in found]
+        write(as_json(entries) if output is Format.JSON else as_yaml({"answers": entries}))
+    else:
+        width = max(len(one.subject) for one in found)
+        write("".join(_line(one, width) for one in found))
+    return ExitCode.ERROR if any(one.grade is Grade.FAILING for one in found) else ExitCode.DONE
+
+
+def _line(answer: Answer, width: int) -> str:
+    grade = colours_for(sys.stdout)(f"{answer.grade:<7}", _COLOURS[answer.grade])
+    fix = f"; {answer.fix}" if answer.fix else ""
+    return f"{grade}   {answer.subject:<{width}}   {sanitize(answer.text + fix)}\n"
+
+
+async def gather(client: AsyncClient, system_namespace: str) -> Facts:
+    """Ask for all facts at once.
+
+    Raises:
+        KubeError: There is no answer at all.
+    """
+    crds = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=names.CRD_NAME)
+    lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=LEASE)
+    policies = resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)
+    version, definition, discovery, found_lease, pod, listed, *rights = await asyncio.gather(
+        _get(client, "/version"),
+        _get(client, crds),
+        _get(client, names.DISCOVERY_PATH),
+        _get(client, lease),
+        _dry_run(client),
+        _get(client, policies),
+        *(_may(client, right) for right in RIGHTS),
+    )
+    return Facts(
+        client.namespace,
+        version,
+        definition,
+        discovery,
+        found_lease,
+        pod,
+        dict(zip(RIGHTS, rights, strict=True)),
+        () if isinstance(listed, Refusal) else tuple(listed.get("items") or ()),
+        datetime.now(UTC),
+    )
+
+
+async def _get(client: AsyncClient, path: str) -> Any:
+    try:
+        return msgspec.json.decode(await client.kube.get(path))
+    except ApiStatusError as error:
+        return Refusal(error.code, error.message)
+
+
+async def _dry_run(client: AsyncClient) -> Any:
+    """Return the Pod that would be created with the label of the barrier."""
+    framework = {names.FRAMEWORK_NAME: "doctor", names.TASKROLE_NAME: "worker", names.TASK_INDEX: "0"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": "doctor-",
+            "labels": {names.BARRIER_LABEL: "enabled", **framework},
+            "annotations": {f"barrier.{names.GROUP}/preset": "pytorch", **framework},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "none",
+                    "command": ["none"],
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }
+            ],
+        },
+    }
+    path = resource_path("v1", "pods", namespace=client.namespace)
+    try:
+        body = msgspec.json.encode(pod)
+        answer = await client.kube.request("POST", path, query={"dryRun": "All"}, body=body, timeout_seconds=40)
+        return msgspec.json.decode(answer)
+    except ApiStatusError as error:
+        return Refusal(error.code, error.message)
+
+
+async def _may(client: AsyncClient, right: str) -> bool:
+    verb, _, resource = right.partition(" ")
+    resource, _, group = resource.partition(".")
+    resource, _, subresource = resource.partition("/")
+    attributes = {"namespace": client.namespace, "verb": verb, "group": group, "resource": resource}
+    if subresource:
+        attributes["subresource"] = subresource
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    path = resource_path("authorization.k8s.io/v1", "selfsubjectaccessreviews")
+    answer = msgspec.json.decode(await client.kube.create(path, msgspec.json.encode(review)))
+    return bool((answer.get("status") or {}).get("allowed"))

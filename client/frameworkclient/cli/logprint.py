@@ -1,0 +1,131 @@
+"""Writes log lines: to a terminal with a prefix for each Task, or into a folder with a file for each attempt."""
+
+from __future__ import annotations
+
+import re
+from typing import IO, TYPE_CHECKING, Final, TextIO
+
+from frameworkclient.cli.terminal import Colours, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frameworkclient.logs.lines import LogBatch, LogSource
+
+PREFIX_COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue")
+# Everything but the colours that programs write themselves.
+_SEQUENCES: Final = re.compile(
+    r"\x1b(?!\[[0-9;]*m)(?:\[[0-9;?]*[ -/]*[@-~]|\].*?(?:\x07|\x1b\\)|.)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
+)
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_OPEN_FILES: Final = 200
+
+
+class LogPrinter:
+    """Writes lines with the Task in front of each.
+
+    Args:
+        stream: Where to.
+        colours: Whether to colour; then the colours of the programs are kept, and other control sequences are not.
+        on_terminal: Whether control sequences would do something.
+        timestamps: Whether to write the time of each line.
+    """
+
+    def __init__(self, stream: TextIO, colours: Colours, *, on_terminal: bool, timestamps: bool) -> None:
+        self._stream = stream
+        self._colours = colours
+        self._on_terminal = on_terminal
+        self._timestamps = timestamps
+        self._prefixes: dict[str, str] = {}
+        self._width = 0
+
+    def write(self, batch: LogBatch) -> None:
+        """Write the lines of a batch at once; a note goes to stderr."""
+        if batch.note and batch.source is not None:
+            say(self._colours(f"--- {batch.source.label}: {batch.note}", "dim"))
+        parts = []
+        for line in batch.lines:
+            text = self._shown(line.text) if self._on_terminal else line.text
+            stamp = f"{line.stamp} " if self._timestamps else ""
+            parts.append(f"{self._prefix(line.source.label)} {stamp}{text}\n")
+        if parts:
+            self._stream.write("".join(parts))
+            self._stream.flush()
+
+    def _prefix(self, label: str) -> str:
+        if label not in self._prefixes:
+            colour = PREFIX_COLOURS[len(self._prefixes) % len(PREFIX_COLOURS)]
+            self._prefixes[label] = self._colours(f"[{label}]", colour)
+        return self._prefixes[label]
+
+    def _shown(self, text: str) -> str:
+        """Return a line without what would move the cursor; a progress bar shows its last state."""
+        text = text.rstrip("\r")
+        if text.isprintable():
+            return text
+        text = _SEQUENCES.sub("", text.rpartition("\r")[2])
+        return text if self._colours.enabled else _COLOURS.sub("", text)
+
+
+class LogSaver:
+    """Writes lines into a folder: `worker-0.attempt-0-1.log` is of attempt 0 of the Framework and 1 of the Task.
+
+    Args:
+        folder: Made if it does not exist.
+        timestamps: Whether to write the time of each line.
+
+    Attributes:
+        lines: How many were written.
+    """
+
+    def __init__(self, folder: Path, *, timestamps: bool) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._timestamps = timestamps
+        self._files: dict[Path, IO[str]] = {}
+        self._written: set[Path] = set()
+        self.lines = 0
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that were written."""
+        return sorted(self._written)
+
+    def write(self, batch: LogBatch) -> None:
+        """Write the lines of a batch; a note goes to stderr."""
+        if batch.note and batch.source is not None:
+            say(f"--- {batch.source.label}: {batch.note}")
+        touched = set()
+        for line in batch.lines:
+            stamp = f"{line.stamp} " if self._timestamps else ""
+            file = self._file(line.source)
+            file.write(f"{stamp}{line.text}\n")
+            touched.add(file)
+        # Somebody may look at the files meanwhile.
+        for file in touched:
+            if not file.closed:
+                file.flush()
+        self.lines += len(batch.lines)
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _file(self, source: LogSource) -> IO[str]:
+        path = self._folder / file_name(source)
+        if path not in self._files:
+            if len(self._files) >= _OPEN_FILES:
+                self.close()
+            # A file of an earlier command is replaced; one that was closed for want of room goes on.
+            self._files[path] = path.open("a" if path in self._written else "w", encoding="utf-8")
+            self._written.add(path)
+        return self._files[path]
+
+
+def file_name(source: LogSource) -> str:
+    """Return the name of the file of one attempt of a Task."""
+    framework, task = source.attempt
+    container = source.label.removeprefix(source.task).replace("/", ".")
+    return f"{source.task}{container}.attempt-{framework}-{task}.log"

@@ -1,0 +1,150 @@
+"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.options import Format, Name, Output, command
+from frameworkclient.cli.run import Cluster, interruptible
+
+app = typer.Typer()
+
+
+@command(app, "list")
+def list_frameworks(
+    cluster: Cluster,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    selector: Annotated[
+        str,
+        typer.Option("--selector", "-l", help="Only with these labels, like team=vision.", show_default=False),
+    ] = "",
+    output: Output = Format.TABLE,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, with a line for each change.")] = False,
+) -> None:
+    """List Frameworks, and what they wait for."""
+    from frameworkclient.cli import reading
+
+    cluster.run(
+        lambda client: reading.list_frameworks(
+            client, all_namespaces=all_namespaces, selector=selector, output=output, watch=watch
+        )
+    )
+
+
+@command(app)
+def get(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+    """Show one Framework, also as YAML or JSON."""
+    from frameworkclient.cli import reading
+
+    view = cluster.run(lambda client: client.get(name))
+    reading.write_frameworks([view], output, single=True)
+
+
+@command(app)
+def describe(cluster: Cluster, name: Name) -> None:
+    """Show its Tasks as a tree: what has failed, what follows."""
+    from frameworkclient.cli import reading
+
+    cluster.run(lambda client: reading.describe(client, name))
+
+
+@command(app)
+def watch(cluster: Cluster, name: Name) -> ExitCode | None:
+    """Show a Framework live, until it is Completed.
+
+    Without a terminal there is a line for each change.
+    """
+    from frameworkclient.cli import live, writing
+
+    return interruptible(name, cluster, lambda: writing.report(cluster.run(lambda client: live.show(client, name))))
+
+
+@command(app)
+def why(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+    """Say why a Framework does not run, and what to do."""
+    from frameworkclient.cli import diagnosis
+
+    cluster.run(lambda client: diagnosis.why(client, name, output))
+
+
+@command(app)
+def events(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+    """List the Events of a Framework and its Pods."""
+    from frameworkclient.cli import reading
+
+    cluster.run(lambda client: reading.events_of(client, name, output))
+
+
+@command(app)
+def logs(
+    cluster: Cluster,
+    name: Name,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on through retries and rescale until the Framework has ended.")
+    ] = False,
+    role: Annotated[str, typer.Option(help="Only of this role.", show_default=False)] = "",
+    task: Annotated[str, typer.Option(help="Only of this Task, like worker-0.", show_default=False)] = "",
+    barrier: Annotated[bool, typer.Option("--barrier", help="Of the barrier instead of the application.")] = False,
+    since: Annotated[
+        str, typer.Option(help="Only lines that are not older, like 45s, 10m or 1h30m.", show_default=False)
+    ] = "",
+    tail: Annotated[int, typer.Option(help="Only so many last lines of each container; -1 for all.")] = -1,
+    grep: Annotated[
+        str, typer.Option(help="Only lines in which this regular expression is found.", show_default=False)
+    ] = "",
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Of the run before the last restart of each container.")
+    ] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Write the time of each line.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Write into this folder, a file for each attempt of a Task.", show_default=False)
+    ] = None,
+) -> ExitCode | None:
+    """Show the logs of all Tasks, each line with its Task."""
+    from frameworkclient.cli import reading
+
+    async def work(client: Any) -> None:
+        selection = await reading.selection_of(
+            client,
+            name,
+            role=role,
+            task=task,
+            barrier=barrier,
+            since=since,
+            tail=tail,
+            previous=previous,
+            grep=grep,
+        )
+        await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
+
+    return interruptible(name, cluster, lambda: cluster.run(work))
+
+
+@command(app, "exec")
+def execute(
+    cluster: Cluster,
+    name: Name,
+    task: Annotated[str, typer.Argument(help="A Task, like worker-0.", show_default=False)],
+    words: Annotated[list[str], typer.Argument(help="The command, after --.", metavar="-- COMMAND...")],
+    container: Annotated[
+        str, typer.Option("--container", "-c", help="Container; the first that runs by default.", show_default=False)
+    ] = "",
+) -> int:
+    """Run a command in the Pod of a Task."""
+    from frameworkclient.cli import execute as remote
+
+    return cluster.run(lambda client: remote.run_in(client, name, task, words, container))
+
+
+@command(app)
+def doctor(
+    cluster: Cluster,
+    system_namespace: Annotated[str, typer.Option(help="Namespace of the controller.")] = "frameworkcontroller-system",
+    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.TABLE,
+) -> ExitCode:
+    """Say whether the cluster can run Frameworks for you."""
+    from frameworkclient.cli import doctor as checks
+
+    return cluster.run(lambda client: checks.doctor(client, system_namespace, output))

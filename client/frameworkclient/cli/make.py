@@ -1,0 +1,150 @@
+"""The commands that make a Framework, with their flags: `run`, `submit`, `lint`, `render`."""
+
+from typing import Annotated
+
+import typer
+
+from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.options import Files, Format, Name, Settings, command
+from frameworkclient.cli.run import Cluster, interruptible
+
+app = typer.Typer()
+
+
+@command(app)
+def run(
+    cluster: Cluster,
+    name: Name,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...", show_default=False)
+    ] = None,
+    image: Annotated[str, typer.Option(help="Image of the containers.", show_default=False)] = "",
+    role: Annotated[
+        list[str] | None, typer.Option(help="Role with its Tasks, like worker=4; repeatable.", show_default="worker=1")
+    ] = None,
+    preset: Annotated[
+        str,
+        typer.Option(help="Preset of the barrier, like pytorch: the Pods wait for one another.", show_default=False),
+    ] = "",
+    cpu: Annotated[str, typer.Option(help="Cores of each Pod, like 2 or 500m.", show_default=False)] = "",
+    memory: Annotated[str, typer.Option(help="Memory of each Pod, like 4Gi.", show_default=False)] = "",
+    gpus: Annotated[int, typer.Option(help="GPUs of each Pod.")] = 0,
+    gpu_resource: Annotated[str, typer.Option(help="What the cluster calls a GPU.")] = "nvidia.com/gpu",
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", help="Variable, NAME=VALUE; repeatable.", show_default=False)
+    ] = None,
+    volume: Annotated[
+        list[str] | None, typer.Option(help="Claim and its place, CLAIM:/path[:ro]; repeatable.", show_default=False)
+    ] = None,
+    node_selector: Annotated[
+        list[str] | None, typer.Option(help="Label of the nodes, NAME=VALUE; repeatable.", show_default=False)
+    ] = None,
+    service_account: Annotated[str, typer.Option(help="Service account of the Pods.", show_default=False)] = "",
+    retries: Annotated[
+        int, typer.Option(help="Retries of the whole Framework; transient failures are always retried then.")
+    ] = 0,
+    timeout: Annotated[
+        str, typer.Option(help="How long it may run, retries included, like 2h.", show_default=False)
+    ] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is Completed.")] = False,
+    show_logs: Annotated[bool, typer.Option("--logs", help="Stay, and show the logs of all Tasks.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted, and do nothing.")] = False,
+    output: Annotated[Format, typer.Option("--output", "-o", help="yaml or json, with --dry-run.")] = Format.YAML,
+) -> ExitCode | None:
+    """Run a command on several Pods, without YAML."""
+    from frameworkclient.cli import offline, writing
+    from frameworkclient.cli.output import as_json, write
+    from frameworkclient.errors import ArgumentError
+    from frameworkclient.text import seconds_of
+
+    if not image:
+        raise ArgumentError("--image: is missing; name the image of the containers")
+    framework = offline.framework_of(
+        name,
+        command=words or [],
+        roles=role or [],
+        env=env or [],
+        node_selector=node_selector or [],
+        retries=retries,
+        deadline=seconds_of(timeout, "--timeout") if timeout else None,
+        image=image,
+        preset=preset,
+        cpu=cpu,
+        memory=memory,
+        gpus=gpus,
+        gpu_resource=gpu_resource,
+        volumes=volume or [],
+        service_account=service_account,
+    )
+    if (code := offline.check(framework)) is not ExitCode.DONE:
+        return code
+    if dry_run:
+        write(as_json(framework.to_dict()) if output is Format.JSON else framework.to_yaml())
+        return None
+    manifest = framework.to_dict()
+    return interruptible(
+        name,
+        cluster,
+        lambda: cluster.run(
+            lambda client: writing.submit(client, [manifest], dry_run=False, wait=wait, logs=show_logs)
+        ),
+    )
+
+
+@command(app)
+def submit(
+    cluster: Cluster,
+    filename: Files,
+    settings: Settings = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is Completed.")] = False,
+    show_logs: Annotated[bool, typer.Option("--logs", help="Stay, and show the logs of all Tasks.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Let the API server check it; create nothing.")] = False,
+) -> ExitCode | None:
+    """Create the Frameworks of a file."""
+    from frameworkclient.cli import offline, writing
+
+    found = writing.manifests_in(filename)
+    manifests = writing.with_settings(found, settings or [])
+    for where, manifest in found:
+        offline.warn(where, manifest)
+    names = ", ".join(str((manifest.get("metadata") or {}).get("name")) for manifest in manifests)
+    return interruptible(
+        names,
+        cluster,
+        lambda: cluster.run(
+            lambda client: writing.submit(client, manifests, dry_run=dry_run, wait=wait, logs=show_logs)
+        ),
+    )
+
+
+@command(app)
+def lint(
+    filename: Files,
+    settings: Settings = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.TABLE,
+) -> ExitCode:
+    """Check the Frameworks of a file, without a cluster."""
+    from frameworkclient.cli import offline, writing
+
+    manifests = writing.manifests_in(filename, others=True)
+    writing.with_settings(manifests, settings or [])
+    return offline.lint_all(manifests, output)
+
+
+@command(app)
+def render(
+    filename: Files,
+    settings: Settings = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where they would be created.")] = "default",
+    all_tasks: Annotated[bool, typer.Option("--all", help="All Tasks, not only the first of each role.")] = False,
+    output: Annotated[Format, typer.Option("--output", "-o", help="yaml or json.")] = Format.YAML,
+) -> ExitCode:
+    """Print the Pods of a file's Frameworks, without a cluster.
+
+    Placeholders are filled and the barrier is injected, as the controller and the injector of this version do.
+    """
+    from frameworkclient.cli import offline, writing
+
+    manifests = writing.manifests_in(filename, others=True)
+    writing.with_settings(manifests, settings or [])
+    return offline.render_all(manifests, namespace, output, all_tasks=all_tasks)

@@ -1,0 +1,136 @@
+"""The commands that need no cluster: `lint`, `render`, and what `run` makes of its flags."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from frameworkclient.checks.lint import lint
+from frameworkclient.checks.pods import pods_of
+from frameworkclient.checks.problem import Severity
+from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.options import Format
+from frameworkclient.cli.output import as_json, as_list, as_yaml, write
+from frameworkclient.cli.terminal import colours_for, say
+from frameworkclient.cli.writing import numbers_of
+from frameworkclient.errors import ArgumentError
+from frameworkclient.manifest import Framework, RetryPolicy, Role
+from frameworkclient.text import counted, sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frameworkclient.checks.problem import Problem
+
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
+
+
+def lint_all(manifests: Sequence[tuple[str, dict[str, Any]]], output: Format) -> ExitCode:
+    """Write the problems of Frameworks; USAGE if one has an error."""
+    found = [(where, problem) for where, manifest in manifests for problem in lint(manifest)]
+    if output in {Format.JSON, Format.YAML}:
+        entries = [
+            {"file": where, "severity": one.severity.value, "path": one.path, "text": one.text} for where, one in found
+        ]
+        write(as_json(entries) if output is Format.JSON else as_yaml({"problems": entries}))
+    else:
+        write("".join(f"{where}: {_line(problem)}\n" for where, problem in found))
+        if not found:
+            say(f"{counted(len(manifests), 'Framework')}, no problems")
+    failed = any(problem.severity is Severity.ERROR for _, problem in found)
+    return ExitCode.USAGE if failed else ExitCode.DONE
+
+
+def _line(problem: Problem) -> str:
+    severity = colours_for(sys.stdout)(problem.severity.value, _COLOURS[problem.severity])
+    return f"{severity}: {problem.path}: {sanitize(problem.text)}"
+
+
+def warn(where: str, manifest: dict[str, Any]) -> None:
+    """Say what may not do what it was written for; what is an error the API server says itself."""
+    for problem in lint(manifest):
+        if problem.severity is Severity.WARNING:
+            say(f"{where}: {problem}")
+
+
+def render_all(
+    manifests: Sequence[tuple[str, dict[str, Any]]], namespace: str, output: Format, *, all_tasks: bool
+) -> ExitCode:
+    """Write the Pods of Frameworks as they would be created; USAGE if a Framework has an error."""
+    pods = []
+    for where, manifest in manifests:
+        errors = [problem for problem in lint(manifest) if problem.severity is Severity.ERROR]
+        if errors:
+            for problem in errors:
+                say(f"{where}: {problem}")
+            return ExitCode.USAGE
+        for found in pods_of(manifest, namespace, all_tasks=all_tasks):
+            for text in found.warnings:
+                say(f"{where}: {found.task}: warning: {text}")
+            pods.append(found.pod)
+    if output is Format.JSON:
+        write(as_json(as_list(pods)))
+    else:
+        write("---\n".join(as_yaml(pod) for pod in pods))
+    return ExitCode.DONE
+
+
+def framework_of(
+    name: str,
+    *,
+    command: Sequence[str],
+    roles: Sequence[str],
+    env: Sequence[str],
+    node_selector: Sequence[str],
+    retries: int,
+    deadline: int | None,
+    **container: Any,
+) -> Framework:
+    """Return the Framework that the flags of `run` describe.
+
+    Args:
+        name: Of the Framework.
+        command: Of the container.
+        roles: `worker=4` each; one `worker` without any.
+        env: `NAME=VALUE` each.
+        node_selector: `LABEL=VALUE` each.
+        retries: How often the whole Framework is retried; transient failures always are, if it is more than 0.
+        deadline: Seconds for which it may run; None for any time.
+        container: The other arguments of `pod_template`.
+
+    Raises:
+        ClientError: A flag is not valid; the message names it.
+    """
+    if retries < 0:
+        raise ArgumentError(f"--retries {retries}: must be 0 or more")
+    made = [
+        Role.container(
+            role,
+            number,
+            command=list(command),
+            env=_pairs(env, "--env"),
+            node_selector=_pairs(node_selector, "--node-selector"),
+            **container,
+        )
+        for role, number in numbers_of(roles or ["worker=1"]).items()
+    ]
+    policy = RetryPolicy(fancy_retry_policy=True, max_retry_count=retries) if retries else RetryPolicy()
+    return Framework(name, made, retry_policy=policy, active_deadline_seconds=deadline)
+
+
+def _pairs(assignments: Sequence[str], flag: str) -> dict[str, str]:
+    found = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name:
+            raise ArgumentError(f"{flag} {assignment}: must be NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def check(framework: Framework) -> ExitCode:
+    """Say what is wrong with a Framework that flags describe; USAGE if it has an error."""
+    problems = lint(framework.to_dict())
+    for problem in problems:
+        say(str(problem))
+    return ExitCode.USAGE if any(one.severity is Severity.ERROR for one in problems) else ExitCode.DONE

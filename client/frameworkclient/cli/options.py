@@ -1,0 +1,112 @@
+"""Flags and arguments that several commands share, and how a command is declared with them."""
+
+from __future__ import annotations
+
+import inspect
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from frameworkclient.cli.run import Cluster, guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Format(StrEnum):
+    """How a list or an object is written."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of Frameworks that begin so, for the shell; none if they cannot be listed."""
+    from frameworkclient.errors import ClientError
+
+    flags = ctx.params
+    place = Cluster(flags.get("namespace"), flags.get("context"), flags.get("kubeconfig"))
+    try:
+        return [view.name for view in place.run(lambda client: client.list()) if view.name.startswith(incomplete)]
+    except ClientError:
+        return []
+
+
+def complete_context(incomplete: str) -> list[str]:
+    """Return the contexts of the kubeconfig that begin so."""
+    from frameworkclient.access import contexts
+
+    return [name for name in contexts() if name.startswith(incomplete)]
+
+
+Name: TypeAlias = Annotated[
+    str, typer.Argument(help="Name of the Framework.", show_default=False, autocompletion=complete_name)
+]
+Output: TypeAlias = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
+Timeout: TypeAlias = Annotated[
+    str, typer.Option(help="How long to wait, like 45s, 10m or 1h30m; any time by default.", show_default=False)
+]
+
+Files: TypeAlias = Annotated[
+    list[str], typer.Option("--filename", "-f", help="File with Frameworks, - for stdin; repeatable.")
+]
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a field: spec.taskRoles[worker].taskNumber=4; repeatable.", show_default=False),
+]
+
+_CLUSTER: dict[str, Any] = {
+    "namespace": Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace; that of the context by default.")
+    ],
+    "context": Annotated[
+        str | None,
+        typer.Option(help="Context of the kubeconfig; the current one by default.", autocompletion=complete_context),
+    ],
+    "kubeconfig": Annotated[str | None, typer.Option(help="File; KUBECONFIG or ~/.kube/config by default.")],
+    "as_user": Annotated[str, typer.Option("--as", help="User to act as.", show_default=False)],
+    "as_groups": Annotated[
+        list[str] | None, typer.Option("--as-group", help="Group to act as; repeatable.", show_default=False)
+    ],
+}
+_DEFAULTS: dict[str, Any] = {"namespace": None, "context": None, "kubeconfig": None, "as_user": "", "as_groups": None}
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function as a command. One whose first parameter is `cluster` gets the flags that choose a cluster.
+
+    Args:
+        app: The command line.
+        name: Of the command; None for that of the function.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = list(inspect.signature(function).parameters.values())
+        works_on_cluster = bool(own) and own[0].name == "cluster"
+        flags = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[key], annotation=annotation)
+            for key, annotation in (_CLUSTER.items() if works_on_cluster else ())
+        ]
+        parameters = [
+            one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (own[1:] if works_on_cluster else own)
+        ] + flags
+
+        def call(**arguments: Any) -> None:
+            if works_on_cluster:
+                found = {key: arguments.pop(key) for key in _CLUSTER}
+                found["as_groups"] = tuple(found["as_groups"] or ())
+                arguments["cluster"] = Cluster(**found)
+            raise typer.Exit(guarded(lambda: function(**arguments)))
+
+        call.__name__ = function.__name__
+        call.__doc__ = function.__doc__
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        app.command(name)(call)
+        return function
+
+    return declare

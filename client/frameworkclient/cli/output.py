@@ -1,0 +1,70 @@
+"""Writes objects and lists in the formats of `-o`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkclient.text import sanitize
+from frameworkcontroller.api import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from frameworkclient.cli.terminal import Colours
+
+GAP: Final = "   "
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    colours: Colours,
+    colour_of: Callable[[str, str], str] = lambda _head, _cell: "",
+) -> str:
+    """Return a table, its columns as wide as their cells; text of others is made safe for the terminal.
+
+    Args:
+        head: The names of the columns.
+        rows: The cells.
+        colours: Whether to colour.
+        colour_of: Returns the colour of a cell, by the name of its column and its text.
+    """
+    cells = [[sanitize(cell) for cell in row] for row in rows]
+    widths = [max(len(name), *(len(row[place]) for row in cells), 0) for place, name in enumerate(head)]
+    lines = [GAP.join(name.ljust(width) for name, width in zip(head, widths, strict=True)).rstrip()]
+    for row in cells:
+        padded = [
+            colours(cell, colour_of(name, cell)) + " " * (width - len(cell))
+            for name, cell, width in zip(head, row, widths, strict=True)
+        ]
+        lines.append(GAP.join(padded).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def write(text: str) -> None:
+    """Write to stdout."""
+    sys.stdout.write(text)
+
+
+def as_json(value: Any) -> str:
+    """Return indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_yaml(value: dict[str, Any]) -> str:
+    """Return YAML."""
+    from frameworkclient.yamltext import dump
+
+    return dump(value)
+
+
+def as_list(objects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return objects as the list that kubectl writes."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+def resource_name(name: str) -> str:
+    """Return the name as `-o name` writes it."""
+    return f"framework.{names.GROUP}/{name}"

@@ -1,0 +1,196 @@
+"""The commands that look: `list`, `get`, `describe`, `events`, `logs`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from frameworkclient.actions import check_task
+from frameworkclient.cli.describe import description
+from frameworkclient.cli.logprint import LogPrinter, LogSaver
+from frameworkclient.cli.options import Format
+from frameworkclient.cli.output import as_json, as_list, as_yaml, resource_name, write
+from frameworkclient.cli.tables import events_table, frameworks_table
+from frameworkclient.cli.terminal import colours_for, is_interactive, say
+from frameworkclient.errors import ArgumentError, ForbiddenError
+from frameworkclient.following import Collection
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.text import counted, seconds_of
+from frameworkclient.views import FrameworkView, FrameworkViews
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkkube.rest import resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from frameworkclient.aio import AsyncClient
+
+
+async def list_frameworks(
+    client: AsyncClient, *, all_namespaces: bool, selector: str, output: Format, watch: bool
+) -> None:
+    """Write Frameworks, and with `watch` each that changes, until it is interrupted."""
+    views = await client.list(all_namespaces=all_namespaces, label_selector=selector)
+    if not views and output in {Format.TABLE, Format.WIDE}:
+        say("No Frameworks" + ("." if all_namespaces else f" in namespace {client.namespace}."))
+    write_frameworks(views, output, with_namespace=all_namespaces)
+    if watch:
+        await _follow_list(client, views, output, all_namespaces=all_namespaces, selector=selector)
+
+
+async def _follow_list(
+    client: AsyncClient, known: FrameworkViews, output: Format, *, all_namespaces: bool, selector: str
+) -> None:
+    wake = asyncio.Event()
+    namespace = None if all_namespaces else client.namespace
+    path = resource_path(names.API_VERSION, names.PLURAL, namespace=namespace)
+    shown = {(view.namespace, view.name): view for view in known}
+    async with Collection(client.kube, path, FRAMEWORK_DECODER, wake, label_selector=selector) as frameworks:
+        while True:
+            wake.clear()
+            frameworks.check()
+            fresh = []
+            for key, stored in frameworks.objects.items():
+                view = FrameworkView(stored)
+                if key not in shown or not view.is_same_as(shown[key]):
+                    shown[key] = view
+                    fresh.append(view)
+            write_frameworks(fresh, output, with_namespace=all_namespaces, head=not known)
+            known = known or FrameworkViews(fresh)
+            sys.stdout.flush()
+            await wake.wait()
+
+
+def write_frameworks(
+    views: Sequence[FrameworkView],
+    output: Format,
+    *,
+    with_namespace: bool = False,
+    single: bool = False,
+    head: bool = True,
+) -> None:
+    """Write Frameworks in a format.
+
+    Args:
+        views: The Frameworks.
+        output: The format.
+        with_namespace: Show their namespaces in tables.
+        single: There is one, and it is written as an object, not as a list.
+        head: Begin a table with the names of its columns.
+    """
+    match output:
+        case Format.NAME:
+            write("".join(f"{resource_name(view.name)}\n" for view in views))
+        case Format.JSON | Format.YAML:
+            found = views[0].to_dict() if single else as_list([view.to_dict() for view in views])
+            write(as_json(found) if output is Format.JSON else as_yaml(found))
+        case _ if views:
+            text = frameworks_table(
+                views,
+                datetime.now(UTC),
+                colours_for(sys.stdout),
+                wide=output is Format.WIDE,
+                with_namespace=with_namespace,
+            )
+            write(text if head else text.partition("\n")[2])
+        case _:
+            pass
+
+
+async def describe(client: AsyncClient, name: str) -> None:
+    """Write everything about a Framework; what the user may not read is left out with a line that says so."""
+    view = await client.get(name)
+    pods, events = await asyncio.gather(client.pods(name), client.events(name), return_exceptions=True)
+    for found in (pods, events):
+        if isinstance(found, ForbiddenError):
+            say(str(found))
+        elif isinstance(found, BaseException):
+            raise found
+    by_task = {} if isinstance(pods, BaseException) else {pod.task: pod for pod in pods}
+    shown = () if isinstance(events, BaseException) else events
+    write(description(view, by_task, shown, datetime.now(UTC), colours_for(sys.stdout)))
+
+
+async def events_of(client: AsyncClient, name: str, output: Format) -> None:
+    """Write the Events of a Framework."""
+    await client.get(name)
+    events = await client.events(name)
+    if output in {Format.JSON, Format.YAML}:
+        found: list[dict[str, Any]] = [msgspec.to_builtins(event) for event in events]
+        write(as_json(as_list(found)) if output is Format.JSON else as_yaml(as_list(found)))
+    elif output is Format.NAME:
+        write("".join(f"event/{event.metadata.name}\n" for event in events))
+    elif not events:
+        say(f"No Events of Framework {name}; Kubernetes forgets them after an hour.")
+    else:
+        write(events_table(events, datetime.now(UTC), colours_for(sys.stdout)))
+
+
+async def selection_of(
+    client: AsyncClient,
+    name: str,
+    *,
+    role: str,
+    task: str,
+    barrier: bool,
+    since: str,
+    tail: int,
+    previous: bool,
+    grep: str,
+) -> LogSelection:
+    """Return what the flags of `logs` choose.
+
+    Raises:
+        ArgumentError: A flag is not valid, or names what the Framework does not have.
+    """
+    if role or task:
+        roles = [one.name for one in (await client.get(name)).roles]
+        if role and role not in roles:
+            raise ArgumentError(f"--role {role}: Framework {name} has no such role; there are {', '.join(roles)}")
+        if task:
+            check_task(task, roles)
+    try:
+        pattern = re.compile(grep) if grep else None
+    except re.error as error:
+        raise ArgumentError(f"--grep {grep}: not a regular expression: {error}") from error
+    return LogSelection(
+        role=role,
+        task=task,
+        barrier=barrier,
+        since_seconds=max(1, seconds_of(since, "--since")) if since else None,
+        tail=tail if tail >= 0 else None,
+        previous=previous,
+        pattern=pattern,
+    )
+
+
+async def write_logs(
+    client: AsyncClient, name: str, selection: LogSelection, *, follow: bool, timestamps: bool, folder: Path | None
+) -> int:
+    """Write the logs of a Framework to stdout or into a folder, and return the number of lines."""
+    if folder is None:
+        colours = colours_for(sys.stdout)
+        printer = LogPrinter(sys.stdout, colours, on_terminal=is_interactive(sys.stdout), timestamps=timestamps)
+        count = 0
+        async with aclosing(client.log_batches(name, selection, follow=follow)) as batches:
+            async for batch in batches:
+                printer.write(batch)
+                count += len(batch.lines)
+        return count
+    saver = LogSaver(folder, timestamps=timestamps)
+    try:
+        async with aclosing(client.log_batches(name, selection, follow=follow)) as batches:
+            async for batch in batches:
+                saver.write(batch)
+    finally:
+        saver.close()
+        say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {folder}")
+    return saver.lines

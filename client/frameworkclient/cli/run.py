@@ -1,0 +1,137 @@
+"""Runs a command: errors become one line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.terminal import program, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from frameworkclient.aio import AsyncClient
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a command works, as its flags say.
+
+    Attributes:
+        namespace: None for that of the context.
+        context: None for the current one.
+        kubeconfig: None for `KUBECONFIG` or `~/.kube/config`.
+        as_user: Whom to act as, "" for oneself.
+        as_groups: Groups of whom to act as.
+    """
+
+    namespace: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+
+    def connect(self) -> AsyncClient:
+        """Return a client; use it as a context manager.
+
+        Raises:
+            ClientError: There is no such cluster, or the flags contradict each other.
+        """
+        from frameworkclient.access import Impersonation
+        from frameworkclient.aio import AsyncClient
+        from frameworkclient.errors import ArgumentError
+
+        if self.as_groups and not self.as_user:
+            raise ArgumentError("--as-group: needs --as")
+        whom = Impersonation(user=self.as_user, groups=self.as_groups) if self.as_user else None
+        return AsyncClient(kubeconfig=self.kubeconfig, context=self.context, namespace=self.namespace, impersonate=whom)
+
+    @property
+    def flags(self) -> str:
+        """The flags that name the same place again, for a hint: ` -n team`."""
+        named = (("-n", self.namespace), ("--context", self.context), ("--kubeconfig", self.kubeconfig))
+        return "".join(f" {flag} {value}" for flag, value in named if value)
+
+    def run(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine function with a client, and close the client."""
+        import asyncio
+
+        async def connected() -> T:
+            async with self.connect() as client:
+                return await work(client)
+
+        return asyncio.run(connected())
+
+
+def guarded(work: Callable[[], int | None]) -> int:
+    """Call a command and return its exit code."""
+    from frameworkclient import errors
+
+    _quiet_libraries()
+    try:
+        code = work()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain about what is still buffered.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    except errors.ClientError as error:
+        say(f"{program()}: {error}")
+        return _code_of(error)
+    except OSError as error:
+        say(f"{program()}: {error.filename or 'output'}: {error.strerror or error}")
+        return ExitCode.ERROR
+    return ExitCode.DONE if code is None else code
+
+
+def interruptible(name: str, cluster: Cluster, work: Callable[[], ExitCode | None]) -> ExitCode | None:
+    """Call what waits for a Framework; Ctrl-C leaves it running and says how to come back."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        say(
+            f"\nFramework {name} goes on. See it again: {program()} logs -f {name}{cluster.flags}; "
+            f"end it: {program()} stop {name}{cluster.flags}"
+        )
+        return ExitCode.INTERRUPTED
+
+
+def _code_of(error: Exception) -> ExitCode:
+    from frameworkclient import errors
+
+    match error:
+        case errors.ArgumentError() | errors.ManifestError():
+            return ExitCode.USAGE
+        case errors.WaitTimeoutError():
+            return ExitCode.TIMEOUT
+        case errors.DeletedError():
+            return ExitCode.DELETED
+        case errors.FailedError():
+            return ExitCode.FAILED
+        case _:
+            return ExitCode.ERROR
+
+
+def _quiet_libraries() -> None:
+    """Send what the Kubernetes client logs to stderr, one line each: stdout is the output."""
+    import logging
+
+    import structlog
+
+    def line(_: Any, level: str, event: Any) -> str:
+        more = f": {event['error']}" if "error" in event else ""
+        return f"{program()}: {level}: {event.get('event', '')}{more}"
+
+    structlog.configure(
+        processors=[line],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
+    logging.basicConfig(format=f"{program()}: %(message)s", level=logging.ERROR)

@@ -1,0 +1,97 @@
+"""Frameworks and Events as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frameworkclient.cli.output import table
+from frameworkclient.outlook import waiting
+from frameworkclient.text import shorten, since
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from frameworkclient.cli.terminal import Colours
+    from frameworkclient.eventviews import EventView
+    from frameworkclient.views import FrameworkView
+
+STATE_COLOURS: Final = {
+    "AttemptRunning": "green",
+    "AttemptPreparing": "yellow",
+    "AttemptCreationPending": "yellow",
+    "AttemptCreationRequested": "yellow",
+    "Completed": "dim",
+}
+_WAITING: Final = 80
+"""Characters of a waiting reason in a table; `describe` has all."""
+
+
+def frameworks_table(
+    views: Sequence[FrameworkView], now: datetime, colours: Colours, *, wide: bool = False, with_namespace: bool = False
+) -> str:
+    """Return a table of Frameworks.
+
+    Args:
+        views: The Frameworks.
+        now: The time, in UTC.
+        colours: Whether to colour.
+        wide: Add roles and description, and all of the waiting reason.
+        with_namespace: Add the namespace, as the first column.
+    """
+    head = ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE", "WAITS FOR"]
+    if wide:
+        head += ["ROLES", "DESCRIPTION"]
+    rows = []
+    for view in views:
+        result = view.result
+        reason = waiting(view, now)
+        row = [
+            view.name,
+            view.state or "-",
+            view.ready_text or "-",
+            str(view.attempts),
+            result.phrase if result else "",
+            since(view.created, now),
+            reason if wide else shorten(reason, _WAITING),
+        ]
+        if wide:
+            roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
+            row += [roles, shorten(view.spec.description or "", _WAITING)]
+        rows.append([view.namespace, *row] if with_namespace else row)
+    return table(["NAMESPACE", *head] if with_namespace else head, rows, colours, _colour)
+
+
+def _colour(column: str, cell: str) -> str:
+    match column:
+        case "STATE":
+            return STATE_COLOURS.get(cell, "")
+        case "RESULT" if cell:
+            return "green" if cell == "Succeeded" else "red"
+        case "TYPE" if cell == "Warning":
+            return "yellow"
+        case _:
+            return ""
+
+
+def events_table(events: Sequence[EventView], now: datetime, colours: Colours, *, head: bool = True) -> str:
+    """Return a table of Events.
+
+    Args:
+        events: The Events.
+        now: The time, in UTC.
+        colours: Whether to colour.
+        head: Begin with the names of the columns.
+    """
+    rows = [
+        (
+            since(event.time, now) + (f" (x{event.times})" if event.times > 1 else ""),
+            event.type,
+            event.reason,
+            event.subject,
+            event.message,
+        )
+        for event in events
+    ]
+    text = table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours, _colour)
+    return text if head else text.partition("\n")[2]

@@ -1,0 +1,59 @@
+"""What the terminal can do, and text with colours for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CODES: Final = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Writes colours, or leaves text as it is.
+
+    Attributes:
+        enabled: Whether there is somebody to see them.
+    """
+
+    enabled: bool = False
+
+    def __call__(self, text: str, colour: str) -> str:
+        """Return the text in a colour; "" is none."""
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.enabled and colour and text else text
+
+
+def is_interactive(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Report whether a stream is a terminal that can move its cursor."""
+    return stream.isatty() and environ.get("TERM", "dumb") != "dumb"
+
+
+def colours_for(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Colours:
+    """Return colours for a terminal, unless `NO_COLOR` is set, and none for anything else."""
+    return Colours(is_interactive(stream, environ) and not environ.get("NO_COLOR"))
+
+
+def program(argv: str | None = None) -> str:
+    """Return how the user calls this program: `frameworkctl` or `kubectl framework`."""
+    name = os.path.basename(argv if argv is not None else sys.argv[0])  # noqa: PTH119 -- pathlib is not imported for it
+    return "kubectl framework" if name.startswith("kubectl-") else "frameworkctl"
+
+
+def say(text: str) -> None:
+    """Write a line for the user beside the output."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,41 @@
+"""What the pages about the client say, as far as it needs no cluster."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from frameworkclient.cli.exits import ExitCode
+from tests.support.console import matches
+
+DOCS = Path(__file__).parents[2] / "docs"
+CLI = (DOCS / "cli.md").read_text()
+
+
+def test_the_page_names_every_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "frameworkclient", "--help"], capture_output=True, text=True, check=True
+    )
+    commands = re.findall(r"^  ([a-z]+) {2,}", done.stdout.partition("Commands:")[2], re.MULTILINE)
+    assert len(commands) >= 17
+    assert [name for name in commands if not re.search(rf"`{name}\b", CLI)] == []
+
+
+def test_the_page_has_every_exit_code() -> None:
+    assert re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE) == [str(int(code)) for code in ExitCode]
+
+
+def test_the_program_that_makes_a_framework_runs() -> None:
+    found = re.search(r"<!-- test: run -->\n```python\n(?P<program>.*?)```", (DOCS / "sdk.md").read_text(), re.DOTALL)
+    assert found is not None
+    exec(compile(found["program"], "sdk.md", "exec"), {})
+
+
+def test_outputs_are_compared_without_what_differs_each_time() -> None:
+    documented = "NAME   AGE\na      3s\n...\nlast: more ...\n"
+    assert matches("NAME AGE\na    5m12s\nx\ny\nlast: more, and other\n", documented, {})
+    assert matches("NAME AGE\na    1s\nlast: more\n", documented, {})
+    assert not matches("NAME AGE\nb    1s\nlast: more\n", documented, {})
+    assert matches("ns/training\n", "demo/training\n", {"ns": "demo"})

@@ -1,0 +1,40 @@
+"""What a command imports: no more than it needs, and nothing that the extra `client` does not install."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MODULES = "aio,client,cli.diagnosis,cli.doctor,cli.execute,cli.live,cli.offline,cli.picture,cli.reading,cli.writing"
+
+
+def imported(statement: str) -> set[str]:
+    """The top-level packages that a fresh interpreter has imported after a statement."""
+    program = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_waits_for_no_library_but_typer() -> None:
+    found = imported("from frameworkclient.cli.app import app")
+    assert "typer" in found
+    assert {"aiohttp", "asyncio", "kubernetes", "msgspec", "rich", "structlog", "yaml"}.isdisjoint(found)
+
+
+def test_the_package_itself_imports_nothing_until_it_is_used() -> None:
+    assert {"aiohttp", "kubernetes", "typer", "yaml"}.isdisjoint(imported("import frameworkclient"))
+
+
+def test_nothing_of_the_other_extras_is_needed() -> None:
+    statement = "\n".join(f"import frameworkclient.{name}" for name in MODULES.split(","))
+    assert {"re2", "uvloop", "prometheus_client"}.isdisjoint(imported(statement))
+
+
+def test_the_extra_has_what_the_checks_import() -> None:
+    locked = re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / "client.txt").read_text(), re.MULTILINE)
+    assert {"aiohttp", "jinja2", "kubernetes", "msgspec", "pyyaml", "rich", "structlog", "tenacity", "typer"} <= set(
+        locked
+    )

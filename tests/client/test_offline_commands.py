@@ -1,0 +1,151 @@
+"""The commands that need no cluster, and what commands say about wrong flags."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+import yaml
+
+from frameworkclient import Framework
+from frameworkclient.cli.app import app
+from frameworkclient.cli.offline import framework_of
+from frameworkclient.cli.options import complete_context
+from frameworkclient.cli.terminal import colours_for, program
+from frameworkclient.errors import ClientError
+from tests.client.broken import SOUND
+from tests.support.frameworkctl import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Local:
+    """Commands in this process, without a kubeconfig.
+
+    Attributes:
+        folder: Where they run.
+    """
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def run(self, *args: str, stdin: str = "") -> Outcome:
+        self._monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        with pytest.raises(SystemExit) as ended:
+            app(list(args), prog_name="frameworkctl")
+        output, errors = self._capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), output, errors)
+
+
+@pytest.fixture
+def ctl(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
+    (tmp_path / "sound.yaml").write_text(yaml.safe_dump_all([{"kind": "ConfigMap"}, SOUND]))
+    monkeypatch.chdir(tmp_path)
+    for name in ("KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.argv", ["frameworkctl"])
+    yield Local(tmp_path, capsys, monkeypatch)
+    # A command sends what its libraries log to stderr.
+    structlog.reset_defaults()
+
+
+def test_lint_tells_sound_files_from_broken_ones(ctl: Local) -> None:
+    sound = ctl.run("lint", "-f", "sound.yaml")
+    assert (sound.code, sound.output, sound.errors) == (0, "", "1 Framework, no problems\n")
+    broken = ctl.run("lint", "-f", "sound.yaml", "--set", "taskRoles[worker].taskNumber=-1", "-o", "json")
+    assert broken.code == 2
+    assert json.loads(broken.output) == [
+        {
+            "file": "sound.yaml, document 2",
+            "severity": "error",
+            "path": "spec.taskRoles[worker].taskNumber",
+            "text": "must be at least 0 and at most 10000, not -1",
+        }
+    ]
+
+
+def test_render_prints_pods_and_refuses_what_is_broken(ctl: Local) -> None:
+    pods = list(yaml.safe_load_all(ctl.run("render", "-f", "sound.yaml", "--all", "-n", "demo").output))
+    assert [(pod["kind"], pod["metadata"]["name"], pod["metadata"]["namespace"]) for pod in pods] == [
+        ("Pod", "sound-worker-0", "demo"),
+        ("Pod", "sound-worker-1", "demo"),
+    ]
+    broken = ctl.run("render", "-f", "sound.yaml", "--set", "taskRoles[worker].name=Worker")
+    assert (broken.code, broken.output) == (2, "")
+
+
+def test_run_prints_what_it_would_submit(ctl: Local) -> None:
+    done = ctl.run(
+        *("run", "training", "--image", "i", "--role", "ps=1", "--role", "worker=2", "-e", "A=b=c", "--timeout", "2h"),
+        *("--retries", "1", "--node-selector", "zone=a", "--volume", "data:/data", "--dry-run"),
+        *("--", "python", "train.py", "--epochs", "3", "-v"),
+    )
+    assert done.code == 0, done
+    framework = Framework.from_yaml(done.output)
+    assert [(role.name, role.task_number) for role in framework.roles] == [("ps", 1), ("worker", 2)]
+    assert (framework.active_deadline_seconds, framework.retry_policy.max_retry_count) == (7200, 1)
+    container = framework.roles[1].pod["spec"]["containers"][0]
+    assert container["command"] == ["python", "train.py", "--epochs", "3", "-v"]
+    assert container["env"] == [{"name": "A", "value": "b=c"}]
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "no image": (["run", "a"], "--image: is missing"),
+    "role": (["run", "a", "--image", "i", "--role", "worker"], "worker: must be ROLE=NUMBER, like worker=4"),
+    "env": (["run", "a", "--image", "i", "--env", "A"], "--env A: must be NAME=VALUE"),
+    "memory": (["run", "a", "--image", "i", "--memory", "4GB"], "memory: '4GB' is not an amount"),
+    "volume": (["run", "a", "--image", "i", "--volume", "data"], "volume: 'data' must be CLAIM:/path"),
+    "retries": (["run", "a", "--image", "i", "--retries", "-1"], "--retries -1: must be 0 or more"),
+    "name": (["run", "not-a-name", "--image", "i", "--dry-run"], "metadata.name must match"),
+    "preset": (["run", "a", "--image", "i", "--preset", "pytorhc", "--dry-run"], "pytorhc"),
+    "file": (["lint", "-f", "none.yaml"], "none.yaml: No such file or directory"),
+    "other kinds": (["lint", "-f", "-"], "stdin: there is no Framework in it"),
+    "set": (["lint", "-f", "sound.yaml", "--set", "a"], "--set a: must be PATH=VALUE"),
+    "no cluster": (["list"], "there is no kubeconfig: name one with --kubeconfig or KUBECONFIG"),
+    "no command": (["lst"], "No such command 'lst'. Did you mean 'list'?"),
+    "no flag": (["list", "--namspace", "a"], "--namspace"),
+    "format": (["list", "-o", "xml"], "'table', 'wide', 'json', 'yaml', 'name'"),
+}
+
+
+@pytest.mark.parametrize(("args", "text"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_named_without_a_traceback(ctl: Local, args: list[str], text: str) -> None:
+    done = ctl.run(*args, stdin="kind: Pod\n")
+    assert done.code in {1, 2}
+    assert text in done.errors
+
+
+def test_completion_is_offered_for_shells_and_contexts(ctl: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = ctl.run("--show-completion", "bash")
+    assert "_FRAMEWORKCTL_COMPLETE" in done.output
+    file = ctl.folder / "config"
+    file.write_text(yaml.safe_dump({"contexts": [{"name": "home"}, {"name": "work"}], "clusters": [], "users": []}))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert complete_context("w") == ["work"]
+
+
+def test_the_program_is_called_as_the_user_calls_it() -> None:
+    assert program("/usr/bin/kubectl-framework") == "kubectl framework"
+    assert program("/usr/bin/frameworkctl") == "frameworkctl"
+
+
+def test_colours_need_a_terminal_and_no_wish_against_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    assert colours_for(Terminal(), {"TERM": "xterm"}).enabled  # type: ignore[arg-type]  # all of a stream that is asked for
+    assert not colours_for(Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}).enabled  # type: ignore[arg-type]  # as above
+    assert not colours_for(Terminal(), {"TERM": "dumb"}).enabled  # type: ignore[arg-type]  # as above
+
+
+def test_flags_that_cannot_be_a_framework_are_refused() -> None:
+    with pytest.raises(ClientError, match="--node-selector zone: must be NAME=VALUE"):
+        framework_of("a", command=[], roles=[], env=[], node_selector=["zone"], retries=0, deadline=None, image="i")

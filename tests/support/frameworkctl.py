@@ -1,0 +1,78 @@
+"""`frameworkctl` as people run it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localcluster.waiting import patience
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command has ended."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def table(self) -> list[list[str]]:
+        """The lines of a table after its head, by cells."""
+        return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in self.output.splitlines()[1:]]
+
+
+@dataclass
+class Frameworkctl:
+    """The command line of one user.
+
+    Attributes:
+        kubeconfig: The user's file.
+        namespace: The namespace of all commands.
+        folder: Where the commands run.
+    """
+
+    kubeconfig: Path
+    namespace: str
+    folder: Path
+
+    def start(self, *args: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a command and do not wait for it."""
+        command, _, rest = args[0].partition(" ")
+        return subprocess.Popen(
+            [sys.executable, "-m", "frameworkclient", command, *rest.split(), *args[1:], "-n", self.namespace],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(environ or {})},
+        )
+
+    def __call__(self, *args: str, stdin: str = "") -> Outcome:
+        """Run a command to its end: `ctl("wait training", "--for=ready")`."""
+        process = self.start(*args)
+        output, errors = process.communicate(stdin, timeout=patience(60))
+        assert "Traceback" not in errors, errors
+        return Outcome(process.returncode, output, errors)
+
+    def ok(self, *args: str, stdin: str = "") -> Outcome:
+        """Run a command that succeeds."""
+        done = self(*args, stdin=stdin)
+        assert done.code == 0, f"{args}: {done}"
+        return done
+
+
+def interrupt(process: subprocess.Popen[str]) -> Outcome:
+    """Press Ctrl-C."""
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=patience(20))
+    return Outcome(process.returncode, output, errors)
