@@ -1,0 +1,232 @@
+"""Every command of `frameworkctl` against a real API server and controller, with Pods that a test plays."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from localcluster.frameworks import framework, role
+from localcluster.waiting import eventually
+from tests.support.frameworkctl import Frameworkctl, interrupt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.kubelet import Kubelet
+    from tests.support.player import Player
+
+pytestmark = pytest.mark.apiserver
+FANCY = {"fancyRetryPolicy": True}
+
+
+@pytest.fixture
+def ctl(cluster: Cluster, namespace: str, tmp_path: Path) -> Frameworkctl:
+    """The command line of the administrator."""
+    return Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
+
+
+def write(ctl: Frameworkctl, name: str, *roles: dict[str, object], **spec: object) -> str:
+    """Write a manifest without a namespace, and return the name of the file."""
+    manifest = framework("", name, *roles, **spec)
+    del manifest["metadata"]["namespace"]
+    (ctl.folder / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
+    return f"{name}.yaml"
+
+
+def test_a_framework_from_its_submission_to_its_deletion(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    file = write(ctl, "training", role("worker", 1), description="Trains")
+    player.plan["worker-0"] = player.plan["worker-1"] = ["stay"]
+    with player.playing():
+        done = ctl.ok("submit", "-f", file, "--set", "taskRoles[worker].taskNumber=2")
+        assert done.output == "framework.frameworkcontroller.microsoft.com/training created\n"
+        ctl.ok("wait training", "--for=ready", "--timeout=300s")
+        assert ctl.ok("list").table[0][:4] == ["training", "AttemptRunning", "2/2", "1"]
+        assert ctl.ok("list", "-o", "wide").table[0][-2:] == ["worker:2", "Trains"]
+        assert json.loads(ctl.ok("list", "-o", "json").output)["items"][0]["metadata"]["name"] == "training"
+        assert ctl.ok("list", "-A", "-o", "name").output.count("/training\n") >= 1
+        assert yaml.safe_load(ctl.ok("get training", "-o", "yaml").output)["spec"]["description"] == "Trains"
+        tree = ctl.ok("describe training").output
+        assert "└─ worker-1  AttemptRunning  running  played-node" in tree
+        assert "AttemptStarted" in tree
+        assert "GangReady" in ctl.ok("events training").output
+        assert json.loads(ctl.ok("events training", "-o", "json").output)["items"]
+
+        ctl.ok("scale training", "worker=1")
+        eventually(lambda: _has_tasks(frameworks, 1), timeout=30)
+
+        assert ctl("wait training", "--for=completed", "--timeout=1s").code == 4
+        ctl.ok("stop training")
+        failed = ctl("wait training")
+        assert failed.code == 3
+        assert "Framework training failed: StopFrameworkRequested (-210)" in failed.errors
+        again = ctl("start training")
+        assert (again.code, "was stopped, which is final; retry it" in again.errors) == (2, True)
+        ctl.ok("retry training")
+        ctl.ok("wait training", "--for=ready", "--timeout=300s")
+        ctl.ok("delete training", "--wait", "--timeout=300s")
+    assert ctl.ok("list").output == ""
+
+
+def _has_tasks(frameworks: Frameworks, number: int) -> None:
+    assert len(frameworks.tasks("training")) == number
+
+
+def test_a_framework_that_waits_is_started_and_its_result_is_the_exit_code(
+    ctl: Frameworkctl, controller: ControllerProcess, player: Player
+) -> None:
+    ctl.ok("submit", "-f", write(ctl, "later", role("worker", 1), executionType="Create"))
+    eventually(lambda: _lists(ctl, "somebody to start it (executionType: Create)"), timeout=30)
+    with player.playing():
+        ctl.ok("start later")
+        done = ctl.ok("wait later", "--for=succeeded")
+        assert done.errors == "Framework later succeeded\n"
+        player.plan["worker-0"] = [7]
+        failed = ctl("submit", "-f", write(ctl, "failing", role("worker", 1)), "--wait")
+    assert failed.code == 3
+    assert "Framework failing failed by worker-0: ContainerUnrecognizedFailed (7)" in failed.errors
+
+
+def _lists(ctl: Frameworkctl, text: str) -> None:
+    assert text in ctl.ok("list").output
+
+
+def test_a_task_and_an_attempt_are_retried(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan["worker-0"] = ["stay"]
+    file = write(ctl, "training", role("worker", 1, retry=FANCY), retryPolicy=FANCY)
+    with player.playing():
+        ctl.ok("submit", "-f", file)
+        ctl.ok("wait training", "--for=ready", "--timeout=300s")
+        assert "worker-0 gets another attempt" in ctl.ok("retry training", "worker-0").errors
+        eventually(lambda: _is_attempt(frameworks, framework=0, task=1), timeout=30)
+        assert "another one follows" in ctl.ok("retry training").errors
+        eventually(lambda: _is_attempt(frameworks, framework=1, task=0), timeout=30)
+
+
+def _is_attempt(frameworks: Frameworks, *, framework: int, task: int) -> None:
+    status = frameworks.status("training")["attemptStatus"]
+    assert status["id"] == framework
+    (found,) = status["taskRoleStatuses"][0]["taskStatuses"]
+    assert (found["attemptStatus"]["id"], found["state"]) == (task, "AttemptRunning")
+
+
+def test_watch_without_a_terminal_writes_a_line_for_each_change(
+    ctl: Frameworkctl, controller: ControllerProcess, player: Player
+) -> None:
+    ctl.ok("submit", "-f", write(ctl, "short", role("worker", 1), executionType="Create"))
+    process = ctl.start("watch short")
+    assert process.stdout is not None
+    process.stdout.readline()
+    with player.playing():
+        ctl.ok("start short")
+        output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    lines = [line[len("[12:00:00] ") :] for line in output.splitlines()]
+    assert "worker-0: Succeeded (0)" in lines
+    assert lines[-1] == "short: Completed, Succeeded"
+
+
+def test_list_watch_goes_on_with_each_change(ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None) -> None:
+    frameworks.create("first", role("worker", 1), executionType="Create")
+    process = ctl.start("list", "--watch")
+    assert process.stdout is not None
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    frameworks.create("second", role("worker", 1), executionType="Create")
+    lines.append(process.stdout.readline())
+    assert [line.split()[0] for line in lines] == ["NAME", "first", "second"]
+    assert interrupt(process).code == 130
+
+
+def test_ctrl_c_leaves_the_framework_and_says_how_to_come_back(
+    ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None
+) -> None:
+    frameworks.create("patient", role("worker", 1), executionType="Create")
+    process = ctl.start("watch patient")
+    assert process.stdout is not None
+    assert "patient: not seen by the controller" in process.stdout.readline()
+    done = interrupt(process)
+    assert done.code == 130
+    assert f"Framework patient goes on. See it again: frameworkctl logs -f patient -n {ctl.namespace}" in done.errors
+    assert frameworks.get("patient")["spec"]["executionType"] == "Create"
+
+
+def test_a_framework_that_is_deleted_while_it_is_waited_for_has_its_own_exit_code(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, frameworks_crd: None
+) -> None:
+    frameworks.create("gone", role("worker", 1), executionType="Create")
+    process = ctl.start("watch gone")
+    assert process.stdout is not None
+    process.stdout.readline()
+    raw.delete(f"{frameworks.path}/gone")
+    _, errors = process.communicate(timeout=600)
+    assert (process.returncode, "was deleted" in errors) == (5, True)
+
+
+def test_what_is_wrong_is_said_in_one_line_with_the_next_step(
+    ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None
+) -> None:
+    frameworks.create("training", role("worker", 1), executionType="Create")
+    (ctl.folder / "pod.yaml").write_text("kind: Pod\n")
+    (ctl.folder / "broken.yaml").write_text("a: [1\n")
+    too_many = write(ctl, "huge", role("worker", 20_000))
+    unknown = write(ctl, "typo", role("worker", 1), taskRole=[])
+    for args, code, text in (
+        (("get nobody",), 1, "there is none; check the name and the namespace"),
+        (("delete nobody",), 1, "there is none; check the name"),
+        (("wait training", "--for=done"), 2, "for done: must be one of completed, succeeded, running, ready, deleted"),
+        (("wait training", "--timeout=soon"), 2, "--timeout soon: must be a duration"),
+        (("scale training", "ps=1"), 2, "role ps: Framework training has no such role; there are worker"),
+        (("scale training", "worker"), 2, "worker: must be ROLE=NUMBER"),
+        (("logs training", "--role=ps"), 2, "--role ps: Framework training has no such role"),
+        (("logs training", "--task=ps-0"), 2, "task ps-0: there is no role ps"),
+        (("logs training", "--grep=("), 2, "--grep (: not a regular expression"),
+        (("retry training",), 2, "no attempt runs"),
+        (("submit", "-f", "pod.yaml"), 2, "pod.yaml, document 1: its kind is Pod"),
+        (("submit", "-f", "broken.yaml"), 2, "broken.yaml, line 2"),
+        (("submit", "-f", "none.yaml"), 1, "none.yaml: No such file or directory"),
+        (("submit", "-f", too_many), 1, "spec.taskRoles[0].taskNumber"),
+        (("submit", "-f", unknown), 1, 'unknown field "spec.taskRole"'),
+        (("submit", "-f", write(ctl, "training", role("worker", 1))), 1, "it exists already; delete it first"),
+        (("list", "--as-group=team"), 2, "--as-group: needs --as"),
+        (("list", "--as=nobody"), 1, 'User "nobody" cannot list resource "frameworks"'),
+        (("logs training", "--as=nobody"), 1, "ask an administrator for the permission"),
+    ):
+        done = ctl(*args)
+        assert (done.code, text in done.errors) == (code, True), (args, done)
+        assert done.errors.count("\n") == 1, done.errors
+
+
+def test_a_dry_run_creates_nothing(ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None) -> None:
+    done = ctl.ok("submit", "-f", "-", "--dry-run", stdin=yaml.safe_dump(framework("", "dry", role("worker", 1))))
+    assert done.output.endswith("dry created (dry run)\n")
+    assert ctl.ok("list").errors == f"No Frameworks in namespace {ctl.namespace}.\n"
+
+
+def test_what_the_user_may_not_read_is_left_out_of_a_description(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet, frameworks_crd: None
+) -> None:
+    frameworks.create("training", role("worker", 1), executionType="Create")
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ctl.namespace}"
+    rule = {"apiGroups": ["frameworkcontroller.microsoft.com"], "resources": ["frameworks"], "verbs": ["get", "list"]}
+    raw.create(f"{rbac}/roles", {"metadata": {"name": "reader"}, "rules": [rule]})
+    subject = {"kind": "User", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
+    role_ref = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
+    raw.create(f"{rbac}/rolebindings", {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role_ref})
+    eventually(lambda: _may_describe(ctl), timeout=20)
+
+
+def _may_describe(ctl: Frameworkctl) -> None:
+    done = ctl("describe training", "--as=reader")
+    assert done.code == 0, done
+    assert "└─ worker: 1 Task" in done.output
+    assert "cannot list Pods" in done.errors
+    assert "cannot list Events" in done.errors

@@ -1,0 +1,152 @@
+"""The SDK against a real API server and controller, with Pods that a test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkclient import (
+    AlreadyExistsError,
+    AsyncClient,
+    Client,
+    DeletedError,
+    FailedError,
+    ForbiddenError,
+    Framework,
+    Impersonation,
+    NotFoundError,
+    RefusedError,
+    RetryPolicy,
+    Role,
+    WaitTimeoutError,
+)
+from frameworkclient.actions import DeletePod
+from localcluster.waiting import patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.player import Player
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def client(cluster: Cluster, namespace: str, frameworks_crd: None) -> Iterator[Client]:
+    with Client(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as made:
+        yield made
+
+
+def training(*roles: Role, **more: object) -> Framework:
+    return Framework("training", roles or (Role.container("worker", 1, image="none"),), **more)  # type: ignore[arg-type]
+
+
+def test_a_framework_is_created_followed_and_its_result_read(
+    client: Client, controller: ControllerProcess, player: Player
+) -> None:
+    made = client.create(training(labels={"team": "vision"}))
+    assert (made.name, made.namespace, made.state) == ("training", client.namespace, None)
+    with player.playing():
+        states = [view.state for view in client.watch("training")]
+        result = client.result("training", timeout=patience(30))
+    assert states[-1] == "Completed"
+    assert (result.succeeded, result.phrase, result.code, result.attempts) == (True, "Succeeded", 0, 1)
+    result.raise_for_failure()
+    assert [view.name for view in client.list(label_selector="team=vision")] == ["training"]
+    assert client.list(label_selector="team=other") == ()
+    assert {event.reason for event in client.events("training")} >= {"AttemptStarted", "FrameworkSucceeded"}
+    client.delete("training", wait=True, timeout=patience(30))
+    with pytest.raises(NotFoundError, match="there is none"):
+        client.get("training")
+
+
+def test_a_failure_names_the_task_and_the_reason(client: Client, controller: ControllerProcess, player: Player) -> None:
+    client.create(training())
+    player.plan["worker-0"] = [210]
+    with player.playing():
+        result = client.result("training", timeout=patience(30))
+    assert (result.task, result.code, result.phrase) == ("worker-0", 210, "ContainerPermanentFailed")
+    with pytest.raises(FailedError, match=r"Framework training failed by worker-0: ContainerPermanentFailed \(210\)"):
+        result.raise_for_failure()
+
+
+def test_a_task_is_retried_and_a_role_is_scaled(client: Client, controller: ControllerProcess, player: Player) -> None:
+    player.plan["worker-0"] = player.plan["worker-1"] = ["stay"]
+    worker = Role.container("worker", 1, image="none", retry_policy=RetryPolicy(fancy_retry_policy=True))
+    client.create(training(worker))
+    with player.playing():
+        client.wait("training", for_="ready", timeout=patience(30))
+        assert isinstance(client.retry("training", "worker-0"), DeletePod)
+        client.wait(
+            "training",
+            for_=lambda view: (task := view.task("worker-0")) is not None and task.attempt == 1 and bool(task.ip),
+            timeout=patience(30),
+        )
+        client.scale("training", {"worker": 2})
+        view = client.wait("training", for_=lambda view: view.ready_text == "2/2", timeout=patience(30))
+    assert view is not None
+    assert [task.name for task in view.tasks] == ["worker-0", "worker-1"]
+    assert [pod.task for pod in client.pods("training")] == ["worker-0", "worker-1"]
+
+
+def test_refusals_have_types_and_name_the_field(client: Client, cluster: Cluster) -> None:
+    client.create(training(execution_type="Create"))
+    with pytest.raises(AlreadyExistsError, match="delete it first, or choose another name"):
+        client.create(training())
+    with pytest.raises(RefusedError, match=r"spec.taskRoles\[0\].taskNumber"):
+        client.create(Framework("huge", [Role.container("worker", 20_000, image="none")]))
+    with pytest.raises(WaitTimeoutError, match=r"Framework training is not completed after 0\.2 s"):
+        client.wait("training", timeout=0.2)
+    kubeconfig, whom = os.fspath(cluster.kubeconfig), Impersonation(user="nobody", groups=("team",))
+    with (
+        Client(kubeconfig=kubeconfig, namespace=client.namespace, impersonate=whom) as stranger,
+        pytest.raises(ForbiddenError, match='User "nobody" cannot get'),
+    ):
+        stranger.get("training")
+
+
+def test_a_stored_framework_can_be_written_as_a_manifest_again(client: Client) -> None:
+    framework = training(
+        Role.container("worker", 2, image="none", preset="pytorch", env={"A": "1"}), execution_type="Create"
+    )
+    stored = client.create(framework)
+    again = stored.manifest()
+    assert (again.name, again.roles, again.execution_type) == (framework.name, tuple(framework.roles), "Create")
+
+
+async def test_the_deletion_of_a_framework_ends_what_follows_it(
+    cluster: Cluster, namespace: str, frameworks: Frameworks, raw: RawClient, frameworks_crd: None
+) -> None:
+    async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
+        await client.create(training(execution_type="Create"))
+        views = client.watch("training")
+        assert (await anext(views)).state is None
+        following = asyncio.ensure_future(anext(views))
+        logs = client.log_batches("training", follow=True)
+        reading = asyncio.ensure_future(anext(logs))
+        await asyncio.sleep(0)
+        await client.delete("training")
+        # The name is given to another one, which is not what was followed.
+        await client.wait("training", for_="deleted")
+        await client.create(training(execution_type="Create"))
+        for one in (following, reading):
+            with pytest.raises(DeletedError):
+                async with asyncio.timeout(patience(20)):
+                    await one
+        await views.aclose()
+        await logs.aclose()
+
+
+async def test_many_lists_come_in_pages(
+    cluster: Cluster, namespace: str, frameworks: Frameworks, frameworks_crd: None
+) -> None:
+    async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
+        made = [client.create(Framework(f"f{number:03}", (), execution_type="Create")) for number in range(130)]
+        await asyncio.gather(*made)
+        assert [view.name for view in await client.list()] == [f"f{number:03}" for number in range(130)]

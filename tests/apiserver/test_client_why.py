@@ -1,0 +1,157 @@
+"""`why` and `doctor` against a real API server: each reason is produced, not written down."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from localcluster.frameworks import role
+from localcluster.waiting import eventually
+from tests.support.frameworkctl import Frameworkctl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from localcluster.client import RawClient
+    from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.kubelet import Kubelet
+    from tests.support.player import Player
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def ctl(cluster: Cluster, namespace: str, tmp_path: Path) -> Frameworkctl:
+    """The command line of the administrator."""
+    return Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
+
+
+def says(ctl: Frameworkctl, *texts: str) -> None:
+    """Wait until `why` says all of this of the Framework `stuck`."""
+
+    def check() -> None:
+        page = ctl.ok("why stuck").output
+        for text in texts:
+            assert text in page, page
+
+    eventually(check, timeout=30, interval=0.3)
+
+
+def test_a_framework_that_waits_to_be_started_or_has_no_controller(
+    ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None
+) -> None:
+    frameworks.create("stuck", role("worker", 1))
+    says(ctl, "the controller has not seen it")
+
+
+def test_what_holds_up_a_framework_whose_controller_runs(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks
+) -> None:
+    frameworks.create("stuck", role("worker", 1), executionType="Create")
+    says(ctl, "waits to be started", "-> frameworkctl start stuck")
+    assert json.loads(ctl.ok("why stuck", "-o", "json").output)["findings"][0]["todo"] == "frameworkctl start stuck"
+
+
+def test_a_quota_that_is_used_up(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet
+) -> None:
+    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
+    raw.create(quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}})
+
+    def is_enforced() -> None:
+        assert raw.get(f"{quotas}/small").get("status", {}).get("hard") == {"pods": "0"}
+
+    eventually(is_enforced, timeout=30)
+    frameworks.create("stuck", role("worker", 2))
+    says(ctl, "worker-0, worker-1: its Pod cannot be created", "exceeded quota: small", "kubectl describe quota")
+
+
+def test_a_webhook_that_does_not_answer(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient
+) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    webhook = {
+        "name": "absent.example.org",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ctl.namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    raw.create(path, {"metadata": {"name": ctl.namespace}, "webhooks": [webhook]})
+    try:
+        frameworks.create("stuck", role("worker", 1))
+        says(ctl, "failed calling webhook", "-> the webhook does not answer")
+    finally:
+        raw.delete(f"{path}/{ctl.namespace}")
+
+
+def test_pods_that_cannot_be_scheduled_or_pulled(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet, raw: RawClient
+) -> None:
+    frameworks.create("stuck", role("worker", 3))
+
+    def pods() -> dict[str, Any]:
+        found = frameworks.pods()
+        assert len(found) == 3
+        return found
+
+    eventually(pods, timeout=30)
+    kubelet.pending("stuck-worker-0", message="0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
+    kubelet.bind("stuck-worker-1")
+    waiting = {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0}
+    waiting["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image none"}}
+    path = f"/api/v1/namespaces/{ctl.namespace}/pods/stuck-worker-1/status"
+    raw.merge(path, {"status": {"containerStatuses": [waiting]}})
+    says(
+        ctl,
+        "worker-0: its Pod cannot be scheduled: 0/2 nodes are available",
+        "no node has enough free nvidia.com/gpu",
+        "worker-1: the image of container main cannot be pulled: ImagePullBackOff",
+        "worker-2: its Pod waits for the scheduler",
+    )
+
+
+def test_a_delay_before_a_retry_and_a_role_that_waits(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan["worker-0"] = [201]
+    frameworks.create("stuck", role("worker", 1), retryPolicy={"fancyRetryPolicy": True})
+    with player.playing():
+        says(ctl, "its attempt 1 is over (ContainerTransientConflictFailed (201))", "it waits for attempt 2, in ")
+    frameworks.create(
+        "waits", role("map", 1), {**role("reduce", 1), "dependsOn": [{"name": "map", "status": "Complete"}]}
+    )
+
+    def waits() -> None:
+        assert "role reduce waits until map is Complete" in ctl.ok("why waits").output
+
+    eventually(waits, timeout=30)
+
+
+def test_a_framework_that_has_failed_names_the_task(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan["worker-0"] = [210]
+    frameworks.create("stuck", role("worker", 1))
+    with player.playing():
+        says(ctl, "has failed by worker-0: ContainerPermanentFailed (210)", "frameworkctl retry stuck")
+
+
+def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None) -> None:
+    done = ctl("doctor")
+    lines = {line.split()[1]: line.split()[0] for line in done.output.splitlines()}
+    assert done.code == 1
+    assert (lines["Kubernetes"], lines["definition"], lines["controller"], lines["injector"]) == (
+        "ok",
+        "ok",
+        "failing",
+        "failing",
+    )
+    assert "ok        your rights" in done.output
+    stranger = ctl("doctor", "--as=nobody", "-o", "json")
+    grades = {one["subject"]: one["grade"] for one in json.loads(stranger.output)}
+    assert (grades["your rights"], grades["controller"]) == ("warning", "warning")
