@@ -59,7 +59,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-long test-roles large chaos soak fuzz bench bench-barrier bench-injector
+.PHONY: test-long test-roles large chaos soak fuzz bench bench-barrier bench-logs bench-injector
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
 	$(BIN)/pytest -m "node and long"
 	$(BIN)/pytest -m "chart and long"
@@ -92,6 +92,9 @@ bench: venv ## Measure the controller against a bare create loop, on simulated n
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
 	$(BIN)/python bench/barrier.py
+
+bench-logs: venv ## Measure `frameworkctl logs -f`: lines per second, CPU, memory
+	$(BIN)/python bench/logs.py
 
 bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
 	$(BIN)/python bench/injector.py
