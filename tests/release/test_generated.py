@@ -11,8 +11,8 @@ import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
-from frameworkrelease import policy, readme, schema
-from frameworkrelease.chart import CHART
+from frameworkrelease import policy, readme, schema, sdk
+from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.readme import UndocumentedError, documented
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -21,6 +21,11 @@ ADVICE = "run `make manifests`"
 
 def test_the_schema_is_what_the_code_says() -> None:
     assert schema.FILE.read_text() == schema.text(), ADVICE
+
+
+def test_the_reference_of_the_sdk_has_its_docstrings() -> None:
+    assert sdk.FILE.read_text() == sdk.text(), ADVICE
+    assert "### `Client.scale(name, tasks, *, namespace=None)`" in sdk.text()
 
 
 def test_the_readme_has_the_comments_of_the_values() -> None:
