@@ -12,7 +12,7 @@ import yaml
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
 from frameworkrelease import policy, readme, schema, sdk
-from frameworkrelease.chart import CHART, REPOSITORY
+from frameworkrelease.chart import CHART
 from frameworkrelease.readme import UndocumentedError, documented
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
