@@ -33,6 +33,8 @@ from frameworkcontroller.engine.statusencoding import COMPRESS_FROM_BYTES, LIMIT
 from tests.controller.core.values import START, at, framework, role, spec
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from frameworkcontroller.api.status import FrameworkStatus
     from frameworkcontroller.core.rolestate import RoleState
 
@@ -74,7 +76,10 @@ def large(shape: Shape, tasks: int = 10_000, seed: int = 7) -> FrameworkStatus:
     rng = random.Random(seed)
     roles: dict[str, RoleState] = {}
     wanted = spec(*(role(f"worker{number}", tasks // shape.roles) for number in range(shape.roles)))
-    new_uid = lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4))  # noqa: E731
+
+    def new_uid() -> str:
+        return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
     list(rescale("a-framework-of-some-name", wanted, roles, now=START, new_uid=new_uid, revision=1, persisted=0))
     filled = [one.snapshot() for one in roles.values()]
     filled = [
@@ -86,7 +91,10 @@ def large(shape: Shape, tasks: int = 10_000, seed: int = 7) -> FrameworkStatus:
 
 def seen(task: TaskStatus, shape: Shape, rng: random.Random, pod_uid: str) -> TaskStatus:
     """Return the Task as it is after its last attempt has begun, or ended."""
-    moment = lambda: START + timedelta(seconds=rng.randrange(600))  # noqa: E731
+
+    def moment() -> datetime:
+        return START + timedelta(seconds=rng.randrange(600))
+
     end = failure(shape, rng) if shape.failures and task.index % shape.failures == 0 else None
     attempt = TaskAttemptStatus(
         id=shape.retries,
