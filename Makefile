@@ -63,6 +63,7 @@ matrix: venv ## Run the API server tests on each supported Kubernetes, end to en
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
 	$(BIN)/pytest -m "node and long"
 	$(BIN)/pytest -m "chart and long"
+	$(BIN)/pytest -m long tests/apiserver/test_client_*.py
 	$(MAKE) test-roles
 	$(MAKE) large
 	$(MAKE) chaos

@@ -14,7 +14,7 @@ from tests.client.broken import REFUSED, TAKEN
 if TYPE_CHECKING:
     from localcluster.client import RawClient
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 SCHEMA = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from localcluster.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.frameworks import Frameworks
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 README = Path(__file__).parents[2] / "README.md"
 IMAGE = "docker.io/frameworkcontroller/barrier:dev"
 # Writes lines and waits until somebody has seen them; then it ends, with a last line that has no newline. The first

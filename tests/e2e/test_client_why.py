@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.frameworks import Frameworks
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 IMAGE = "docker.io/frameworkcontroller/barrier:dev"
 
 

@@ -58,7 +58,7 @@ def test_the_wheel_has_what_the_programs_read_and_nothing_of_the_tools(built: Pa
     with zipfile.ZipFile(built / NAMES.wheel) as wheel:
         names = wheel.namelist()
     assert {name.partition("/")[0] for name in names} == {
-        "frameworkbarrier", "frameworkcontroller", "frameworkinjector", "frameworkkube",
+        "frameworkbarrier", "frameworkclient", "frameworkcontroller", "frameworkinjector", "frameworkkube",
         f"frameworkcontroller-{VERSION}.dist-info",
     }  # fmt: skip
     assert {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/engine/default.yaml"} <= set(names)

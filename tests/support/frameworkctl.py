@@ -54,6 +54,8 @@ class Frameworkctl:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
+            # What runs these tests in the background may ignore Ctrl-C, and its children would, too.
+            preexec_fn=_obey_ctrl_c,  # noqa: PLW1509 -- it only resets a signal
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(environ or {})},
         )
 
@@ -69,6 +71,10 @@ class Frameworkctl:
         done = self(*args, stdin=stdin)
         assert done.code == 0, f"{args}: {done}"
         return done
+
+
+def _obey_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def interrupt(process: subprocess.Popen[str]) -> Outcome:
