@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_json, as_yaml, write
-from frameworkclient.cli.terminal import program, say
+from frameworkclient.cli.reading import surroundings
+from frameworkclient.cli.terminal import program
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
-from frameworkclient.errors import ClientError, ForbiddenError
+from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.pods import Stage
 from frameworkclient.text import sanitize
@@ -50,17 +50,11 @@ async def gather(client: AsyncClient, name: str) -> Evidence:
         ClientError: There is no such Framework.
     """
     view = await client.get(name)
-    pods, events = await asyncio.gather(client.pods(name), client.events(name), return_exceptions=True)
-    for found in (pods, events):
-        if isinstance(found, ForbiddenError):
-            say(str(found))
-        elif isinstance(found, BaseException):
-            raise found
-    by_task = {} if isinstance(pods, BaseException) else {pod.task: pod for pod in pods}
+    by_task, events = await surroundings(client, name)
     return Evidence(
         view,
         by_task,
-        () if isinstance(events, BaseException) else events,
+        events,
         datetime.now(UTC),
         barrier_logs=await _barrier_logs(client, name, by_task),
         program=program(),

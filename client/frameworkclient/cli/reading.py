@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frameworkclient.aio import AsyncClient
+    from frameworkclient.eventviews import EventView
+    from frameworkclient.pods import TaskPod
 
 
 async def list_frameworks(
@@ -108,6 +110,16 @@ def write_frameworks(
 async def describe(client: AsyncClient, name: str) -> None:
     """Write everything about a Framework; what the user may not read is left out with a line that says so."""
     view = await client.get(name)
+    by_task, shown = await surroundings(client, name)
+    write(description(view, by_task, shown, datetime.now(UTC), colours_for(sys.stdout)))
+
+
+async def surroundings(client: AsyncClient, name: str) -> tuple[dict[str, TaskPod], Sequence[EventView]]:
+    """Return the Pods of a Framework by Task, and its Events; what the user may not read is left out with a line.
+
+    Raises:
+        ClientError: One of them cannot be read for another reason.
+    """
     pods, events = await asyncio.gather(client.pods(name), client.events(name), return_exceptions=True)
     for found in (pods, events):
         if isinstance(found, ForbiddenError):
@@ -115,8 +127,7 @@ async def describe(client: AsyncClient, name: str) -> None:
         elif isinstance(found, BaseException):
             raise found
     by_task = {} if isinstance(pods, BaseException) else {pod.task: pod for pod in pods}
-    shown = () if isinstance(events, BaseException) else events
-    write(description(view, by_task, shown, datetime.now(UTC), colours_for(sys.stdout)))
+    return by_task, () if isinstance(events, BaseException) else events
 
 
 async def events_of(client: AsyncClient, name: str, output: Format) -> None:

@@ -12,6 +12,8 @@ from frameworkclient.text import counted, listed, shorten, since
 from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from frameworkclient.pods import ContainerStatus, TaskPod
     from frameworkclient.views import TaskView
 
@@ -73,9 +75,7 @@ def _not_created(evidence: Evidence) -> Finding:
     failed = next((one for one in reversed(evidence.events) if one.reason == "FailedCreate"), None)
     if failed is None:
         return Finding("its Pod is not created yet", "")
-    todo = next(
-        (todo for pattern, todo in _CREATION if pattern.search(failed.message)), "change what the message names"
-    )
+    todo = _advice(_CREATION, failed.message, "change what the message names")
     age = since(failed.time, evidence.now)
     return Finding(f"its Pod cannot be created ({age} ago): {shorten(failed.message, MESSAGE)}", todo)
 
@@ -97,11 +97,12 @@ _SCHEDULING: Final = (
 )
 
 
-def _scheduling(message: str) -> str:
-    for pattern, todo in _SCHEDULING:
+def _advice(table: Iterable[tuple[re.Pattern[str], str]], message: str, otherwise: str) -> str:
+    """Return what to do by the first pattern of a table that is found; its groups fill the text."""
+    for pattern, todo in table:
         if found := pattern.search(message):
             return todo.format(**found.groupdict())
-    return "look at the nodes: kubectl describe nodes"
+    return otherwise
 
 
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
@@ -156,7 +157,10 @@ def _not_scheduled(pod: TaskPod) -> Finding:
     message = condition.message if condition is not None and condition.status == "False" else ""
     if not message:
         return Finding("its Pod waits for the scheduler", "")
-    return Finding(f"its Pod cannot be scheduled: {shorten(message, MESSAGE)}", _scheduling(message))
+    return Finding(
+        f"its Pod cannot be scheduled: {shorten(message, MESSAGE)}",
+        _advice(_SCHEDULING, message, "look at the nodes: kubectl describe nodes"),
+    )
 
 
 def _starting(evidence: Evidence, pod: TaskPod) -> Finding:
