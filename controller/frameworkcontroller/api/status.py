@@ -226,16 +226,17 @@ def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None) -> bool:
     """
     if one is None or other is None:
         return one is other
-    roles = roles_of(one), roles_of(other)
-    if _without_roles(one) != _without_roles(other):
+    if without_roles(one) != without_roles(other):
         return False
+    roles = roles_of(one), roles_of(other)
     if roles[0] == roles[1]:
         return True
     compressed = (status.attempt_status.task_role_statuses_compressed for status in (one, other))
     return any(isinstance(text, str) for text in compressed) and _essence(roles[0]) == _essence(roles[1])
 
 
-def _without_roles(status: FrameworkStatus) -> FrameworkStatus:
+def without_roles(status: FrameworkStatus) -> FrameworkStatus:
+    """Return the Framework's own part of a status."""
     attempt = replace(status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=msgspec.UNSET)
     return replace(status, attempt_status=attempt)
 

@@ -11,13 +11,11 @@ import heapq
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import msgspec
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, State
-from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
 from frameworkcontroller.core import dependencies, events
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.journal import Journal, TaskRecord
@@ -99,12 +97,7 @@ class FrameworkState:
     def load(self, status: FrameworkStatus) -> None:
         """Go on from a stored status: all of it is persisted, and every Task is dirty."""
         self.roles = {role.name: RoleState.load(role) for role in roles_of(status)}
-        self._status = replace(
-            status,
-            attempt_status=replace(
-                status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=msgspec.UNSET
-            ),
-        )
+        self._status = without_roles(status)
         self.touch_all()
 
     # --- the Framework -----------------------------------------------------------------------------------------------
