@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
 
-import msgspec
 import structlog
 
 from frameworkcontroller.api.pod import POD_DECODER
@@ -154,8 +153,8 @@ class Engine:
             return found
         try:
             return outline_of(found) or found
-        except (msgspec.DecodeError, RecursionError):
-            return found  # the attempt to decide on it says what is wrong with it
+        except Exception:  # noqa: BLE001 -- the attempt to decide on it says what is wrong; here it would end the informer
+            return found
 
     def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""

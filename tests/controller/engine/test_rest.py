@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import DeleteFramework
+from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.outline import Outline, outline_of
+from frameworkcontroller.engine.settings import Settings
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
 from tests.controller.engine.test_engine import Client, Performer, framework, running, until
@@ -71,6 +73,16 @@ NOT_AT_REST = {
 @pytest.mark.parametrize("document", NOT_AT_REST.values(), ids=NOT_AT_REST)
 def test_of_any_other_there_is_no_outline(document: dict[str, Any]) -> None:
     assert outline_of(decoded(document)) is None
+
+
+def test_whatever_raises_the_framework_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_found: Framework) -> None:
+        raise UnicodeDecodeError("utf-8", b"x", 0, 1, "no text")
+
+    monkeypatch.setattr(engine, "outline_of", fails)
+    whole = decoded(completed())
+    made = engine.Engine(Client(), Performer(), Settings().core)  # type: ignore[arg-type]
+    assert made.keep_framework(whole) is whole
 
 
 def test_an_outline_takes_little_memory_whatever_the_framework_takes() -> None:
