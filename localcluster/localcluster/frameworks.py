@@ -17,6 +17,7 @@ import yaml
 
 from frameworkcontroller.api import names
 from localcluster import kubeconfigs
+from localcluster.logs import complete_lines
 from localcluster.waiting import eventually, patience
 
 if TYPE_CHECKING:
@@ -183,8 +184,8 @@ class ControllerProcess:
 
     @property
     def log(self) -> str:
-        """The log of all starts."""
-        return (self.folder / "controller.log").read_text()
+        """The complete lines of the log of all starts."""
+        return "\n".join(complete_lines(self.folder / "controller.log"))
 
     def kill(self) -> None:
         """Kill the process with SIGKILL."""

@@ -1,4 +1,4 @@
-"""Logs of components, reduced to the few lines that tell a person why a component did not start."""
+"""Logs of components: their complete lines, and the few that tell a person why a component did not start."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ _ERROR = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _MOST_BYTES = 512 * 1024
+
+
+def complete_lines(log: Path) -> list[str]:
+    """Return the lines of a log that may be read while a process writes it.
+
+    Args:
+        log: The file.
+
+    Returns:
+        All lines that have their line break; without it, a line may be the beginning of one.
+    """
+    return log.read_bytes().rpartition(b"\n")[0].decode().splitlines()
 
 
 def relevant_tail(log: Path, offset: int = 0, lines: int = 20, width: int = 500) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.frameworks import Frameworks, role
+from localcluster.logs import complete_lines
 from localcluster.ports import free_port
 from localcluster.supervisor import Supervisor
 from localcluster.waiting import eventually, patience
@@ -37,7 +38,7 @@ class Audited:
 
     def recorded(self, namespace: str) -> set[tuple[str, str, str, str]]:
         """User, verb, resource and level of the requests about a namespace."""
-        events: list[dict[str, Any]] = [json.loads(line) for line in self.log.read_text().splitlines()]
+        events: list[dict[str, Any]] = [json.loads(line) for line in complete_lines(self.log)]
         return {
             (event["user"]["username"], event["verb"], event["objectRef"]["resource"], event["level"])
             for event in events

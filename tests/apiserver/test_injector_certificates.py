@@ -17,6 +17,7 @@ import pytest
 from cryptography import x509
 
 from localcluster.client import ApiStatusError, RawClient
+from localcluster.logs import complete_lines
 from localcluster.waiting import eventually, patience
 from tests.injector.replica_processes import (
     CONFIGURATION,
@@ -115,9 +116,7 @@ def test_the_metric_shows_when_the_served_certificate_expires(replicas: tuple[Re
 
 
 def writes(*replicas: Replica) -> list[str]:
-    # A line that is being written has no end yet.
-    texts = [replica.log.read_text().rpartition("\n")[0] for replica in replicas]
-    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    lines = [json.loads(line) for replica in replicas for line in complete_lines(replica.log)]
     return [line["because"] for line in lines if line["msg"] == "new certificate written"]
 
 

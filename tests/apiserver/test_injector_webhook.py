@@ -15,6 +15,7 @@ import yaml
 from frameworkbarrier import presets
 from frameworkinjector.config import EnvFiles
 from localcluster.client import ApiStatusError, RawClient
+from localcluster.logs import complete_lines
 from localcluster.waiting import eventually
 from tests.injector.created_pods import check_created, make_restricted
 from tests.injector.golden_pods import INJECTED, env_files_of, pod_of
@@ -276,7 +277,7 @@ def test_the_log_shows_outcomes_and_nothing_of_a_pod(raw: RawClient, injector: R
     create(raw, namespace, pod)
 
     def logged() -> list[JSON]:
-        lines = [json.loads(line) for line in injector.log.read_text().splitlines()]
+        lines = [json.loads(line) for line in complete_lines(injector.log)]
         found = [line for line in lines if line.get("namespace") == namespace]
         assert found
         return found

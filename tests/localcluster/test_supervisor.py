@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.errors import LocalClusterError, StartError
-from localcluster.logs import relevant_tail
+from localcluster.logs import complete_lines, relevant_tail
 from localcluster.process import identify, is_alive, processes_of
 from localcluster.supervisor import Supervisor
 from localcluster.waiting import eventually, patience
@@ -206,6 +206,14 @@ def test_the_tail_shows_earlier_errors_and_the_last_lines(tmp_path: Path) -> Non
 
 def test_a_log_that_is_absent_has_no_tail(tmp_path: Path) -> None:
     assert not relevant_tail(tmp_path / "absent")
+
+
+def test_a_line_that_is_being_written_is_not_complete(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"")
+    assert complete_lines(log) == []
+    log.write_bytes('{"a": 1}\n{"b": "Grüße"}\n{"c": "ü'.encode()[:-1])
+    assert complete_lines(log) == ['{"a": 1}', '{"b": "Grüße"}']
 
 
 def _expect(truth: bool) -> None:
