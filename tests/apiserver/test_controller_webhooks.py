@@ -1,72 +1,197 @@
-"""Somebody's admission webhook that does not answer delays Pods, and prevents none if it may be ignored."""
+"""Admission webhooks of others that do not answer, answer late, or refuse: what they delay, and what they must not."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localcluster.frameworks import role
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import ENDED
+from localcluster.frameworks import framework, role
 from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localcluster.client import RawClient
+    from localcluster.client import Json, RawClient
     from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+GROUP = "/apis/admissionregistration.k8s.io/v1"
 TIMEOUT_SECONDS = 12
 """Longer than the limit of a request that is not made for webhooks."""
+DELETION_SECONDS = 3
+WRITERS = 8
+"""How many status writes the controller has on their way at most, by default."""
+
+
+@contextlib.contextmanager
+def registered(raw: RawClient, namespace: str, plural: str, port: int, **webhook: Any) -> Iterator[None]:
+    """Register a webhook for objects of the test's namespace; the API server calls it at a port of this machine."""
+    body = {
+        "name": "somebody.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **webhook,
+    }
+    raw.create(f"{GROUP}/{plural}", {"metadata": {"name": namespace}, "webhooks": [body]})
+    try:
+        yield
+    finally:
+        raw.delete(f"{GROUP}/{plural}/{namespace}")
+
+
+def rule(operation: str, resource: str, group: str = "", version: str = "v1") -> dict[str, list[str]]:
+    """Return the rule of a webhook."""
+    return {"apiGroups": [group], "apiVersions": [version], "operations": [operation], "resources": [resource]}
 
 
 @pytest.fixture
-def silent_webhook(raw: RawClient, namespace: str) -> Iterator[socket.socket]:
-    """A webhook for the Pods of the test's namespace that takes connections and never says a word."""
+def silent() -> Iterator[socket.socket]:
+    """A listener that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0), backlog=16) as listener:
-        webhook = {
-            "name": "silent.example.com",
-            "clientConfig": {"url": f"https://127.0.0.1:{listener.getsockname()[1]}/"},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": TIMEOUT_SECONDS,
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        }
-        raw.create(ADMISSION, {"metadata": {"name": namespace}, "webhooks": [webhook]})
-        try:
-            yield listener
-        finally:
-            raw.delete(f"{ADMISSION}/{namespace}")
+        listener.settimeout(0.5)
+        yield listener
+
+
+def accepted(listener: socket.socket) -> socket.socket:
+    """Return a connection of the API server; as long as it is open, the API server waits."""
+    connection = accepted_soon(listener)
+    assert connection is not None, "the webhook is not called yet"
+    return connection
+
+
+def accepted_soon(listener: socket.socket) -> socket.socket | None:
+    """Return a connection of the API server, or None if there is none for a while."""
+    try:
+        return listener.accept()[0]
+    except TimeoutError:
+        return None
 
 
 def test_a_webhook_that_swallows_connections_and_may_be_ignored_prevents_no_pod(
-    controller: ControllerProcess, frameworks: Frameworks, silent_webhook: socket.socket
+    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, silent: socket.socket
 ) -> None:
-    # The API server calls a new webhook after about a second.
-    silent_webhook.settimeout(0.5)
     probes = itertools.count()
 
     def is_called() -> None:
         frameworks.create(f"probe{next(probes)}", role("worker", 1))
-        try:
-            connection, _ = silent_webhook.accept()
-        except TimeoutError as error:
-            raise AssertionError("the webhook is not called yet") from error
-        connection.close()
-
-    eventually(is_called)
-    frameworks.create("fw", role("worker", 2))
+        accepted(silent).close()
 
     def are_created() -> None:
         assert {"fw-worker-0", "fw-worker-1"} <= set(frameworks.pods())
 
-    eventually(are_created, timeout=3 * TIMEOUT_SECONDS)
+    with registered(
+        raw,
+        frameworks.namespace,
+        "mutatingwebhookconfigurations",
+        silent.getsockname()[1],
+        rules=[rule("CREATE", "pods")],
+        failurePolicy="Ignore",
+        timeoutSeconds=TIMEOUT_SECONDS,
+    ):
+        # The API server calls a new webhook after about a second.
+        eventually(is_called)
+        frameworks.create("fw", role("worker", 2))
+        eventually(are_created, timeout=3 * TIMEOUT_SECONDS)
     tasks = frameworks.tasks("fw")
     assert {task["attemptStatus"]["id"] for task in tasks.values()} == {0}
     assert "no answer within" not in controller.log
+
+
+def test_a_pod_that_is_bound_while_it_is_deleted_stays_until_its_containers_have_ended(
+    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet, silent: socket.socket
+) -> None:
+    # The API server removes a Pod without a node at once, and decides that before it asks the webhook.
+    frameworks.create("fw", role("worker", 1))
+    pod = eventually(lambda: one_of(frameworks.pods()))
+    with registered(
+        raw,
+        frameworks.namespace,
+        "validatingwebhookconfigurations",
+        silent.getsockname()[1],
+        rules=[rule("DELETE", "pods")],
+        failurePolicy="Ignore",
+        timeoutSeconds=DELETION_SECONDS,
+    ):
+        probe = {"metadata": {"name": "probe"}, "spec": pod["spec"]}
+        path = f"/api/v1/namespaces/{frameworks.namespace}/pods"
+
+        def is_called() -> None:
+            raw.create(path, probe)
+            raw.delete(f"{path}/probe")
+            accepted(silent).close()
+
+        def is_over() -> None:
+            connection = accepted_soon(silent)
+            if connection is not None:
+                connection.close()
+            assert connection is None, "the API server still calls the webhook about the probe"
+
+        eventually(is_called)
+        eventually(is_over)
+        frameworks.merge("fw", executionType="Stop")
+        connection = eventually(lambda: accepted(silent))
+        with connection:
+            kubelet.run(pod)
+
+            def may_take_its_time() -> None:
+                metadata = one_of(frameworks.pods())["metadata"]
+                assert metadata.get("deletionGracePeriodSeconds"), metadata
+
+            eventually(may_take_its_time, timeout=30)
+    assert frameworks.status("fw")["state"] not in ENDED
+    kubelet.finish_deletion(pod)
+    frameworks.wait("fw", "Completed")
+
+
+def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
+    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with registered(
+            raw,
+            frameworks.namespace,
+            "validatingwebhookconfigurations",
+            closed.getsockname()[1],
+            rules=[rule("UPDATE", "frameworks/status", names.GROUP, names.VERSION)],
+            failurePolicy="Fail",
+            objectSelector={"matchLabels": {"refused": "yes"}},
+        ):
+            stuck = [f"stuck{number}" for number in range(2 * WRITERS)]
+            for name in stuck:
+                manifest = framework(frameworks.namespace, name, role("worker", 1))
+                manifest["metadata"]["labels"] = {"refused": "yes"}
+                raw.create(frameworks.path, manifest)
+
+            def is_reported() -> None:
+                assert not [name for name in stuck if "FailedStatusWrite" not in reasons(raw, frameworks, name)]
+
+            eventually(is_reported, timeout=60)
+            frameworks.create("fw", role("worker", 1))
+            with kubelet.autopilot():
+                kubelet.succeed(eventually(lambda: one_of(frameworks.pods())))
+                frameworks.wait("fw", "Completed")
+            assert not [name for name in stuck if frameworks.get(name).get("status")]
+    for name in stuck:
+        frameworks.wait(name, "AttemptPreparing", timeout=120)
+
+
+def reasons(raw: RawClient, frameworks: Frameworks, name: str) -> set[str]:
+    """Return the reasons of the Events about a Framework."""
+    events = raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events?fieldSelector=involvedObject.name%3D{name}")
+    return {event["reason"] for event in events["items"]}
+
+
+def one_of(pods: dict[str, Json]) -> Json:
+    assert len(pods) == 1, sorted(pods)
+    return next(iter(pods.values()))

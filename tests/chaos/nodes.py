@@ -76,7 +76,7 @@ class Nodes:
                 self._end(name, uid)
                 self._kubelet.finish_deletion(pod)
         elif phase == "Pending":
-            if self._is_time(uid, "start", 0, 2):
+            if self._is_time(uid, "start", 0, 2) and self._has_owner(meta):
                 # Once it is bound, the API server keeps the Pod until this node says that nothing runs any more.
                 bound = self._kubelet.bind(pod)
                 self._start(name, uid)
@@ -93,6 +93,16 @@ class Nodes:
                 self._ends[notes[names.TASK_UID]] = ended + 1
                 self._journal.counts[f"end {fate}"] += 1
             self._meet(pod, fate)
+
+    def _has_owner(self, meta: Json) -> bool:
+        """Report whether the ConfigMap of the Pod exists.
+
+        Without it Kubernetes' garbage collector deletes the Pod, and it may remove one that is bound at that moment:
+        it asks a second time without the version if the Pod has changed.
+        """
+        (owner,) = meta["ownerReferences"]
+        path = f"/api/v1/namespaces/{self._frameworks.namespace}/configmaps/{owner['name']}"
+        return bool(self._frameworks.raw.get(path)["metadata"]["uid"] == owner["uid"])
 
     def _meet(self, pod: Json, fate: End) -> None:
         """Let a Pod meet its end, again if the API server did not take it."""

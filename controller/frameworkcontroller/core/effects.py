@@ -131,6 +131,8 @@ class DeletePod:
     confirm: bool = False
     orphan: bool = False
     """The status does not name this Pod, so the Task's state does not follow its deletion."""
+    on_node: bool = False
+    """The cache shows it on a node. Another one is deleted only if it is not bound meanwhile, see `Performer`."""
 
     @property
     def key(self) -> EffectKey:

@@ -20,6 +20,7 @@ from frameworkcontroller.core.template import PodTemplate, RoleAttempt, Template
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
@@ -81,7 +82,7 @@ class TaskPhase:
             if step.wake_at is not None:
                 self._state.touch_at(task_key, ctx.clock.steadily(step.wake_at))
             if step.action is not None:
-                self._act(task_key, step, ctx)
+                self._act(task_key, step, pod, ctx)
 
     def _release(self, ctx: ReconcileContext) -> None:
         """Decide again on as many Tasks without a Pod as may get one now."""
@@ -113,7 +114,7 @@ class TaskPhase:
             waits=self._state.roles[role].waits and not dependencies.problem_of(role, ctx.spec),
         )
 
-    def _act(self, task_key: TaskKey, step: task.TaskStep, ctx: ReconcileContext) -> None:
+    def _act(self, task_key: TaskKey, step: task.TaskStep, pod: Pod | None, ctx: ReconcileContext) -> None:
         effect: Effect
         if step.action is task.Action.FIND:
             effect = FindPod(*task_key)
@@ -127,6 +128,7 @@ class TaskPhase:
                 grace_seconds=0 if step.action is task.Action.DELETE_FORCED else None,
                 confirm=step.action is task.Action.DELETE_UNSEEN,
                 orphan=step.uid != step.status.attempt_status.pod_uid,
+                on_node=pod is not None and bool(pod.spec.node_name),
             )
         elif not self._state.framework_persisted:
             # The ConfigMap that will own the Pod is not persisted yet.

@@ -57,6 +57,7 @@ from frameworkkube.rest import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.engine.manifests import Subject
 
 # From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
@@ -152,13 +153,25 @@ class Performer:
         return Done(made.uid, made.resource_version)
 
     async def _find(self, subject: Subject, plural: str, name: str) -> Outcome:
-        path = resource_path("v1", plural, namespace=subject.namespace, name=name)
-        return Found(PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata)
+        return Found(await self._read(resource_path("v1", plural, namespace=subject.namespace, name=name)))
+
+    async def _read(self, path: str) -> Meta:
+        return PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
         name = names.pod_name(subject.name, effect.role, effect.index)
         path = resource_path("v1", "pods", namespace=subject.namespace, name=name)
-        return await self._delete(path, effect.uid, grace_period_seconds=effect.grace_seconds)
+        if effect.on_node or effect.grace_seconds is not None:
+            return await self._delete(path, effect.uid, grace_period_seconds=effect.grace_seconds)
+        # The API server removes a Pod without a node at once. It decides so before admission, and would also remove one
+        # that the scheduler binds by then: its containers would run while the next Pod of the Task starts.
+        found = await self._read(path)
+        if found.uid != effect.uid:
+            return Missing()
+        outcome = await self._delete(path, effect.uid, resource_version=found.resource_version)
+        if isinstance(outcome, Missing) and (await self._read(path)).uid == effect.uid:
+            return Failed(f"Pod {name} changed while it was to be deleted")
+        return outcome
 
     async def _delete_config_map(self, subject: Subject, effect: DeleteConfigMap) -> Outcome:
         name = names.config_map_name(subject.name)
@@ -169,7 +182,7 @@ class Performer:
         try:
             answer = await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, **options)
         except Conflict:
-            # The precondition failed: another object has the name, so the one to delete is gone.
+            # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
             return Missing()
         # Nobody asks a second time for what counts as deleted, and a proxy's page deletes nothing.
         msgspec.json.decode(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,27 +24,34 @@ from frameworkcontroller.engine.performer import Performer
 from frameworkkube.rest import Conflict, Invalid, KubeError, NotFound, TooManyRequests, TransportError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frameworkcontroller.core.template import PodTemplate
 
 SUBJECT = Subject("n", "fw", "u")
 
 
 class Client:
-    """Every request answers or raises this."""
+    """Reads answer or raise one after another, every other request answers or raises `answer`."""
 
-    def __init__(self, answer: bytes | KubeError) -> None:
-        self.answer = answer
+    def __init__(self, answer: bytes | KubeError, reads: Sequence[bytes | KubeError] = ()) -> None:
+        self.answer, self.reads = answer, list(reads)
+        self.deletions: list[tuple[str, str | None]] = []
 
-    async def delete(self, _path: str, **_more: Any) -> bytes:
-        return self._give()
+    async def get(self, _path: str, **_more: Any) -> bytes:
+        return self._give(self.reads.pop(0))
+
+    async def delete(self, _path: str, *, uid: str, resource_version: str | None = None, **_more: Any) -> bytes:
+        self.deletions.append((uid, resource_version))
+        return self._give(self.answer)
 
     async def create(self, _path: str, _body: bytes, **_more: Any) -> bytes:
-        return self._give()
+        return self._give(self.answer)
 
-    def _give(self) -> bytes:
-        if isinstance(self.answer, KubeError):
-            raise self.answer
-        return self.answer
+    def _give(self, answer: bytes | KubeError) -> bytes:
+        if isinstance(answer, KubeError):
+            raise answer
+        return answer
 
 
 class Template:
@@ -66,8 +74,50 @@ class Template:
 )
 async def test_the_outcome_of_a_deletion(answer: bytes | KubeError, outcome: Outcome | None) -> None:
     performer = Performer(Client(answer))  # type: ignore[arg-type]
-    found = await performer.perform(SUBJECT, DeletePod("worker", 0, "uid"))
+    found = await performer.perform(SUBJECT, DeletePod("worker", 0, "uid", on_node=True))
     assert found == (outcome or Failed("429 TooManyRequests: slow down", 3))
+
+
+CHANGED = Conflict(409, "Conflict", "the ResourceVersion in the precondition does not match")
+GONE = NotFound(404, "NotFound", "gone")
+
+
+def pod(uid: str, version: str) -> bytes:
+    return json.dumps({"metadata": {"name": "fw-worker-0", "uid": uid, "resourceVersion": version}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("reads", "deletion", "outcome", "sent"),
+    [
+        ([pod("uid", "7")], b"{}", Done(), [("uid", "7")]),
+        ([GONE], b"{}", Missing(), []),
+        ([pod("other", "7")], b"{}", Missing(), []),
+        (
+            [pod("uid", "7"), pod("uid", "8")],
+            CHANGED,
+            Failed("Pod fw-worker-0 changed while it was to be deleted"),
+            [("uid", "7")],
+        ),
+        ([pod("uid", "7"), pod("other", "8")], CHANGED, Missing(), [("uid", "7")]),
+        ([pod("uid", "7"), GONE], CHANGED, Missing(), [("uid", "7")]),
+        ([TransportError("reset")], b"{}", Failed("reset"), []),
+    ],
+    ids=["unchanged", "gone", "another", "changed", "replaced", "gone meanwhile", "lost"],
+)
+async def test_a_pod_without_a_node_is_deleted_only_as_it_was_read(
+    reads: list[bytes | KubeError], deletion: bytes | KubeError, outcome: Outcome, sent: list[tuple[str, str]]
+) -> None:
+    client = Client(deletion, reads)
+    performer = Performer(client)  # type: ignore[arg-type]
+    assert await performer.perform(SUBJECT, DeletePod("worker", 0, "uid")) == outcome
+    assert (client.deletions, client.reads) == (sent, [])
+
+
+async def test_a_forced_deletion_asks_nothing() -> None:
+    client = Client(b"{}")
+    performer = Performer(client)  # type: ignore[arg-type]
+    assert await performer.perform(SUBJECT, DeletePod("worker", 0, "uid", grace_seconds=0)) == Done()
+    assert client.deletions == [("uid", None)]
 
 
 async def test_the_refusal_of_a_pod_has_the_form_of_microsofts_controller() -> None:
@@ -81,7 +131,7 @@ async def test_the_refusal_of_a_pod_has_the_form_of_microsofts_controller() -> N
 
 
 @pytest.mark.parametrize(
-    "effect", [CreateConfigMap(0, b"{}"), DeletePod("worker", 0, "uid")], ids=["creation", "deletion"]
+    "effect", [CreateConfigMap(0, b"{}"), DeletePod("worker", 0, "uid", on_node=True)], ids=["creation", "deletion"]
 )
 async def test_an_answer_that_cannot_be_decoded_is_a_failure_to_try_again(effect: Effect) -> None:
     performer = Performer(Client(b"<html>sign in</html>"))  # type: ignore[arg-type]
