@@ -33,7 +33,7 @@ _OLDEST_WITH_TOOLCHAINS = (1, 21)
 _OLDEST_WITH_MODULES = (1, 17)
 # At least the newest `go` line of tools/*/go.mod.
 _TOOLCHAIN = "1.26.0"
-_OFFICIAL_GO = Path("/usr/local/go/bin/go")
+OFFICIAL_GO = Path("/usr/local/go/bin/go")
 _LAST_LINES = 25
 
 
@@ -43,7 +43,7 @@ def go_command(progress: Progress, environ: Mapping[str, str] = os.environ) -> s
     Raises:
         BinaryError: There is no `go`, or it cannot download a newer one; the text says what to install.
     """
-    found = shutil.which("go", path=environ.get("PATH", "")) or shutil.which(_OFFICIAL_GO)
+    found = shutil.which("go", path=environ.get("PATH", "")) or shutil.which(OFFICIAL_GO)
     wanted = "install Go (1.21 or newer; any from 1.17 on, such as Debian's golang-go, fetches a newer one by itself)"
     if found is None:
         raise BinaryError(f"there is no `go` to build Kubernetes with: {wanted}, or set KUBEBUILDER_ASSETS")

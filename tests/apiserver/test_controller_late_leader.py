@@ -39,6 +39,7 @@ class Frozen(Performer):
 
     def __init__(self, client: KubeClient, freeze_at: int) -> None:
         super().__init__(client)
+        self.client = client
         self.count, self._freeze_at = 0, freeze_at
         self.frozen = asyncio.Event()
         self._held: tuple[Subject, Effect] | None = None
@@ -76,14 +77,14 @@ async def live(cluster: Cluster, frameworks: Frameworks, name: str, freeze_at: i
                 await eventually_async(lambda: is_clean(frameworks, name), timeout=60)
 
             await lead(frameworks, second, until={asyncio.create_task(all_over())})
-            await second._client.close()
-        await first._client.close()
+            await second.client.close()
+        await first.client.close()
         await end
         return first.count
 
 
 async def lead(frameworks: Frameworks, performer: Frozen, until: set[asyncio.Task[None]]) -> None:
-    engine = Engine(performer._client, performer, Settings().core, namespace=frameworks.namespace)
+    engine = Engine(performer.client, performer, Settings().core, namespace=frameworks.namespace)
     leading = asyncio.create_task(engine.run())
     done, _ = await asyncio.wait({leading, *until}, return_when=asyncio.FIRST_COMPLETED)
     for task in done:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from localcluster import images
+from localcluster.errors import LocalClusterError
 
 if TYPE_CHECKING:
+    from localcluster import Cluster
     from localcluster.client import Json
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
@@ -46,3 +49,12 @@ def pod(command: list[str], *, image: str = "barrier", requests: Json | None = N
 def python(program: str) -> list[str]:
     """Return the command that runs a program with the image's Python."""
     return ["python3", "-uc", program]
+
+
+def touch(cluster: Cluster, namespace: str, name: str, container: str, path: str) -> None:
+    """Make a file in a container whose program waits for it and then ends.
+
+    The program may end before the command does, and end it, too; the test sees what became of the program.
+    """
+    with contextlib.suppress(LocalClusterError):
+        cluster.kubectl("exec", name, "-c", container, "-n", namespace, "--", "touch", path)

@@ -17,7 +17,7 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.frameworks import Frameworks, role
 from localcluster.waiting import eventually
 from tests.e2e.onenamespace import release_for
-from tests.e2e.pods import pod, python
+from tests.e2e.pods import pod, python, touch
 from tests.support.clusters import require_node, session_cluster
 from tests.support.pages import commands_of, typed
 
@@ -98,7 +98,7 @@ def state_of(frameworks: Frameworks) -> dict[str, Any]:
 def end_gang(cluster: Cluster, frameworks: Frameworks) -> None:
     """Let the gang's programs end, and check that it succeeds."""
     for name in frameworks.pods():
-        cluster.kubectl("exec", name, "-c", "main", "-n", frameworks.namespace, "--", "touch", "/tmp/end")
+        touch(cluster, frameworks.namespace, name, "main", "/tmp/end")
     assert frameworks.wait("live", "Completed", 60)["attemptStatus"]["completionStatus"]["code"] == 0
 
 

@@ -15,6 +15,7 @@ import yaml
 
 from frameworkclient import Client, Framework, RetryPolicy, Role
 from localcluster.waiting import eventually, patience
+from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def client(cluster: Cluster, namespace: str, frameworks: Frameworks) -> Iterator
 
 def let_end(cluster: Cluster, namespace: str, pod: str) -> None:
     """Tell the program in a Pod that its lines were seen."""
-    cluster.kubectl("exec", "-n", namespace, pod, "--", "touch", "/tmp/seen")
+    touch(cluster, namespace, pod, "main", "/tmp/seen")
 
 
 def of_attempt(lines: list[LogLine], attempt: int) -> list[str]:

@@ -222,7 +222,7 @@ def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:
         "volumeMounts": [{"name": "files", "mountPath": "/mnt/frameworkbarrier"}],
     }
     main = {"name": "main", "image": images.reference("barrier"), "imagePullPolicy": "IfNotPresent", "command": STAYS}
-    # In memory a volume is as large as it is told to be: this one has room for one file.
+    # In memory a volume is as large as its sizeLimit: this one has room for one file.
     files: Json = {"name": "files", "emptyDir": {"medium": "Memory", "sizeLimit": "4Ki"}}
     spec = {"restartPolicy": "Never", "initContainers": [barrier], "containers": [main], "volumes": [files]}
     frameworks.create("fw", role("worker", 2, pod={"spec": spec}))

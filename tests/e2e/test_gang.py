@@ -12,6 +12,7 @@ from frameworkinjector.config import Config
 from localcluster import LocalClusterError, images
 from localcluster.frameworks import role
 from localcluster.waiting import eventually
+from tests.e2e.pods import touch
 from tests.injector import policies
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def test_a_pod_that_waits_for_arrival_is_held_while_a_peer_with_an_address_runs_
     frameworks.create("fw", role("chief", 1, pod=arrives), role("worker", 2, pod=stages))
 
     def stage(name: str) -> None:
-        cluster.kubectl("exec", name, "-c", "stage", "-n", frameworks.namespace, "--", "touch", "/tmp/data")
+        touch(cluster, frameworks.namespace, name, "stage", "/tmp/data")
 
     def one_has_arrived_of_three_with_addresses() -> None:
         assert len([found for found in frameworks.pods().values() if found["status"].get("podIP")]) == 3

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from frameworkkube.informer import Informer
-from frameworkkube.watchevents import UndecodableObject
+from frameworkkube.watchevents import UndecodableObject, WireDecoder
 from tests.kube.pods import Changes, Pod, added, deleted, listing, modified, pod
 from tests.kube.scripted import ScriptedServer, answer, watch
 
@@ -168,24 +168,29 @@ async def test_a_success_that_is_no_list_does_not_empty_the_cache(
 
 @pytest.mark.parametrize("way", ["page", "event"])
 async def test_the_loop_goes_on_while_a_large_document_is_decoded(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, way: str
+    server: ScriptedServer,
+    informer: Make,
+    run: Run,
+    eventually: Eventually,
+    changes: Changes,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
 ) -> None:
     server.on("GET", answer(200, listing(5, pod("a", 5) | {"spec": "x" * (1 << 20)})))
     large = added("z", 7)
     large["object"]["spec"] = "x" * (1 << 20)
     server.on("watch", then=watch(large, end="silence"))
-    made = informer()
-    decode, loop, turns = getattr(made._wire, way), asyncio.get_running_loop(), list[bool]()
+    decode, loop, turns = getattr(WireDecoder, way), asyncio.get_running_loop(), list[bool]()
 
-    def slow(document: bytes) -> object:
+    def slow(decoder: WireDecoder[Pod], document: bytes) -> object:
         """Decode only once the loop has had a turn."""
         turn = threading.Event()
         loop.call_soon_threadsafe(turn.set)
         turns.append(turn.wait(30))
-        return decode(document)
+        return decode(decoder, document)
 
-    setattr(made._wire, way, slow)
-    run(made.run())
+    monkeypatch.setattr(WireDecoder, way, slow)
+    run(informer().run())
     await eventually(lambda: "+z/uid-z" in changes.seen)
     assert turns
     assert all(turns)

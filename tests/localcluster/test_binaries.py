@@ -6,6 +6,8 @@ import hashlib
 import http.server
 import io
 import os
+import re
+import socket
 import subprocess
 import sys
 import tarfile
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import binaries, downloads, gobuild
+from localcluster import binaries, gobuild
 from localcluster.binaries import find, kubernetes_version
 from localcluster.downloads import Source, expected_sum, fetch, source
 from localcluster.errors import BinaryError, SetupError
@@ -166,7 +168,7 @@ class TestBuild:
     def test_the_error_for_a_missing_compiler_says_what_to_install(
         self, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(gobuild, "_OFFICIAL_GO", Path("/nonexistent/go"))
+        monkeypatch.setattr(gobuild, "OFFICIAL_GO", Path("/nonexistent/go"))
         with pytest.raises(
             BinaryError, match=r"^there is no `go` to build Kubernetes with: install Go \(1\.21 or newer"
         ):
@@ -291,13 +293,27 @@ class TestDownload:
         url, _ = site
         assert not fetch(Source(f"{url}/a", f"{url}/a.sha256"), "a", tmp_path / "target", Silent())
 
-    def test_a_host_that_cannot_be_reached_is_asked_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(downloads, "_unreachable", set())
-        # Port 9 of loopback: no process listens there.
-        dead = Source("http://127.0.0.1:9/a", "http://127.0.0.1:9/a.sha256")
-        assert not fetch(dead, "a", tmp_path / "target", Silent())
-        assert downloads._unreachable == {"127.0.0.1:9"}
-        assert not fetch(dead, "a", tmp_path / "target", Silent())
+    def test_a_host_that_cannot_be_reached_is_asked_once(self, tmp_path: Path) -> None:
+        asked: list[str] = []
+
+        class Recorder(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                self.send_error(404)
+
+        with socket.socket() as silent:
+            # Bound and not listening: connections are refused.
+            silent.bind(("127.0.0.1", 0))
+            port = silent.getsockname()[1]
+            dead = Source(f"http://127.0.0.1:{port}/a", f"http://127.0.0.1:{port}/a.sha256")
+            assert not fetch(dead, "a", tmp_path / "target", Silent())
+        with http.server.ThreadingHTTPServer(("127.0.0.1", port), Recorder) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            assert not fetch(dead, "a", tmp_path / "target", Silent())
+            server.shutdown()
+            thread.join()
+        assert asked == []
 
     @pytest.mark.parametrize("name", [name for name in CATALOGUE if name != "kwok"])
     def test_every_project_that_publishes_checksums_has_a_source(self, name: str) -> None:
@@ -334,7 +350,7 @@ class TestProgress:
         assert not stream.getvalue()
         with pytest.raises(LookupError), task(Lines(stream), "broken"):
             raise LookupError
-        assert stream.getvalue() == "✗    0.0 s  broken\n"
+        assert re.fullmatch(r"✗ +\d+\.\d s  broken\n", stream.getvalue())
 
     def test_on_a_terminal_one_line_is_rewritten(self) -> None:
         class Terminal(io.StringIO):
