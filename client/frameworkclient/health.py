@@ -72,7 +72,7 @@ class Facts:
         discovery: The resources of the API group.
         lease: The Lease of the controller.
         pod: A Pod with the label of the barrier, as a dry run would create it.
-        rights: Whether the user may, by `verb resource`.
+        permissions: Whether the user may, by `verb resource`.
         policies: NetworkPolicies of the namespace.
         now: The time, in UTC.
     """
@@ -83,7 +83,7 @@ class Facts:
     discovery: dict[str, Any] | Refusal
     lease: dict[str, Any] | Refusal
     pod: dict[str, Any] | Refusal
-    rights: Mapping[str, bool]
+    permissions: Mapping[str, bool]
     policies: Sequence[dict[str, Any]]
     now: datetime
 
@@ -94,7 +94,7 @@ def answers(facts: Facts) -> Iterator[Answer]:
     yield _definition(facts)
     yield _controller(facts)
     yield from _injector(facts)
-    yield from _rights(facts)
+    yield from _permissions(facts)
     yield from _network(facts)
 
 
@@ -198,13 +198,13 @@ def _not_created(refusal: Refusal) -> Answer:
     return Answer(Grade.WARNING, "injector", f"not known, because a dry run of a Pod is refused: {text}")
 
 
-def _rights(facts: Facts) -> Iterator[Answer]:
-    missing = [right for right, allowed in facts.rights.items() if not allowed]
+def _permissions(facts: Facts) -> Iterator[Answer]:
+    missing = [permission for permission, allowed in facts.permissions.items() if not allowed]
     if missing:
         fix = "ask an administrator; docs/cli.md, section The cluster, says which command needs what"
-        yield Answer(Grade.WARNING, "your rights", f"you may not {', '.join(missing)}", fix)
+        yield Answer(Grade.WARNING, "permissions", f"you may not {', '.join(missing)}", fix)
     else:
-        yield Answer(Grade.OK, "your rights", f"all that this program needs in namespace {facts.namespace}")
+        yield Answer(Grade.OK, "permissions", f"all that this program needs in namespace {facts.namespace}")
 
 
 def _network(facts: Facts) -> Iterator[Answer]:

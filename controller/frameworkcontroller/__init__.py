@@ -1,6 +1,6 @@
 """FrameworkController for Python: runs any application as one Framework object.
 
-Layers, each importing only those to its right: `engine -> cluster -> core -> api`.
+Layers, each importing only those to its right: `engine -> core -> api`; `engine` also imports `frameworkkube`.
 """
 
 __version__ = "0.1.0"

@@ -111,11 +111,11 @@ def variables_of(
             entries += _from_sources(variable.name, sources)
     prefixes = tuple(prefix for prefix, _ in sources)
     ours = [each.name for each in wanted if not each.name.startswith(prefixes)]
-    told = {names.VARIABLES: ",".join(ours)}
+    markers = {names.VARIABLES: ",".join(ours)}
     if way is Delivery.WRAP and settings.env is Delivery.AUTO:
         # By `auto` a program finds the same variables in each cluster.
-        told[names.RUN] = "presets"
-    entries += [{"name": name, "value": value} for name, value in told.items() if name not in own]
+        markers[names.RUN] = "presets"
+    entries += [{"name": name, "value": value} for name, value in markers.items() if name not in own]
     return tuple(entries)
 
 

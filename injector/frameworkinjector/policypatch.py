@@ -112,7 +112,7 @@ def _environment() -> str:
             '"optional": dyn(true)}}'
         ),
     }
-    told = {
+    marker = {
         "name": names.VARIABLES,
         "value": Cel('one.wanted.filter(name, !one.sources.exists(source, name.startsWith(source.prefix))).join(",")'),
     }
@@ -120,7 +120,7 @@ def _environment() -> str:
         f"one.wanted.map(name, [{written(from_file, 1)}] +\n"
         "  one.sources.filter(source, name.startsWith(source.prefix) && name != source.prefix)\n"
         f"  .map(source, {written(from_source, 1)})).flatten() +\n"
-        f"  ({written(names.VARIABLES)} in one.own ? [] : [{written(told, 1)}]) + one.env"
+        f"  ({written(names.VARIABLES)} in one.own ? [] : [{written(marker, 1)}]) + one.env"
     )
     return f'(variables.way == "none" ? [] :\n variables.applications.map(one, {_operation("env", value)}))'
 

@@ -118,7 +118,7 @@ class Store(Generic[T]):
             self._on_change(old, None)
 
     def replace(self, same: T) -> None:
-        """Keep another form of the stored object, unless that is another state of it; nobody is told."""
+        """Keep another form of the stored object, unless that is another state of it; no handler is called."""
         meta = same.metadata
         old = self._objects.get((meta.namespace, meta.name))
         if old is not None and (old.metadata.uid, old.metadata.resource_version) == (meta.uid, meta.resource_version):

@@ -204,7 +204,7 @@ def _raw_event(line: bytes) -> _RawEvent:
 
 
 def _identity(raw: msgspec.Raw) -> Identity:
-    """Read what names the object, field by field if need be: without it nobody can be told which object it is."""
+    """Read what names the object, field by field if need be: without it no message can say which object it is."""
     try:
         return _metadata.decode(raw).metadata
     except (ValueError, RecursionError):

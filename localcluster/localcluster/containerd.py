@@ -22,7 +22,7 @@ ENDPOINT = "unix:///run/containerd/containerd.sock"
 PAUSE = "localhost/frameworkcontroller/pause:dev"
 _SECONDS = 120.0
 _HEARS_SECONDS = 2.0
-_TOLD_LABEL = "localcluster.frameworkcontroller/told"
+_AGAIN_LABEL = "localcluster.frameworkcontroller/announced-again"
 _NOTE = "loaded images"
 
 # `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE may not lower a process's OOM score below its own.
@@ -136,7 +136,8 @@ def tag(context: Context, image: str, other: str) -> None:
 def _wait_until_known(init_pid: int, names: dict[str, str]) -> None:
     """Wait until containerd's CRI plugin, which serves the kubelet, has labelled the images as its own.
 
-    It does so when it hears of an image. What was imported before it listened is told to it again, by a label.
+    It does so at containerd's event about an image. An image that was imported before it listened gets a new label,
+    which is an event too.
     """
     deadline = time.monotonic() + _SECONDS
     tell_again = time.monotonic() + _HEARS_SECONDS
@@ -151,7 +152,7 @@ def _wait_until_known(init_pid: int, names: dict[str, str]) -> None:
         if time.monotonic() > tell_again:
             tell_again = time.monotonic() + _HEARS_SECONDS
             for name in set(names) - marked:
-                _ctr(init_pid, "images", "label", name, f"{_TOLD_LABEL}={time.monotonic_ns()}")
+                _ctr(init_pid, "images", "label", name, f"{_AGAIN_LABEL}={time.monotonic_ns()}")
         time.sleep(0.05)
 
 

@@ -42,7 +42,7 @@ class Members:
         return f"127.0.77.{index + 1}"
 
     def start(self, index: int, *, count: int = 3, generation: int = 1, attempt: int = 0) -> str:
-        """Start a member as the barrier of its Pod prepares it; returns the state of the cluster that it was told."""
+        """Start a member as the barrier of its Pod prepares it, and return the initial state of its cluster."""
         document = roster({"etcd": count}, generation=generation)
         for task in document["taskRoles"][0]["tasks"]:
             task[1] = self.address(task[0])
@@ -129,7 +129,7 @@ def test_etcd_forms_a_cluster_takes_a_member_back_and_grows_by_the_variables_alo
     members.stop(1)
     members.start(1, generation=2, attempt=1)
     members.holds(1, *THREE)
-    # A rescale: the cluster is told first, as etcd demands, then the new member joins.
+    # A rescale: the cluster learns of it first, as etcd demands, then the new member joins.
     members.until_done("cluster/member/add", peerURLs=[f"http://{members.address(3)}:{members.port + 1}"])
     assert members.start(3, count=4, generation=3) == "existing"
     members.holds(3, *THREE, "mnist-etcd-3")

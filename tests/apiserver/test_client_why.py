@@ -151,7 +151,7 @@ def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks, 
         "failing",
         "failing",
     )
-    assert "ok        your rights" in done.output
+    assert "ok        permissions" in done.output
     stranger = ctl("doctor", "--as=nobody", "-o", "json")
     grades = {one["subject"]: one["grade"] for one in json.loads(stranger.output)}
-    assert (grades["your rights"], grades["controller"]) == ("warning", "warning")
+    assert (grades["permissions"], grades["controller"]) == ("warning", "warning")

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.apiserver
 def test_where_nothing_adds_the_barrier_a_pod_is_refused_with_the_cause(raw: RawClient, namespace: str) -> None:
     with only_refusing(raw, Config(version=__version__)):
         message = dry_run(raw, namespace)
-        for told in ("frameworkcontroller.microsoft.com/barrier", "MutatingAdmissionPolicy", MINIMUM, "403"):
-            assert told in message
+        for part in ("frameworkcontroller.microsoft.com/barrier", "MutatingAdmissionPolicy", MINIMUM, "403"):
+            assert part in message
         with pytest.raises(ApiStatusError) as refused:
             create(raw, namespace, framework_pod(namespace, presett="jax"))
         assert "barrier.frameworkcontroller.microsoft.com/presett' is not a setting" in str(refused.value.body)

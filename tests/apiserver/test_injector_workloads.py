@@ -70,13 +70,13 @@ def pods(raw: RawClient, namespace: str, count: int, timeout: float = 60) -> lis
 def refusal(raw: RawClient, namespace: str) -> str:
     """Return what an Event of a controller says of a Pod that it could not create."""
 
-    def told() -> str:
+    def message() -> str:
         events = raw.get(f"/api/v1/namespaces/{namespace}/events")["items"]
         found = [one["message"] for one in events if one["reason"] == "FailedCreate"]
         assert found
         return str(found[0])
 
-    return eventually(told, 60)
+    return eventually(message, 60)
 
 
 def variables(pod: JSON) -> JSON:

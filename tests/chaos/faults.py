@@ -58,7 +58,7 @@ class Faults:
             self._pass(0.2)
         self._rain(0)
         # Kubernetes' own garbage collector can miss a deletion while the API server is killed again and again, and then
-        # leaves a ConfigMap in its foreground deletion for ever. It builds its graph anew when it starts.
+        # leaves a ConfigMap in its foreground deletion for ever. It builds its graph again when it starts.
         self._restart("kube-controller-manager")
         self._journal.note("calm")
 
@@ -80,8 +80,8 @@ class Faults:
         rate, seconds, victims = self._draw.choice((0.1, 0.5, 0.95)), self._draw.uniform(1, 8), self._some()
         self._did(f"storm of {what}", f"{rate:g} at {self._numbers(victims)} for {seconds:.1f} s")
         for each in victims:
-            each.weather.rates = {**each.weather.rates, what: rate}
-            self._in(seconds, lambda each=each: each.weather.rates.update(dict.fromkeys(NO_FAULT, DRIZZLE)))
+            each.faults.rates = {**each.faults.rates, what: rate}
+            self._in(seconds, lambda each=each: each.faults.rates.update(dict.fromkeys(NO_FAULT, DRIZZLE)))
 
     # --- the control plane -------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Faults:
         if victim is not None and victim.has_begun:
             self._did("terminate", self._numbers([victim]))
             code = victim.stop()
-            assert code == 0, f"a controller that was told to stop ended with {code}: {victim.log[-3000:]}"
+            assert code == 0, f"a controller that was asked to stop ended with {code}: {victim.log[-3000:]}"
             self._in(self._draw.uniform(0.2, 6), lambda: self._start(victim))
 
     def _freeze(self) -> None:
@@ -160,7 +160,7 @@ class Faults:
 
     def _rain(self, rate: float) -> None:
         for each in self._replicas:
-            each.weather.rates = dict.fromkeys(NO_FAULT, rate)
+            each.faults.rates = dict.fromkeys(NO_FAULT, rate)
 
     def _in(self, seconds: float, action: Callable[[], None]) -> None:
         self._later.append((time.monotonic() + seconds, action))

@@ -28,7 +28,7 @@ NO_FAULT = dict.fromkeys((*(f"answer {code}" for code in CODES), "lose", "slow",
 
 
 @dataclass
-class Weather:
+class FaultRates:
     """How often a proxy does what with requests; `rates` may be changed at any time.
 
     Attributes:
@@ -68,7 +68,7 @@ class Replica(ControllerProcess):
     """One controller.
 
     Attributes:
-        weather: What its proxy does.
+        faults: What its proxy does.
         proxy: Its proxy.
         frozen: Whether it was stopped by SIGSTOP.
         is_down: Whether it was killed or stopped by the run.
@@ -77,8 +77,8 @@ class Replica(ControllerProcess):
 
     def __init__(self, cluster: Cluster, folder: Path, settings: dict[str, object], draw: random.Random) -> None:
         folder.mkdir()
-        self.weather = Weather(draw)
-        self.proxy = Proxy(cluster, self.weather.choose)
+        self.faults = FaultRates(draw)
+        self.proxy = Proxy(cluster, self.faults.choose)
         self.proxy.__enter__()
         super().__init__(cluster, folder, settings, health_port=free_port(), server=self.proxy.url)
         self.frozen = False

@@ -23,7 +23,7 @@ SOUND: dict[str, Any] = {
         "metadata": {"annotations": {STATUS_ANNOTATION: '{"env":"file"}'}},
         "spec": {"initContainers": [{"name": "frameworkbarrier", "image": "barrier:1"}]},
     },
-    "rights": {"list pods": True},
+    "permissions": {"list pods": True},
     "policies": (),
     "now": NOW,
 }
@@ -40,7 +40,7 @@ def test_a_sound_cluster_is_ok_in_every_line() -> None:
         "ok controller: a leads, its Lease was renewed 2s ago",
         "ok injector: it adds the barrier, image barrier:1",
         "ok env files: variables of presets reach containers by the kubelet",
-        "ok your rights: all that this program needs in namespace demo",
+        "ok permissions: all that this program needs in namespace demo",
     ]
 
 
@@ -76,7 +76,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"pod": {"spec": SOUND["pod"]["spec"], "metadata": {"annotations": {STATUS_ANNOTATION: '{"env":"wrap"}'}}}},
         "warning env files: the cluster has none",
     ),
-    "rights": ({"rights": {"list pods": False, "get pods": True}}, "warning your rights: you may not list pods"),
+    "permissions": (
+        {"permissions": {"list pods": False, "get pods": True}},
+        "warning permissions: you may not list pods",
+    ),
     "network": ({"policies": (POLICY,)}, "warning network: NetworkPolicy deny forbids all Pods to send"),
 }
 

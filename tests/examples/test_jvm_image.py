@@ -1,4 +1,4 @@
-"""What `kafka-server` of the image of Java makes of its environment; a program named java notes what it is told."""
+"""What `kafka-server` of the image of Java makes of its environment; a program named java notes its arguments."""
 
 from __future__ import annotations
 

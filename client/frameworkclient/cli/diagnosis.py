@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_json, as_yaml, write
-from frameworkclient.cli.reading import surroundings
+from frameworkclient.cli.reading import pods_and_events
 from frameworkclient.cli.terminal import program
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
@@ -50,7 +50,7 @@ async def gather(client: AsyncClient, name: str) -> Evidence:
         ClientError: There is no such Framework.
     """
     view = await client.get(name)
-    by_task, events = await surroundings(client, name)
+    by_task, events = await pods_and_events(client, name)
     return Evidence(
         view,
         by_task,

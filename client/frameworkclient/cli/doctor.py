@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frameworkclient.aio import AsyncClient
 
 LEASE: Final = "frameworkcontroller"
-RIGHTS: Final = (
+PERMISSIONS: Final = (
     *(f"{verb} {names.PLURAL}.{names.GROUP}" for verb in ("get", "list", "watch", "create", "patch", "delete")),
     *("list pods", "watch pods", "get pods/log", "list events", "delete pods", "delete configmaps"),
 )
@@ -59,14 +59,14 @@ async def gather(client: AsyncClient, system_namespace: str) -> Facts:
     crds = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=names.CRD_NAME)
     lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=LEASE)
     policies = resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)
-    version, definition, discovery, found_lease, pod, listed, *rights = await asyncio.gather(
+    version, definition, discovery, found_lease, pod, listed, *permissions = await asyncio.gather(
         _get(client, "/version"),
         _get(client, crds),
         _get(client, names.DISCOVERY_PATH),
         _get(client, lease),
         _dry_run(client),
         _get(client, policies),
-        *(_may(client, right) for right in RIGHTS),
+        *(_may(client, permission) for permission in PERMISSIONS),
     )
     return Facts(
         client.namespace,
@@ -75,7 +75,7 @@ async def gather(client: AsyncClient, system_namespace: str) -> Facts:
         discovery,
         found_lease,
         pod,
-        dict(zip(RIGHTS, rights, strict=True)),
+        dict(zip(PERMISSIONS, permissions, strict=True)),
         () if isinstance(listed, Refusal) else tuple(listed.get("items") or ()),
         datetime.now(UTC),
     )
@@ -121,8 +121,8 @@ async def _dry_run(client: AsyncClient) -> Any:
         return Refusal(error.code, error.message)
 
 
-async def _may(client: AsyncClient, right: str) -> bool:
-    verb, _, resource = right.partition(" ")
+async def _may(client: AsyncClient, permission: str) -> bool:
+    verb, _, resource = permission.partition(" ")
     resource, _, group = resource.partition(".")
     resource, _, subresource = resource.partition("/")
     attributes = {"namespace": client.namespace, "verb": verb, "group": group, "resource": resource}

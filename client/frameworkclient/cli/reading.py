@@ -110,11 +110,11 @@ def write_frameworks(
 async def describe(client: AsyncClient, name: str) -> None:
     """Write everything about a Framework; what the user may not read is left out with a line that says so."""
     view = await client.get(name)
-    by_task, shown = await surroundings(client, name)
+    by_task, shown = await pods_and_events(client, name)
     write(description(view, by_task, shown, datetime.now(UTC), colours_for(sys.stdout)))
 
 
-async def surroundings(client: AsyncClient, name: str) -> tuple[dict[str, TaskPod], Sequence[EventView]]:
+async def pods_and_events(client: AsyncClient, name: str) -> tuple[dict[str, TaskPod], Sequence[EventView]]:
     """Return the Pods of a Framework by Task, and its Events; what the user may not read is left out with a line.
 
     Raises:

@@ -2,8 +2,8 @@
 
 The caches hold only the metadata of ConfigMaps, and every change of an object raises its resourceVersion. So a version
 above that of the controller's own last write is a change by somebody else, whatever was changed; a version below it is
-a late cache. The roster is sent once more then. The API server leaves an object alone that is as it is told to be, and
-answers with the version that it had: only another one means that something was to be put right.
+a late cache. The roster is sent once more then. The API server does not write an object that a request does not
+change, and answers with the version that it had: only another one means that something was to be put right.
 
 Somebody who goes on changing it is answered later and later, so that he costs one request a minute. A second leader is
 somebody else, too; see decision 0033.

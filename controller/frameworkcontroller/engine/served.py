@@ -88,7 +88,7 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
         found = str(state.outcome.exception()) if state.outcome is not None else ""
         if found != why:
             why = found
-            _log.warning("Frameworks are not served yet; is crd.yaml of this version applied?", error=why)
+            _log.warning("Frameworks are not served yet; is this version's CRD applied?", error=why)
 
     policy = tenacity.AsyncRetrying(
         # Every error: NotFound and Forbidden pass too, once the manifests are applied.
@@ -102,5 +102,5 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
             await policy(check)
     except TimeoutError:
         found = why or "no answer"
-        reason = f"Frameworks are not served as needed after {within:g} s: {found}; apply crd.yaml of this version"
+        reason = f"Frameworks are not served as needed after {within:g} s: {found}; apply this version's CRD"
         raise NotServedError(reason) from None

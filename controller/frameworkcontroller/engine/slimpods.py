@@ -26,7 +26,7 @@ ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 MAX_SHARED: Final = 50_000
-"""Parts that are remembered; with more, sharing begins anew."""
+"""Parts that are remembered; with more, sharing begins again."""
 
 
 class SlimPods:

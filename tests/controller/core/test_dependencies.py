@@ -1,4 +1,4 @@
-"""Which TaskRoles wait for which, and what people are told."""
+"""Which TaskRoles wait for which, and what the messages say."""
 
 from __future__ import annotations
 

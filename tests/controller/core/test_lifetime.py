@@ -143,13 +143,13 @@ def test_the_longest_deadline_is_a_time() -> None:
 def test_a_completed_framework_is_kept_as_long_as_it_asks_for(
     ttl: int | None, now: float, deleted: bool, wake_at: datetime | None
 ) -> None:
-    surroundings = attempt_context(
+    context = attempt_context(
         now=at(now), completed_retain=timedelta(seconds=1000), spec=spec(ttl_seconds_after_finished=ttl)
     )
     was = framework(S.COMPLETED, framework_end(0), since=100)
-    done = step(was, None, surroundings, persisted=True)
+    done = step(was, None, context, persisted=True)
     assert (done.action, done.wake_at) == (Action.DELETE_FRAMEWORK if deleted else None, wake_at)
-    assert step(was, None, surroundings, persisted=False).action is None
+    assert step(was, None, context, persisted=False).action is None
 
 
 # --- the clock, and controllers that are away ------------------------------------------------------------------------

@@ -267,18 +267,18 @@ def test_a_controller_that_starts_amid_the_end_of_a_shrunk_attempt_ends_it() -> 
 @pytest.mark.parametrize(("outcome", "tries"), [(SICK, 3), (FORBIDDEN, 1)], ids=["no answer", "forbidden"])
 def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries: int) -> None:
     manual = Manual()
-    effect, told = manual.work_until(WriteStatus), list[int]()
+    effect, reported = manual.work_until(WriteStatus), list[int]()
     for number in range(1, 8):
         manual.answer(effect, outcome)
         while True:
             decision = manual.decide()
-            told += [number for event in decision.events if event.reason == "FailedStatusWrite"]
+            reported += [number for event in decision.events if event.reason == "FailedStatusWrite"]
             if decision.effects:
                 effect = decision.effects[0]
                 break
             assert decision.wake_at is not None
             manual.world.now = decision.wake_at
-    assert told == [tries]
+    assert reported == [tries]
 
 
 def test_a_wall_clock_that_is_set_back_stops_no_write_and_no_back_off() -> None:
@@ -380,7 +380,7 @@ def test_a_label_that_somebody_removes_for_ever_is_put_back_now_and_then() -> No
     assert 2 <= manual.world.history["LabelConfigMap"] <= 5
 
 
-@pytest.mark.parametrize("foreign", [False, True], ids=["a stray of ours", "somebody's"])
+@pytest.mark.parametrize("foreign", [False, True], ids=["an orphan of ours", "somebody's"])
 def test_a_pod_that_no_cache_shows_and_that_has_the_name_is_judged_by_its_owner(*, foreign: bool) -> None:
     manual = Manual()
     effect = manual.work_until(CreatePod)

@@ -58,7 +58,7 @@ def test_after_a_probe_that_succeeds_batches_double_again() -> None:
     assert one.message == ""
     assert one.free(0, at(1)) == 2
     one.fail(QUOTA, at(2))
-    assert one.closed_until(at(2)) == at(3), "the pauses begin anew"
+    assert one.closed_until(at(2)) == at(3), "the pauses begin at the shortest again"
 
 
 def test_the_pause_is_at_least_what_the_server_asks_for() -> None:

@@ -327,8 +327,8 @@ def test_no_situation_breaks_the_state_machine(
         assert not ending
         assert not going
         assert now.completion is None
-    of_a_stray = was.state is S.CREATION_PENDING
-    if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN} and not of_a_stray:
+    of_an_orphan = was.state is S.CREATION_PENDING
+    if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN} and not of_an_orphan:
         assert now.completion is not None
         assert done.uid == POD_UID
 

@@ -1,4 +1,4 @@
-"""Plain values for tables: Tasks, attempts, Pods and their surroundings, each with only what a test speaks of."""
+"""Plain values for tables: Tasks, attempts, Pods and their contexts, each with only what a test speaks of."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def task(
 
 
 def task_context(**changes: Any) -> TaskContext:
-    """The surroundings of a Task of a Framework that runs."""
+    """The context of a Task of a Framework that runs."""
     values: dict[str, Any] = {
         "now": at(1000),
         "retry_policy": retry_policy(),
@@ -228,7 +228,7 @@ def framework_end(code: int = 0, kind: str | None = None) -> FrameworkCompletion
 
 
 def attempt_context(**changes: Any) -> AttemptContext:
-    """The surroundings of a Framework attempt; `execution` is short for a spec with only that execution type."""
+    """The context of a Framework attempt; `execution` is short for a spec with only that execution type."""
     execution = changes.pop("execution", "Start")
     values: dict[str, Any] = {
         "now": at(1000),

@@ -334,7 +334,7 @@ class World:
         before = self.config_map.metadata
         roster, annotations = msgspec.json.decode(effect.document), {names.ROSTER_ANNOTATION: effect.annotation}
         if (roster, annotations) != (self.roster, before.annotations):
-            # What is as it is told to be keeps its version.
+            # An object that a request does not change keeps its version.
             meta = replace(before, annotations=annotations, resource_version=self._next_version())
             self.config_map, self.roster = Partial(meta), roster
         self.tampered = False

@@ -59,7 +59,7 @@ async def test_whatever_fails_is_tried_again_and_logged_once() -> None:
 
 
 async def test_when_the_time_is_up_the_last_error_is_named() -> None:
-    with pytest.raises(NotServedError, match=r"after 0.05 s: 404 NotFound: gone; apply crd.yaml"):
+    with pytest.raises(NotServedError, match=r"after 0.05 s: 404 NotFound: gone; apply this version's CRD"):
         await wait_for(Client(NotFound(404, "NotFound", "gone")), within=0.05)
 
 
@@ -96,7 +96,7 @@ async def test_a_definition_that_lacks_something_is_waited_for_and_named_at_the_
         async def get(self, path: str) -> bytes:
             return discovery(FRAMEWORKS) if path == names.DISCOVERY_PATH else b""
 
-    with capture_logs() as logs, pytest.raises(NotServedError, match=r"no status subresource.*; apply crd\.yaml"):
+    with capture_logs() as logs, pytest.raises(NotServedError, match=r"no status subresource.*; apply this"):
         await wait_for(Lacking(None), within=0.1)
     assert len(logs) == 1
 
