@@ -1,11 +1,14 @@
 """aiohttp sessions for an API server: connections are kept alive, dead ones are noticed, nothing is sent twice."""
 
+import asyncio
 import errno
 import os
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.abc import AbstractCookieJar
@@ -21,6 +24,10 @@ _TCP_OPTIONS = (
     ("TCP_USER_TIMEOUT", 60_000),
 )
 
+_CLOSED: Final = -1
+"""The file descriptor of a socket that is closed."""
+_TURNS_TO_CLOSE: Final = 20
+"""Turns of the event loop, of which each step of closing takes one: end of stream, end of TLS, end of TCP."""
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -55,14 +62,47 @@ def _gated(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
     return GatedRequest
 
 
+class Sockets:
+    """The sockets of sessions, until all of them are closed.
+
+    A session that is closed waits for the connections of its pool alone. One that was not to be used again, because the
+    server said so or a request was cancelled, may still wait for the server to end TLS, half a minute at most: if the
+    event loop is closed before, the socket is never closed.
+    """
+
+    def __init__(self) -> None:
+        self._made = WeakSet[socket.socket]()
+
+    def make(self, address: tuple[object, ...]) -> socket.socket:
+        """Make the socket of a connection."""
+        made = _socket(address)
+        self._made.add(made)
+        return made
+
+    async def close(self) -> None:
+        """End what is open, and wait until the event loop has closed it. The sessions are closed already."""
+        for made in self._open():
+            # Not connected, or not any more.
+            with suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
+        for _ in range(_TURNS_TO_CLOSE):
+            if not self._open():
+                return
+            await asyncio.sleep(0)
+
+    def _open(self) -> list[socket.socket]:
+        return [made for made in self._made if made.fileno() != _CLOSED]
+
+
 def new_session(
-    user_agent: str, max_connections: int, may_write: Callable[[], bool] | None = None
+    user_agent: str, max_connections: int, sockets: Sockets, may_write: Callable[[], bool] | None = None
 ) -> aiohttp.ClientSession:
     """Make a session without cookies, compression or resends; call it inside the running loop.
 
     Args:
         user_agent: header value.
         max_connections: 0 for no limit.
+        sockets: makes those of the session; to be closed after it.
         may_write: asked as the bytes of a write go out; if it may not, `NotSent` is raised.
     """
     session = aiohttp.ClientSession(
@@ -70,7 +110,7 @@ def new_session(
         connector=aiohttp.TCPConnector(
             limit=max_connections,
             keepalive_timeout=_KEEP_IDLE_CONNECTION_SECONDS,
-            socket_factory=_socket,
+            socket_factory=sockets.make,
         ),
         # Compression costs server and client more than it saves on a cluster's network.
         headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},

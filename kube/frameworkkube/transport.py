@@ -12,7 +12,7 @@ from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import ApiStatusError, Unauthorized, error_of
 from frameworkkube.flowcontrol import FlowControl
 from frameworkkube.rotation import RotatingCredentials
-from frameworkkube.session import new_session
+from frameworkkube.session import Sockets, new_session
 
 _LARGE_BODY_BYTES = 1 << 20
 _MAX_ERROR_BYTES = 1 << 20
@@ -60,12 +60,14 @@ class Transport:
         self._user_agent = user_agent
         self._max_connections = max_connections
         self._sessions: tuple[aiohttp.ClientSession, aiohttp.ClientSession] | None = None
+        self._sockets = Sockets()
 
     async def close(self) -> None:
         """Close all connections."""
         sessions, self._sessions = self._sessions, None
         for session in sessions or ():
             await session.close()
+        await self._sockets.close()
 
     async def open(
         self,
@@ -191,7 +193,7 @@ class Transport:
     def _session(self, kind: int) -> aiohttp.ClientSession:
         if self._sessions is None:
             self._sessions = (
-                new_session(self._user_agent, self._max_connections, self._may_write),
-                new_session(self._user_agent, 0),
+                new_session(self._user_agent, self._max_connections, self._sockets, self._may_write),
+                new_session(self._user_agent, 0, self._sockets),
             )
         return self._sessions[kind]
