@@ -8,7 +8,7 @@ import yaml
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import chart, permissions, plain, policy, readme, schema, sdk
+from frameworkrelease import chart, fields, permissions, plain, policy, readme, schema, sdk
 from frameworkrelease.chart import CHART
 from frameworkrelease.matrix import page, results
 from frameworkrelease.monitoring.files import files
@@ -24,6 +24,7 @@ def main() -> int:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     schema.FILE.write_text(schema.text())
+    fields.PAGE.write_text(fields.page(fields.PAGE.read_text()))
     sdk.FILE.write_text(sdk.text())
     readme.FILE.write_text(readme.readme(readme.FILE.read_text(), readme.VALUES.read_text()))
     plain.FILE.write_text(plain.manifests())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import crd, explained, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_of
@@ -20,6 +20,8 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localcluster import Cluster
     from localcluster.client import Json
 
@@ -274,3 +276,34 @@ def test_kubectl_lists_frameworks_among_all(cluster: Cluster, raw: RawClient, pa
 def test_kubectl_explains_the_fields(cluster: Cluster) -> None:
     text = cluster.kubectl("explain", "framework.spec.retryPolicy.maxRetryCount")
     assert "How often a failure is retried" in text
+
+
+# --- what is explained -----------------------------------------------------------------------------------------------
+
+
+def texts(path: str, schema: Json) -> Iterator[tuple[str, str]]:
+    if not path.endswith("[]"):
+        yield path, schema.get("description", "")
+    for name, inner in schema.get("properties", {}).items():
+        yield from texts(f"{path}.{name}", inner)
+    if "items" in schema:
+        yield from texts(f"{path}[]", schema["items"])
+
+
+def test_kubectl_explain_has_a_text_for_each_field(raw: RawClient) -> None:
+    """It reads the OpenAPI document of the group, which the API server makes from the definition."""
+
+    def published() -> Json:
+        group = f"apis/{names.API_VERSION}"
+        assert group in raw.get("/openapi/v3")["paths"]
+        schemas = raw.get(f"/openapi/v3/{group}")["components"]["schemas"].values()
+        key = "x-kubernetes-group-version-kind"
+        (schema,) = [one for one in schemas if any(kind["kind"] == names.KIND for kind in one.get(key, ()))] or [None]
+        assert schema is not None
+        return schema
+
+    schema = eventually(published)
+    found = {"": schema["description"]}
+    for part in ("spec", "status"):
+        found |= texts(part, schema["properties"][part])
+    assert found == explained.TEXTS

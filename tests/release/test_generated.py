@@ -11,7 +11,7 @@ import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
-from frameworkrelease import policy, readme, schema, sdk
+from frameworkrelease import fields, policy, readme, schema, sdk
 from frameworkrelease.chart import CHART
 from frameworkrelease.readme import UndocumentedError, documented
 
@@ -26,6 +26,12 @@ def test_the_schema_is_what_the_code_says() -> None:
 def test_the_reference_of_the_sdk_has_its_docstrings() -> None:
     assert sdk.FILE.read_text() == sdk.text(), ADVICE
     assert "### `Client.scale(name, tasks, *, namespace=None)`" in sdk.text()
+
+
+def test_the_reference_has_the_fields_of_the_definition() -> None:
+    written = fields.PAGE.read_text()
+    assert written == fields.page(written), ADVICE
+    assert "| `taskRoles[].taskNumber` | 0 to 10,000, default `0` | How many Tasks the role has" in written
 
 
 def test_the_readme_has_the_comments_of_the_values() -> None:

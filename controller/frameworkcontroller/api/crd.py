@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.explained import TEXTS
 from frameworkcontroller.api.spec import COMPLETE, MAX_SECONDS, MAX_TASK_NUMBER, MAX_TASKS, READY
 from frameworkcontroller.api.states import State
 
@@ -56,12 +57,11 @@ def _nullable(schema: Schema) -> Schema:
     return schema | {"nullable": True}
 
 
-def _not_zero(description: str, default: int) -> Schema:
+def _not_zero(default: int) -> Schema:
     return INT32 | {
         "minimum": -1,
         "maximum": INT32_MAX,
         "default": default,
-        "description": description,
         "x-kubernetes-validations": [
             {
                 # Microsoft's definition lets 0 pass. What is stored stays writable, on servers too that know ratcheting
@@ -74,35 +74,19 @@ def _not_zero(description: str, default: int) -> Schema:
     }
 
 
-def _percent(kind: str, count: str) -> Schema:
-    return _nullable(INT32) | {
-        "minimum": 1,
-        "maximum": 100,
-        "description": f"So many percent of taskNumber, rounded up, are the number of {kind} Tasks that counts instead "
-        f"of {count}; null: {count} counts.",
-    }
+PERCENT: Final[Schema] = _nullable(INT32) | {"minimum": 1, "maximum": 100}
 
 
-def _seconds(minimum: int, description: str) -> Schema:
-    return _nullable(INT64) | {"minimum": minimum, "maximum": MAX_SECONDS, "description": description}
+def _seconds(minimum: int) -> Schema:
+    return _nullable(INT64) | {"minimum": minimum, "maximum": MAX_SECONDS}
 
 
 def retry_policy() -> Schema:
     """`retryPolicy` of a Framework or a Task."""
     return _object(
         {
-            "fancyRetryPolicy": BOOLEAN
-            | {
-                "default": False,
-                "description": "Retry by what is known about a failure: transient ones always, permanent never.",
-            },
-            "maxRetryCount": INT32
-            | {
-                "minimum": -2,
-                "maximum": INT32_MAX,
-                "default": 0,
-                "description": "How often a failure is retried; -1: every failure, -2: also a success.",
-            },
+            "fancyRetryPolicy": BOOLEAN | {"default": False},
+            "maxRetryCount": INT32 | {"minimum": -2, "maximum": INT32_MAX, "default": 0},
         },
         {"default": {}},
     )
@@ -116,12 +100,10 @@ def task_role() -> Schema:
             "taskNumber": INT32 | {"minimum": 0, "maximum": MAX_TASK_NUMBER, "default": 0},
             "frameworkAttemptCompletionPolicy": _object(
                 {
-                    "minFailedTaskCount": _not_zero("So many failed Tasks fail the attempt; -1: none do.", 1),
-                    "minSucceededTaskCount": _not_zero(
-                        "So many succeeded Tasks complete the attempt; -1: none do.", -1
-                    ),
-                    "minFailedTaskPercent": _percent("failed", "minFailedTaskCount"),
-                    "minSucceededTaskPercent": _percent("succeeded", "minSucceededTaskCount"),
+                    "minFailedTaskCount": _not_zero(1),
+                    "minSucceededTaskCount": _not_zero(-1),
+                    "minFailedTaskPercent": PERCENT,
+                    "minSucceededTaskPercent": PERCENT,
                 },
                 {"default": {}},
             ),
@@ -140,10 +122,8 @@ def task_role() -> Schema:
                             }
                             for bound in ("self >= 0", f"self <= {MAX_SECONDS}")
                         ],
-                        "description": "After so many seconds a Pod under deletion is deleted by force, at the cost of "
-                        "the guarantee that no two instances run; null: never.",
                     },
-                    "pod": ANYTHING | {"description": "A PodTemplateSpec of any Kubernetes version, kept as it came."},
+                    "pod": ANYTHING,
                 },
                 required=("pod",),
             ),
@@ -153,18 +133,13 @@ def task_role() -> Schema:
                 "maxItems": MAX_DEPENDENCIES,
                 "items": _object(
                     {
-                        "name": STRING | {"pattern": names.NAME_PATTERN, "description": "Another TaskRole."},
-                        "status": STRING
-                        | {
-                            "enum": [READY, COMPLETE],
-                            "description": "Ready: the Pods of its Tasks are Ready; Complete: its Tasks are Completed.",
-                        },
+                        "name": STRING | {"pattern": names.NAME_PATTERN},
+                        "status": STRING | {"enum": [READY, COMPLETE]},
                     },
                     required=("name", "status"),
                 ),
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
-                "description": "No Pod of this TaskRole is created before all Tasks of these TaskRoles are that far.",
             },
         },
         required=("name", "task"),
@@ -185,16 +160,8 @@ def spec() -> Schema:
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
             },
-            "activeDeadlineSeconds": _seconds(
-                1,
-                "So many seconds after its first Task ran (runTime), retries included, the Framework fails with code "
-                "-240; null: never.",
-            ),
-            "ttlSecondsAfterFinished": _seconds(
-                0,
-                "So many seconds after its end the Framework is deleted, 0: at once; null: after "
-                "frameworkCompletedRetainSec of the controller.",
-            ),
+            "activeDeadlineSeconds": _seconds(1),
+            "ttlSecondsAfterFinished": _seconds(0),
         },
         {
             "x-kubernetes-validations": [
@@ -214,7 +181,7 @@ def status() -> Schema:
             "completionTime": _nullable(TIME),
             "state": STRING | {"enum": [str(state) for state in State]},
             "transitionTime": TIME,
-            "ready": STRING | {"description": "Tasks that are ready, of all that the spec asks for."},
+            "ready": STRING,
             "observedGeneration": INT64,
             "conditions": {
                 "type": "array",
@@ -232,7 +199,7 @@ def status() -> Schema:
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["type"],
             },
-            "attempts": INT32 | {"description": "Attempts so far, the current one included."},
+            "attempts": INT32,
             "retryPolicyStatus": _object(
                 {
                     "totalRetriedCount": INT32,
@@ -243,6 +210,44 @@ def status() -> Schema:
             "attemptStatus": ANYTHING | {"x-kubernetes-map-type": "atomic"},
         },
         {"nullable": True, "x-kubernetes-preserve-unknown-fields": True},
+    )
+
+
+def _with_texts(schema: Schema, path: str) -> Schema:
+    """Return the schema with the text of each field.
+
+    Raises:
+        KeyError: a field has no text in `explained.TEXTS`.
+    """
+    found = schema | ({} if path.endswith("[]") else {"description": TEXTS[path]})
+    if "properties" in schema:
+        found["properties"] = {name: _with_texts(one, f"{path}.{name}") for name, one in schema["properties"].items()}
+    if "items" in schema:
+        found["items"] = _with_texts(schema["items"], f"{path}[]")
+    return found
+
+
+def root() -> Schema:
+    """Return the schema of the whole object, with the text of each field."""
+    return _object(
+        {
+            "apiVersion": STRING,
+            "kind": STRING,
+            "metadata": {"type": "object"},
+            "spec": _with_texts(spec(), "spec"),
+            "status": _with_texts(status(), "status"),
+        },
+        {
+            "description": TEXTS[""],
+            "x-kubernetes-validations": [
+                {
+                    "rule": f"self.metadata.name.matches('{names.NAME_PATTERN}')",
+                    "message": f"metadata.name must match {names.NAME_PATTERN}: "
+                    "it becomes part of the names of Pods and variables",
+                }
+            ],
+        },
+        required=("spec",),
     )
 
 
@@ -285,25 +290,7 @@ def crd() -> Schema:
                         column("Description", ".spec.description", priority=1),
                     ],
                     "schema": {
-                        "openAPIV3Schema": _object(
-                            {
-                                "apiVersion": STRING,
-                                "kind": STRING,
-                                "metadata": {"type": "object"},
-                                "spec": spec(),
-                                "status": status(),
-                            },
-                            {
-                                "x-kubernetes-validations": [
-                                    {
-                                        "rule": f"self.metadata.name.matches('{names.NAME_PATTERN}')",
-                                        "message": f"metadata.name must match {names.NAME_PATTERN}: "
-                                        "it becomes part of the names of Pods and variables",
-                                    }
-                                ]
-                            },
-                            required=("spec",),
-                        )
+                        "openAPIV3Schema": root(),
                     },
                 }
             ],

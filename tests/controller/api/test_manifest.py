@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from frameworkcontroller.api import crd
+from frameworkcontroller.api import crd, explained
 from frameworkcontroller.api.spec import CompletionPolicy, FrameworkSpec, RetryPolicy, TaskRoleSpec, TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus
@@ -83,6 +83,21 @@ def test_the_status_of_the_schema_has_the_fields_that_are_written() -> None:
 )
 def test_a_default_is_the_same_in_the_schema_and_in_the_code(path: tuple[str, ...], default: object) -> None:
     assert schema(*path)["default"] == default
+
+
+def test_each_field_has_a_text_and_each_text_a_field() -> None:
+    known = {"": schema()} | {path: found for part in ("spec", "status") for path, found in fields(part, schema(part))}
+    assert {path: found.get("description") for path, found in known.items()} == explained.TEXTS
+    assert set(explained.TEXTS) >= explained.ADDED
+
+
+def fields(path: str, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not path.endswith("[]"):
+        yield path, found
+    for name, inner in found.get("properties", {}).items():
+        yield from fields(f"{path}.{name}", inner)
+    if "items" in found:
+        yield from fields(f"{path}[]", found["items"])
 
 
 def test_every_state_is_known_to_the_schema() -> None:

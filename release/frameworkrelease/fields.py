@@ -1,0 +1,91 @@
+"""The fields of a Framework: the tables of the reference, from the CustomResourceDefinition and its texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkcontroller.api import crd, explained
+from frameworkrelease.chart import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PAGE: Final = REPOSITORY / "docs" / "reference" / "framework-api.md"
+_TABLES: Final = re.compile(
+    r"(<!-- fields of (spec|status): made by `make manifests` -->\n).*?(<!-- end of fields -->)", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the schema.
+
+    Attributes:
+        path: As in `explained.TEXTS`.
+        schema: Its own.
+        required: Whether an object without it is refused.
+    """
+
+    path: str
+    schema: Mapping[str, Any]
+    required: bool = False
+
+
+def page(written: str) -> str:
+    """Return the reference with its tables renewed.
+
+    Args:
+        written: The page, with its markers.
+    """
+    return _TABLES.sub(lambda found: f"{found[1]}\n{_table(found[2])}\n\n{found[3]}", written)
+
+
+def fields(part: str) -> Iterator[Field]:
+    """Yield the fields of `spec` or `status` in their order, each before those within it."""
+    return _within(part, crd.root()["properties"][part])
+
+
+def _within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
+    for name, inner in schema.get("properties", {}).items():
+        yield Field(f"{path}.{name}", inner, name in schema.get("required", ()))
+        yield from _within(f"{path}.{name}", inner)
+    if "items" in schema:
+        yield from _within(f"{path}[]", schema["items"])
+
+
+def _table(part: str) -> str:
+    rows = ["| field | type | meaning |", "| --- | --- | --- |"]
+    rows += [f"| `{one.path.removeprefix(f'{part}.')}` | {_type_of(one)} | {_meaning(one)} |" for one in fields(part)]
+    return "\n".join(rows)
+
+
+def _meaning(field: Field) -> str:
+    added = "**Added.** " if field.path in explained.ADDED else ""
+    return f"{added}{explained.TEXTS[field.path]}"
+
+
+def _type_of(field: Field) -> str:
+    schema, notes = field.schema, []
+    match schema:
+        case {"enum": [*values, last]}:
+            what = f"{', '.join(f'`{value}`' for value in values)} or `{last}`"
+        case {"pattern": pattern}:
+            what = f"string that matches `{pattern}`"
+        case {"minimum": least, "maximum": most}:
+            what = f"{least:,} to {most:,}"
+        case {"format": "date-time"}:
+            what = "time"
+        case {"type": "array"}:
+            what = f"list of at most {schema['maxItems']}" if "maxItems" in schema else "list"
+        case _:
+            what = schema["type"]
+    if "default" in schema:
+        notes.append(f"default `{json.dumps(schema['default'])}`")
+    if schema.get("nullable"):
+        notes.append("nullable")
+    if field.required:
+        notes.append("required")
+    return ", ".join([what, *notes])
