@@ -78,6 +78,9 @@ def _not_ready(view: FrameworkView) -> str:
         if not task.status.deletion_pending and not task.ended and not is_ready(task)
     ]
     parts = [f"{counted(len(missing), 'Task')}: {listed(missing)}"] if missing else []
+    gang = view.conditions.get("GangReady")
+    if missing and gang is not None and (why := gang.message.partition(": ")[2]):
+        parts = [f"{counted(len(missing), 'Task')}: {shorten(why, _MESSAGE)}"]
     condition = view.conditions.get("WaitingForDependency")
     if condition is not None and condition.status == "True":
         parts.append(shorten(condition.message, _MESSAGE))

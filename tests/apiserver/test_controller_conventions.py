@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frameworkcontroller.api.names import BARRIER_LABEL
 from localcluster.client import RawClient
 from localcluster.frameworks import POD, apply_permissions, role
 from localcluster.waiting import eventually
@@ -106,9 +107,9 @@ def test_events_report_what_a_person_cares_about(
 
 
 def test_a_gang_that_waits_names_the_missing_tasks_after_half_a_minute(
-    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
+    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet, cluster: Cluster
 ) -> None:
-    frameworks.create("fw", role("worker", 2))
+    frameworks.create("fw", role("worker", 2, pod={"metadata": {"labels": {BARRIER_LABEL: "enabled"}}, **POD}))
 
     def created() -> None:
         assert len(frameworks.pods()) == 2
@@ -116,6 +117,17 @@ def test_a_gang_that_waits_names_the_missing_tasks_after_half_a_minute(
     eventually(created)
     kubelet.run("fw-worker-0")
     kubelet.pending("fw-worker-1", "Unschedulable", "0/5 nodes are available: 5 Insufficient cpu")
+
+    def late() -> None:
+        """The condition comes first, after ten seconds."""
+        (found,) = [one for one in frameworks.status("fw")["conditions"] if one["type"] == "GangReady"] or [{}]
+        assert found.get("message") == "1/2: worker-1 Unschedulable: 5 Insufficient cpu"
+
+    eventually(late, 20)
+    where = ("-n", frameworks.namespace)
+    head, line = cluster.kubectl("get", "fw", *where).strip().splitlines()
+    assert line[head.index("GANG") :].split()[0] == "Unschedulable"
+    assert "worker-1 Unschedulable: 5 Insufficient cpu" in cluster.kubectl("get", "fw", *where, "-o", "wide")
 
     def reported() -> Json:
         assert "GangWaiting" in reasons(frameworks)
@@ -128,6 +140,8 @@ def test_a_gang_that_waits_names_the_missing_tasks_after_half_a_minute(
     )
     assert said, event["message"]
     assert int(said[1]) >= 30
+    kubelet.run("fw-worker-1")
+    cluster.kubectl("wait", "--for=condition=GangReady", "framework/fw", "--timeout=200s", *where)
 
 
 def test_history_lines_hold_the_last_state_of_deleted_objects(

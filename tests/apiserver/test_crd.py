@@ -262,10 +262,10 @@ def test_kubectl_shows_the_important_columns_under_a_short_name(
     with_status(raw, path, document)
     raw.merge(f"{path}/{document['metadata']['name']}/status", {"status": {"ready": "1/3", "attempts": 1}})
     head, line = cluster.kubectl("get", "fw", "-n", namespace).strip().splitlines()
-    assert head.split() == ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE"]
+    assert head.split() == ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "GANG", "AGE"]
     assert line.split()[:4] == ["distributed", "AttemptRunning", "1/3", "1"]
     wide = cluster.kubectl("get", "frameworks", "-n", namespace, "-o", "wide").splitlines()[0]
-    assert wide.split()[-1] == "DESCRIPTION"
+    assert wide.split()[-3:] == ["AGE", "WAITING", "DESCRIPTION"]
 
 
 def test_kubectl_lists_frameworks_among_all(cluster: Cluster, raw: RawClient, path: str, namespace: str) -> None:
@@ -275,7 +275,7 @@ def test_kubectl_lists_frameworks_among_all(cluster: Cluster, raw: RawClient, pa
 
 def test_kubectl_explains_the_fields(cluster: Cluster) -> None:
     text = cluster.kubectl("explain", "framework.spec.retryPolicy.maxRetryCount")
-    assert "How often a failure is retried" in text
+    assert "How often a failed attempt is retried" in text
 
 
 # --- what is explained -----------------------------------------------------------------------------------------------

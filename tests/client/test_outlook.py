@@ -48,6 +48,14 @@ WAITING: dict[str, tuple[FrameworkView, str]] = {
         framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1", of_attempt={"arrived": False})]}),
         "1 Task: worker-0",
     ),
+    "late": (
+        framework(
+            role("worker", 2),
+            tasks={"worker": [task(0, ip="10.0.0.1"), task(1, "AttemptPreparing")]},
+            conditions=[condition("GangReady", "NoAddress", "1/2: worker-1 NoAddress")],
+        ),
+        "1 Task: worker-1 NoAddress",
+    ),
     "suspended": (
         framework(
             role("worker", 1),

@@ -286,7 +286,9 @@ def crd() -> Schema:
                         column("Ready", ".status.ready"),
                         column("Attempts", ".status.attempts", "integer"),
                         column("Result", ".status.attemptStatus.completionStatus.phrase"),
+                        column("Gang", '.status.conditions[?(@.type=="GangReady")].reason'),
                         column("Age", ".metadata.creationTimestamp", "date"),
+                        column("Waiting", '.status.conditions[?(@.type=="GangReady")].message', priority=1),
                         column("Description", ".spec.description", priority=1),
                     ],
                     "schema": {

@@ -32,6 +32,7 @@ def conditions(
     now: datetime,
     *,
     waiting: Sequence[TaskRoleSpec] = (),
+    gang: tuple[str, bool, str, str] | None = None,
     too_large: str = "",
     too_many_tasks: str = "",
 ) -> tuple[Condition, ...]:
@@ -44,6 +45,7 @@ def conditions(
         generation: of the observed spec.
         now: the time of a change.
         waiting: the TaskRoles that wait for others.
+        gang: type, value, reason and message of the condition GangReady, None for none.
         too_large: why the Tasks are not part of the status, "" if they are.
         too_many_tasks: why the Framework gets no more Tasks, "" if it does.
     """
@@ -67,6 +69,8 @@ def conditions(
         waits = bool(waiting) and not is_ending(status)
         text = describe(waiting) if waits else str(status.state)
         wanted += ((WAITING_FOR_DEPENDENCY, waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
+    if gang is not None:
+        wanted += (gang,)
     if too_large:
         wanted += ((STATUS_TOO_LARGE, True, "RequestTooLarge", too_large),)
     times = {(condition.type, condition.status): condition.last_transition_time for condition in before}

@@ -16,8 +16,9 @@ from msgspec import UNSET
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
-from frameworkcontroller.core import dependencies, events
+from frameworkcontroller.core import dependencies, events, gangready
 from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.gangready import GangReport
 from frameworkcontroller.core.journal import Journal, TaskRecord
 from frameworkcontroller.core.rescale import rescale
 from frameworkcontroller.core.rolestate import RoleState
@@ -69,6 +70,7 @@ class FrameworkState:
         too_many_tasks: why the Framework gets no more Tasks, "" if it does.
         watched_roles: the roles for whose Pods to become Ready another role waits.
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
+        gang_report: what the condition GangReady says.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
     """
 
@@ -85,6 +87,7 @@ class FrameworkState:
         self.watched_roles: frozenset[str] = frozenset()
         self._depends_on: tuple[object, ...] = ()
         self.gpus: Mapping[str, int] = {}
+        self.gang_report = GangReport()
         self.gone: set[str] = set()
         self._framework_revision = 0
         self._rescale_revision = 0  # a role that is gone has no revision of its own
@@ -98,6 +101,7 @@ class FrameworkState:
         """Go on from a stored status: all of it is persisted, and every Task is dirty."""
         self.roles = {role.name: RoleState.load(role) for role in roles_of(status)}
         self._status = without_roles(status)
+        self.gang_report = gangready.load(status.conditions or ())
         self.touch_all()
 
     # --- the Framework -----------------------------------------------------------------------------------------------
@@ -146,6 +150,12 @@ class FrameworkState:
             self.touch_framework()
             if why:
                 self.add_event(events.of_too_many_tasks(why))
+
+    def report_gang(self, report: GangReport) -> None:
+        """Set what is reported of the gang; the next write has it, and nothing waits for that."""
+        if report.missing and not report.says_the_same(self.gang_report):
+            self.revision += 1
+        self.gang_report = report
 
     def set_dependencies(self, spec: FrameworkSpec) -> None:
         """Take over which roles wait for which; every Task is dirty if that has changed."""
@@ -197,6 +207,7 @@ class FrameworkState:
         self._awaiting.clear()
         self._alarms.clear()
         self.gone.clear()
+        self.gang_report = GangReport()
         self._ended = None
         self._rescaled = None
 

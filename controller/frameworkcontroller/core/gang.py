@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events, gangstate, rosterguard
 from frameworkcontroller.core.context import Milestone
-from frameworkcontroller.core.readiness import is_ready, why_not_ready
+from frameworkcontroller.core.readiness import Obstacle, is_ready, obstacle_of
 from frameworkcontroller.core.roster import Identity, MissingTask
 from frameworkcontroller.core.rosterguard import Guard
 
@@ -158,7 +158,12 @@ def has_gang(state: FrameworkState) -> bool:
 
 
 def missing_tasks(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[MissingTask]:
-    """Yield the Tasks that are not ready, each with the most specific reason that is known."""
+    """Return the Tasks that are not ready, each with the most specific reason that is known."""
+    return (MissingTask(task, obstacle.phrase) for task, obstacle in obstacles(state, in_flight, view))
+
+
+def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:
+    """Yield the names of the Tasks that are not ready, and what keeps each."""
     for name, role_state in state.roles.items():
         if role_state.waits or role_state.counts.ready == role_state.counts.active:
             continue
@@ -168,4 +173,7 @@ def missing_tasks(state: FrameworkState, in_flight: InFlight, view: View) -> Ite
                 if current.state is State.CREATION_PENDING:
                     failure = failure or in_flight.slow_start.message
                 pod = view.pod(current.attempt_status.pod_name)
-                yield MissingTask(f"{name}-{current.index}", failure or why_not_ready(current, pod))
+                obstacle = obstacle_of(current, pod)
+                if failure:
+                    obstacle = Obstacle(failure, obstacle.reason, failure)
+                yield f"{name}-{current.index}", obstacle

@@ -7,9 +7,10 @@ Whether a gang waits for arrival is read from its Pod templates.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
@@ -73,24 +74,52 @@ def container_asks_for_arrival(name: str, words: Sequence[str], environment: Ite
     )
 
 
-def why_not_ready(task: TaskStatus, pod: Pod | None) -> str:
-    """Return one phrase for people: why the gang still waits for this Task."""
+class Obstacle(Struct, frozen=True):
+    """Why the gang still waits for a Task.
+
+    Attributes:
+        phrase: all of it, for people.
+        reason: one word for it.
+        detail: what more others say about it, "" for nothing.
+    """
+
+    phrase: str
+    reason: str
+    detail: str = ""
+
+
+NOT_CREATED: Final = Obstacle("its Pod is not created yet", "NotCreated")
+
+
+def obstacle_of(task: TaskStatus, pod: Pod | None) -> Obstacle:
+    """Return why the gang still waits for this Task.
+
+    Args:
+        task: one that is not ready.
+        pod: what the cache has under the name of its Pod.
+    """
     if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
-        return "its Pod is not created yet" if task.state is State.CREATION_PENDING else str(task.state)
+        return NOT_CREATED if task.state is State.CREATION_PENDING else Obstacle(str(task.state), str(task.state))
     if pod.metadata.deletion_timestamp is not None:
-        return "its Pod is being deleted"
-    absent = "its barrier does not run yet" if pod.status.pod_ip else "no IP yet"
-    return _why_pending(pod.status) or f"{pod.status.phase}: {absent}"
+        return Obstacle("its Pod is being deleted", "Deleting")
+    return _pending(pod.status) or (
+        Obstacle(f"{pod.status.phase}: its barrier does not run yet", "BarrierNotRunning")
+        if pod.status.pod_ip
+        else Obstacle(f"{pod.status.phase}: no IP yet", "NoAddress")
+    )
 
 
-def _why_pending(status: PodStatus) -> str | None:
+def _pending(status: PodStatus) -> Obstacle | None:
     for condition in status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return f"{status.phase}: {condition.reason}: {condition.message}".rstrip(": ")
+            phrase = f"{status.phase}: {condition.reason}: {condition.message}".rstrip(": ")
+            return Obstacle(phrase, condition.reason or "NotScheduled", condition.message)
     for container in (*status.init_container_statuses, *status.container_statuses):
         waiting = container.state.waiting
         if waiting is not None and waiting.reason not in {"", "PodInitializing", "ContainerCreating"}:
-            return f"{status.phase}: {container.name}: {waiting.reason}: {waiting.message}".rstrip(": ")
+            detail = f"{container.name}: {waiting.message}".rstrip(": ")
+            phrase = f"{status.phase}: {container.name}: {waiting.reason}: {waiting.message}".rstrip(": ")
+            return Obstacle(phrase, waiting.reason, detail)
     if status.reason:
-        return f"{status.phase}: {status.reason}"
+        return Obstacle(f"{status.phase}: {status.reason}", status.reason)
     return None

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import framework
+from frameworkcontroller.core import framework, gangready
 from frameworkcontroller.core.context import Decision, ReconcileContext, View
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
@@ -45,7 +45,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.frameworkphase import FrameworkPhase
 from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.gang import Gang, GangStatus, has_gang
+from frameworkcontroller.core.gang import Gang, GangStatus, has_gang, obstacles
 from frameworkcontroller.core.inflight import InFlight
 from frameworkcontroller.core.outcomes import (
     apply_config_map_outcome,
@@ -255,6 +255,7 @@ class FrameworkReconciler:
             self._framework.advance(ctx)
             self._tasks.advance(ctx)
         self._framework.begin_roles(ctx)
+        self._report_gang(ctx)
         self._write(ctx)
         return ctx.decision
 
@@ -299,6 +300,21 @@ class FrameworkReconciler:
         self._state.gpus = facts.gpus
         self._state.set_waits_for_arrival(waits=facts.waits_for_arrival)
         self._state.set_dependencies(spec)
+
+    def _report_gang(self, ctx: ReconcileContext) -> None:
+        """Decide what the status says of a gang that waits, where Pods have a barrier."""
+        state = self._state
+        if not self._accounts or not has_gang(state):
+            return
+        ready, total = state.readiness(ctx.spec)
+        report = gangready.decide(
+            state.gang_report,
+            complete=ready == total,
+            missing=lambda: obstacles(state, self._in_flight, ctx.view),
+            now=ctx.now,
+        )
+        state.report_gang(report)
+        ctx.decision.wake(report.due)
 
     def _write(self, ctx: ReconcileContext) -> None:
         """Emit the writes that follow from the decided state, and report what may be reported.

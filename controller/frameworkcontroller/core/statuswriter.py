@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from frameworkcontroller.api.status import is_same
+from frameworkcontroller.core import gangready
 from frameworkcontroller.core.conditions import conditions
 from frameworkcontroller.core.dependencies import waiting_roles
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
@@ -133,7 +134,9 @@ class StatusWriter:
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         notes = {"too_large": too_large, "too_many_tasks": state.too_many_tasks}
         waiting = list(waiting_roles(spec, state.roles))
-        body = replace(body, conditions=conditions(before, body, spec, generation, stamp, waiting=waiting, **notes))
+        gang = gangready.condition(state.gang_report, summary.ready, summary.total)
+        found = conditions(before, body, spec, generation, stamp, waiting=waiting, gang=gang, **notes)
+        body = replace(body, conditions=found)
         return WriteStatus(
             body,
             summary,

@@ -220,6 +220,11 @@ class Chaos(Driver):
         if pod.metadata.controller is not None and pod.status.phase == "Pending":
             self.world.restart_barrier(name, (201, 210, 137, 1)[two % 4], runs=two < 4)
 
+    def lack_node(self, one: int, two: int) -> None:
+        """The scheduler finds no node for a Pod."""
+        if (name := self._pod(one)) is not None and self.world.pods[name].status.phase == "Pending":
+            self.world.lack_node(name, f"0/{two} nodes are available: {two} Insufficient cpu.")
+
     def lose_node(self, one: int, _two: int) -> None:
         """Nobody knows what became of a Pod; it runs on."""
         if (name := self._pod(one)) is not None and self.world.pods[name].status.phase == "Running":
@@ -382,6 +387,7 @@ NAMES = (
         "live",
         "end",
         "restart_barrier",
+        "lack_node",
         "lose_node",
         "collect",
         "kill_pod",

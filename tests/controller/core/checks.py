@@ -12,7 +12,7 @@ from frameworkcontroller.core.orphans import is_unlabelled
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
+    from frameworkcontroller.api.status import Condition, FrameworkStatus, TaskStatus
     from frameworkcontroller.core.effects import Effect
     from tests.controller.core.world import World
 
@@ -116,6 +116,7 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
         assert after.state in {State.CREATION_PENDING, State.ATTEMPT_COMPLETED}
         return
     assert after.start_time == before.start_time
+    _gang_ready(before, after)
     assert after.attempt_status.id == after.retry_policy_status.total_retried_count
     if after.attempt_status.id != before.attempt_status.id:
         assert after.attempt_status.id == before.attempt_status.id + 1
@@ -137,6 +138,23 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
             continue
         assert old.deletion_pending, task_key
         assert old.state is State.COMPLETED, task_key
+
+
+def gang_ready_of(status: FrameworkStatus) -> Condition | None:
+    """The condition GangReady."""
+    return next((one for one in status.conditions or () if one.type == "GangReady"), None)
+
+
+def _gang_ready(before: FrameworkStatus, after: FrameworkStatus) -> None:
+    """The condition stays as long as the attempt, and its numbers are those of the status."""
+    found = gang_ready_of(after)
+    if found is None:
+        assert gang_ready_of(before) is None or before.attempt_status.id != after.attempt_status.id
+        return
+    ready, total = map(int, found.message.partition(":")[0].split("/"))
+    assert found.status == ("True" if ready == total > 0 else "False")
+    assert isinstance(after.ready, str)
+    assert ready == int(after.ready.partition("/")[0])
 
 
 def beginnings(world: World, before: FrameworkStatus | None, after: FrameworkStatus) -> None:

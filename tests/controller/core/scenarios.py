@@ -248,6 +248,7 @@ def force_a_stuck_pod(world: World) -> None:
 
 STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("worker-0", "worker-1", "worker-2")}
 THEN_OK: dict[str, list[int | str]] = {task_key: ["stay", 0] for task_key in ("worker-0", "worker-1", "worker-2")}
+LATE_OFTEN: dict[str, list[int | str]] = {"worker-1": [1, 0]}
 PERMANENT: dict[str, list[int | str]] = {"worker-0": [210]}
 CONFLICT: dict[str, list[int | str]] = {"ps-0": [201, "stay"], "worker-0": ["stay", 0], "worker-1": ["stay", 0]}
 
@@ -267,6 +268,12 @@ SCENARIOS = {
     ),
     "the barrier of a sidecar gives up for good": Scenario(
         210, STAY, spec=SIDECAR, plan={"gives_up": {"worker-1": [210]}}
+    ),
+    "a gang waits for a node": Scenario(
+        -210, STAY, stop_when_all_run, spec=RESTARTED, plan={"no_node": {"worker-2": 25}}
+    ),
+    "a gang is late again and again": Scenario(
+        0, LATE_OFTEN, spec=SIDECAR, plan={"no_node": {"worker-1": 25, "ps-0": 12}}, tasks_retried={"worker-1": 1}
     ),
     "a gang whose barriers give up backs off": Scenario(
         0, THEN_OK, spec=RESTARTED, plan={"gives_up": {"ps-0": [201]}}, retried=1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.manual import Manual
 
 if TYPE_CHECKING:
@@ -60,6 +61,18 @@ def scaled_down(tasks: int) -> Manual:
     return manual
 
 
+def gathering(tasks: int) -> Manual:
+    """A gang one Task of which finds no node, after it was reported."""
+    barrier = "pod: {metadata: {labels: {frameworkcontroller.microsoft.com/barrier: enabled}}, "
+    manual = Manual(SPEC.format(tasks=tasks).replace("pod: {", barrier))
+    manual.world.plan.ends.update({f"worker-{index}": ["stay"] for index in range(tasks)})
+    manual.world.plan.no_node = {f"worker-{tasks - 1}": 9999}
+    manual.at_rest()
+    assert manual.reconciler.gang is not None
+    assert gang_ready_of(manual.world.status) is not None
+    return manual
+
+
 def cost_of_an_event(manual: Manual) -> int:
     """Return the cost of an event about a Pod that changes nothing."""
 
@@ -71,6 +84,6 @@ def cost_of_an_event(manual: Manual) -> int:
     return calls(event)
 
 
-@pytest.mark.parametrize("phase", [running, scaled_down])
+@pytest.mark.parametrize("phase", [running, scaled_down, gathering])
 def test_an_event_costs_the_same_among_few_and_many_tasks(phase: Callable[[int], Manual]) -> None:
     assert cost_of_an_event(phase(400)) == cost_of_an_event(phase(20))

@@ -34,6 +34,7 @@ WEIGHTS = {
     "live": 9,
     "end": 2,
     "restart_barrier": 2,
+    "lack_node": 2,
     "lose_node": 1,
     "collect": 2,
     "kill_pod": 1,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
 from frameworkcontroller.api.status import RetryPolicyStatus
 from frameworkcontroller.core.attempt import complete, move, utc_seconds
-from frameworkcontroller.core.readiness import why_not_ready
+from frameworkcontroller.core.readiness import obstacle_of
 from frameworkcontroller.core.task import Action, conclude, new_task, record_pod, step
 from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated
 
@@ -370,7 +370,7 @@ def test_a_task_stays_arrived_although_its_barrier_ends_with_the_pod() -> None:
 
 def test_a_task_with_an_address_that_has_not_arrived_is_reported_as_such() -> None:
     seen = pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[WAITS])
-    assert why_not_ready(task(S.PREPARING, ip="10.0.0.1"), seen) == "Pending: its barrier does not run yet"
+    assert obstacle_of(task(S.PREPARING, ip="10.0.0.1"), seen).phrase == "Pending: its barrier does not run yet"
 
 
 # --- what each change writes ------------------------------------------------------------------------------------------
@@ -538,7 +538,7 @@ def test_a_new_task_is_as_clients_expect() -> None:
     ],
 )
 def test_the_reason_why_a_task_is_not_ready_is_for_people(was: TaskStatus, seen: Pod | None, why: str) -> None:
-    assert why_not_ready(was, seen) == why
+    assert obstacle_of(was, seen).phrase == why
 
 
 def test_times_are_in_whole_seconds_of_utc() -> None:

@@ -97,6 +97,8 @@ class Plan:
     """So many first instances never appear in a watch; a list has them."""
     slow: set[str] = field(default_factory=set)
     """Pods that take some seconds to start."""
+    no_node: dict[str, float] = field(default_factory=dict)
+    """For so many seconds these Pods find no node."""
     unready: set[str] = field(default_factory=set)
     """Pods that run and are not Ready."""
     stuck: set[str] = field(default_factory=set)
@@ -463,10 +465,8 @@ class World:
                 waits = pod.status.init_container_statuses[:1] and pod.status.init_container_statuses[0].state.waiting
                 self.restart_barrier(name, code, runs=bool(waits))
                 return True
-            if task_key in self.plan.slow and self.now < (pod.metadata.creation_timestamp or START) + timedelta(
-                seconds=4
-            ):
-                return False
+            if (news := self._held_up(name)) is not None:
+                return news
             status = PodStatus(
                 phase="Running",
                 pod_ip=f"10.0.0.{len(task_key)}",
@@ -495,6 +495,20 @@ class World:
             return False
         self.pods[name] = replace(pod, status=status)
         return True
+
+    def _held_up(self, name: str) -> bool | None:
+        """Whether it is news that the Pod does not start yet, None if it may start."""
+        task_key, since = name.removeprefix("fw-"), self.pods[name].metadata.creation_timestamp or START
+        if self.now < since + timedelta(seconds=self.plan.no_node.get(task_key, 0)):
+            return self.lack_node(name, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+        return False if task_key in self.plan.slow and self.now < since + timedelta(seconds=4) else None
+
+    def lack_node(self, name: str, message: str) -> bool:
+        """The scheduler says why a Pod has no node; whether that is news."""
+        pod = self.pods[name]
+        conditions = (PodCondition("PodScheduled", "False", "Unschedulable", message),)
+        self.pods[name] = replace(pod, status=replace(pod.status, conditions=conditions))
+        return self.pods[name] != pod
 
     def restart_barrier(self, name: str, code: int, *, runs: bool) -> None:
         """The barrier of a Pod that has not started ends with this code, and the kubelet restarts it."""

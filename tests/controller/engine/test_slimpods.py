@@ -100,7 +100,7 @@ def test_whatever_decides_stays(whole: Pod) -> None:
     assert classify.succeeded(slim) == classify.succeeded(whole)
     assert readiness.has_arrived(slim) == readiness.has_arrived(whole)
     waiting, running = (task(state, pod_uid=meta.uid) for state in (State.PREPARING, State.RUNNING))
-    assert readiness.why_not_ready(waiting, slim) == readiness.why_not_ready(waiting, whole)
+    assert readiness.obstacle_of(waiting, slim) == readiness.obstacle_of(waiting, whole)
     assert dependencies.is_pod_ready(running, slim) == dependencies.is_pod_ready(running, whole)
     assert events.of_missing_barrier(slim) == events.of_missing_barrier(whole)
     assert (slim.spec, slim.status.pod_ip, slim.status.host_ip) == (
