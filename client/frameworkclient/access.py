@@ -1,7 +1,7 @@
 """Where the cluster is and who the user is, as kubectl finds it: kubeconfig, context, namespace, impersonation.
 
-The official client reads the kubeconfig and runs its plugins (`frameworkkube.credentials`). This module adds what that
-leaves out: the namespace of the context, and `as`, `as-uid`, `as-groups` and `as-user-extra` of its user.
+`frameworkkube.credentials` reads the kubeconfig, and has the official client run its plugins. This module adds what
+that leaves out: the namespace of the context, and `as`, `as-uid`, `as-groups` and `as-user-extra` of its user.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.errors import AccessError
+from frameworkkube import kubeconfig as plainly
 from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
 from frameworkkube.errors import CredentialsError
 
@@ -135,6 +136,9 @@ def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> 
 
 def _merged(files: str, source: str) -> dict[str, Any]:
     """Read the files as the official client merges them, without their credentials being resolved."""
+    plain = plainly.read(files)
+    if plain is not None:
+        return plain
     from kubernetes.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR, ConfigException, KubeConfigMerger
 
     paths = [Path(path).expanduser() for path in files.split(ENV_KUBECONFIG_PATH_SEPARATOR) if path]

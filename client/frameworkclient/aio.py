@@ -14,7 +14,6 @@ import msgspec
 from frameworkclient import access, actions
 from frameworkclient.errors import ArgumentError, DeletedError, NotFoundError, WaitTimeoutError, translated
 from frameworkclient.eventviews import EVENT_DECODER, EventView, is_about
-from frameworkclient.following import Collection
 from frameworkclient.goals import GOALS, reached
 from frameworkclient.manifest import Framework
 from frameworkclient.pages import objects
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
     from types import TracebackType
 
+    from frameworkclient.following import Collection
     from frameworkclient.goals import Goal
     from frameworkclient.logs.lines import LogBatch
     from frameworkclient.logs.selection import LogSelection
@@ -265,6 +265,8 @@ class AsyncClient:
     @asynccontextmanager
     async def following(self, view: FrameworkView, wake: asyncio.Event) -> AsyncIterator[Collection[Stored]]:
         """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed."""
+        from frameworkclient.following import Collection
+
         async with Collection(
             self.kube,
             self._path(view.namespace),

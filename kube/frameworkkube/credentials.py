@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from frameworkkube import kubeconfig as plainly
 from frameworkkube.errors import CredentialsError
 
 _log = structlog.get_logger(__name__)
@@ -83,7 +84,7 @@ def in_cluster(root: Path = SERVICE_ACCOUNT_ROOT, environ: Mapping[str, str] = o
 
 
 def from_kubeconfig(path: str | os.PathLike[str], context: str | None = None) -> Endpoint:
-    """Read a kubeconfig with the official client (exec plugins, OIDC, client certificates, tokens, merged paths).
+    """Read a kubeconfig: a plain one here, any other with the official client (plugins, OIDC, merged files, proxies).
 
     Args:
         path: one file, or several as in `KUBECONFIG`.
@@ -92,12 +93,15 @@ def from_kubeconfig(path: str | os.PathLike[str], context: str | None = None) ->
     Raises:
         CredentialsError: no such file or context, a missing key, or a plugin that failed; the message says which.
     """
+    name = os.fspath(path)
+    plain = plainly.plain(name, context)
+    if plain is not None:
+        return Endpoint(**vars(plain), reload=lambda: from_kubeconfig(path, context))
     try:
         from kubernetes import client, config
         from kubernetes.client.rest import should_bypass_proxies
     except ImportError as error:
         raise CredentialsError("a kubeconfig needs the package kubernetes: install the extra 'kubeconfig'") from error
-    name = os.fspath(path)
     settings = client.Configuration()
     try:
         config.load_kube_config(name, context=context, client_configuration=settings, persist_config=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -22,6 +23,20 @@ def test_help_waits_for_no_library_but_typer() -> None:
     found = imported("from frameworkclient.cli.app import app")
     assert "typer" in found
     assert {"aiohttp", "asyncio", "kubernetes", "msgspec", "rich", "structlog", "yaml"}.isdisjoint(found)
+
+
+def test_reading_waits_for_no_official_client(tmp_path: Path) -> None:
+    """A kubeconfig with a token needs no plugin, and a list no watch."""
+    user, cluster = {"name": "u", "user": {"token": "t"}}, {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "k", "context": {"cluster": "c", "user": "u"}}
+    config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "k"}
+    (tmp_path / "config").write_text(json.dumps(config))
+    found = imported(
+        "from frameworkclient import access, aio\nfrom frameworkclient.cli import reading\n"
+        f"access.find(kubeconfig={str(tmp_path / 'config')!r}, environ={{}})"
+    )
+    assert "aiohttp" in found
+    assert {"kubernetes", "tenacity"}.isdisjoint(found)
 
 
 def test_the_package_itself_imports_nothing_until_it_is_used() -> None:

@@ -19,7 +19,6 @@ from frameworkclient.cli.output import as_json, as_list, as_yaml, resource_name,
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import colours_for, is_interactive, say
 from frameworkclient.errors import ArgumentError, ForbiddenError
-from frameworkclient.following import Collection
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.text import counted, seconds_of
 from frameworkclient.views import FrameworkView, FrameworkViews
@@ -51,6 +50,8 @@ async def list_frameworks(
 async def _follow_list(
     client: AsyncClient, known: FrameworkViews, output: Format, *, all_namespaces: bool, selector: str
 ) -> None:
+    from frameworkclient.following import Collection
+
     wake = asyncio.Event()
     namespace = None if all_namespaces else client.namespace
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=namespace)
