@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.manifest import Framework
     from frameworkclient.pods import TaskPod
+    from frameworkclient.usage import TaskUsage
     from frameworkclient.views import FrameworkView, FrameworkViews, Result
 
 T = TypeVar("T")
@@ -230,6 +231,14 @@ class Client:
     def events(self, name: str, *, namespace: str | None = None) -> Sequence[EventView]:
         """Return the Events of a Framework, its ConfigMap and its Pods, the oldest first."""
         return self._run(self._client.events(name, namespace=namespace))
+
+    def usage(self, name: str, *, namespace: str | None = None) -> Sequence[TaskUsage]:
+        """Return what the Pods of a Framework use, by role and index.
+
+        Raises:
+            RefusedError: The cluster has no metrics-server, or it does not answer.
+        """
+        return self._run(self._client.usage(name, namespace=namespace))
 
     def logs(
         self,

@@ -1,4 +1,4 @@
-"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`."""
+"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `top`, `logs`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +75,14 @@ def events(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
     from frameworkclient.cli import reading
 
     cluster.run(lambda client: reading.events_of(client, name, output))
+
+
+@command(app)
+def top(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+    """Show CPU and memory of each Task, where metrics-server is."""
+    from frameworkclient.cli import top as usage
+
+    cluster.run(lambda client: usage.top(client, name, output))
 
 
 @command(app)
