@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from frameworkclient.text import sanitize
 from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
 from frameworkdemo.picture import events
 from frameworkdemo.picture.display import choose_display
 from frameworkdemo.picture.store import RunStore
 from frameworkdemo.picture.summary import as_json, summarize
-from frameworkdemo.picture.text import sanitize
 from frameworkdemo.progress import step
 from frameworkdemo.run import NAMESPACE, Options, diagnosis, run
 from frameworkdemo.target import CLUSTER, ContextTarget, LocalTarget

@@ -14,9 +14,10 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from frameworkcontroller.api.names import BARRIER_CONTAINER
 from frameworkdemo.cluster import API_ERRORS
 from frameworkdemo.picture import events
-from frameworkdemo.picture.objects import BARRIER, ContainerState, read_framework, read_pod, read_roster
+from frameworkdemo.picture.objects import ContainerState, read_framework, read_pod, read_roster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +142,7 @@ class Watcher:
             self._post_unless_stopped(events.PodDeleted(time.time(), info))
             return
         self._post_unless_stopped(events.PodObserved(time.time(), info))
-        for container, state in ((BARRIER, info.barrier), (info.application_name, info.application)):
+        for container, state in ((BARRIER_CONTAINER, info.barrier), (info.application_name, info.application)):
             if state in _STARTED and (info.uid, container) not in self._followed:
                 self._followed.add((info.uid, container))
                 self._thread(self._follow_log, info, container)
@@ -156,7 +157,7 @@ class Watcher:
                 for line in self._lines(read, *place, **options):
                     seen = True
                     at, text = split_timestamp(line.decode(errors="replace"), time.time())
-                    barrier = container == BARRIER
+                    barrier = container == BARRIER_CONTAINER
                     self._post_unless_stopped(events.LogLine(at, pod.key, pod.uid, barrier=barrier, text=text))
             # Without any line, a busy kubelet may have refused the call.
             if seen or self._over.wait(PAUSE_SECONDS):

@@ -8,7 +8,7 @@ from frameworkdemo.manifests import ImageNames, framework
 from frameworkdemo.picture import events
 from frameworkdemo.picture.objects import ContainerState, expected_tasks, read_pod, read_roster
 from frameworkdemo.picture.state import RunState, StepStatus
-from frameworkdemo.picture.text import describe_gate, describe_outcome, describe_task, format_duration, sanitize
+from frameworkdemo.picture.text import describe_gate, describe_outcome, describe_task, format_duration
 from frameworkdemo.picture.transitions import LOG_LINES_KEPT, advance
 from tests.demo.gang import APPLIED_AT, CHIEF, TASKS, WORKER1, Gang, ended, pod, running, successful_run, waiting
 
@@ -214,10 +214,6 @@ def test_the_gate_names_the_missing_tasks_and_the_reasons() -> None:
     state = Gang().applied().roster(1, 2, missing=(("worker-1", "Pending: Unschedulable"),)).state
     assert describe_gate(state) == "gate closed, missing: worker-1 (Pending: Unschedulable)"
     assert state.gang == (2, 3)
-
-
-def test_control_sequences_in_logs_are_removed() -> None:
-    assert sanitize("\x1b[2J\x1b]0;title\x07a\tb\rc\x9b31m\u202ed\ne") == "a    bcd e"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from frameworkclient.text import sanitize
 from frameworkdemo.picture import events
 from frameworkdemo.picture.objects import ContainerState
-from frameworkdemo.picture.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,15 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-BARRIER = "frameworkbarrier"
-"""The name of the injected init container (docs/reference/injector.md, section 1)."""
+import msgspec
+
+from frameworkclient.pods import TaskPod
+from frameworkcontroller.api.names import BARRIER_CONTAINER
+
+if TYPE_CHECKING:
+    from frameworkclient.pods import ContainerStatus
 
 JsonObject = Mapping[str, Any]
 """A decoded JSON object."""
@@ -116,24 +121,22 @@ def read_pod(pod: JsonObject) -> PodInfo | None:
     role, index = labels.get("FC_TASKROLE_NAME"), labels.get("FC_TASK_INDEX", "")
     if not role or not str(index).isdigit():
         return None
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    injected = any(c.get("name") == BARRIER for c in spec.get("initContainers") or [])
-    before = {c["name"]: c for c in status.get("initContainerStatuses") or []}
-    own = status.get("containerStatuses") or []
-    stages = [_container_state(c) for c in own] or [ContainerState.WAITING]
-    containers = spec.get("containers") or [{}]
+    # What the client of Frameworks requires, and a picture can do without.
+    whole = {"name": "", "uid": "", "resourceVersion": "", **metadata}
+    found = msgspec.convert({**pod, "metadata": whole}, TaskPod)
+    own = [_container_state(one) for one in found.status.container_statuses] or [ContainerState.WAITING]
     return PodInfo(
         key=TaskKey(role, int(index)),
-        name=metadata.get("name", ""),
-        uid=metadata.get("uid", ""),
+        name=found.metadata.name,
+        uid=found.metadata.uid,
         attempt=int(annotations.get("FC_FRAMEWORK_ATTEMPT_ID") or 0),
-        node=spec.get("nodeName") or "",
-        ip=status.get("podIP") or "",
-        barrier=_container_state(before.get(BARRIER)) if injected else ContainerState.ABSENT,
-        application=_worst_state(stages),
-        application_name=containers[0].get("name", ""),
-        reason=_reason(status, [*before.values(), *own]),
-        deleting=bool(metadata.get("deletionTimestamp")),
+        node=found.spec.node_name,
+        ip=found.status.pod_ip,
+        barrier=_container_state(found.container(BARRIER_CONTAINER)) if found.has_barrier else ContainerState.ABSENT,
+        application=_worst_state(own),
+        application_name=next(iter(found.application), ""),
+        reason=found.reason,
+        deleting=found.metadata.deletion_timestamp is not None,
     )
 
 
@@ -180,11 +183,12 @@ def read_roster(config_map: JsonObject) -> RosterInfo | None:
     )
 
 
-def _container_state(container: JsonObject | None) -> ContainerState:
-    state = (container or {}).get("state") or {}
-    if "terminated" in state:
-        return ContainerState.SUCCEEDED if state["terminated"].get("exitCode") == 0 else ContainerState.FAILED
-    return ContainerState.RUNNING if "running" in state else ContainerState.WAITING
+def _container_state(container: ContainerStatus | None) -> ContainerState:
+    if container is None:
+        return ContainerState.WAITING
+    if (ended := container.state.terminated) is not None:
+        return ContainerState.SUCCEEDED if ended.exit_code == 0 else ContainerState.FAILED
+    return ContainerState.RUNNING if container.state.running is not None else ContainerState.WAITING
 
 
 def _worst_state(stages: list[ContainerState]) -> ContainerState:
@@ -192,24 +196,6 @@ def _worst_state(stages: list[ContainerState]) -> ContainerState:
         if stage in stages:
             return stage
     return ContainerState.SUCCEEDED
-
-
-_ORDINARY = frozenset({"", "PodInitializing", "ContainerCreating", "Completed"})
-
-
-def _reason(status: JsonObject, containers: list[JsonObject]) -> str:
-    if status.get("reason"):
-        return f"{status['reason']}: {status.get('message', '')}".strip(": ")
-    for container in containers:
-        state = container.get("state") or {}
-        detail = state.get("waiting") or state.get("terminated") or {}
-        if detail.get("reason", "") not in _ORDINARY:
-            message = detail.get("message") or (f"exit code {detail['exitCode']}" if "exitCode" in detail else "")
-            return f"{container['name']}: {detail['reason']}: {message}".rstrip(": ")
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-    return ""
 
 
 def _completion(status: JsonObject | None) -> Completion | None:

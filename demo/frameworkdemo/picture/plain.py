@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frameworkclient.text import sanitize
 from frameworkdemo.picture.objects import ContainerState
 from frameworkdemo.picture.state import RunState, Span, StepStatus, Task
-from frameworkdemo.picture.text import describe_gate, describe_outcome, describe_task, format_duration, sanitize
+from frameworkdemo.picture.text import describe_gate, describe_outcome, describe_task, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

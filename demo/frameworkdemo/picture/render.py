@@ -10,10 +10,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from frameworkclient.text import sanitize
 from frameworkdemo.picture.objects import ContainerState, TaskKey
 from frameworkdemo.picture.state import RunState, Span, StepStatus, Task
 from frameworkdemo.picture.summary import MILESTONES, Summary
-from frameworkdemo.picture.text import describe_gate, describe_outcome, describe_task, format_duration, sanitize
+from frameworkdemo.picture.text import describe_gate, describe_outcome, describe_task, format_duration
 
 SPINNER = Spinner("dots", style="cyan")
 PARTS_SHOWN = 4

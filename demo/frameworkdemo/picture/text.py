@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from frameworkclient.text import sanitize
 from frameworkdemo.picture.objects import ContainerState
 
 if TYPE_CHECKING:
     from frameworkdemo.picture.objects import PodInfo
     from frameworkdemo.picture.state import RunState, Task
-
-_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|\x9b[0-9;?]*[ -/]*[@-~]")
-
-
-def sanitize(text: str) -> str:
-    """Return text of others as one line without control sequences and invisible characters."""
-    spaced = _SEQUENCE.sub("", text).replace("\t", "    ").replace("\n", " ")
-    # Characters that change the direction of writing, and lone surrogates, are not printable either.
-    return "".join(character for character in spaced if character.isprintable())
 
 
 def format_duration(seconds: float) -> str:
