@@ -8,8 +8,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from frameworkclient.text import counted, duration, listed, shorten
-from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute
+from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, Code
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import COMPLETING, State
 from frameworkcontroller.core.policy import ALWAYS, ON_ANY_FAILURE, decide_retry
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 UNSEEN_SECONDS: Final = 10
 """A controller that runs has seen a new Framework by then."""
 _MESSAGE: Final = 200
+_NOT_CREATED: Final = (Code.POD_CREATION_PERMANENT_ERROR, Code.POD_CREATION_UNKNOWN_ERROR)
+_REFUSED: Final = "Failed to create Pod: "
 
 
 def waiting(view: FrameworkView, now: datetime) -> str:
@@ -94,8 +98,13 @@ def is_ready(task: TaskView) -> bool:
 
 
 def ending(completion: TaskCompletion | FrameworkCompletion) -> str:
-    """Return how an attempt ended, on one line: phrase, code, and the last words of the container that failed."""
+    """Return how an attempt ended, on one line: phrase, code, and the last words of what failed.
+
+    That is the container, or the API server that has refused the Pod.
+    """
     text = f"{completion.phrase} ({completion.code})"
+    if (refusal := _refusal(completion.diagnostics)) and completion.code in _NOT_CREATED:
+        return f"{text}: {shorten(refusal, _MESSAGE)}"
     pod = getattr(completion, "pod", None)
     ends = pod.containers if pod is not None else ()
     failed = next((end for end in ends if end.code != 0), None)
@@ -105,6 +114,15 @@ def ending(completion: TaskCompletion | FrameworkCompletion) -> str:
     last = failed.message.strip().splitlines()[-1:] or [""]
     more = ": ".join(part for part in (killed, shorten(last[0], _MESSAGE)) if part)
     return f"{text}: {more}" if more else text
+
+
+def _refusal(diagnostics: str) -> str:
+    """Return what the API server has said about a Pod, "" if the end of an attempt does not quote it."""
+    said = diagnostics.partition(_REFUSED)[2]
+    try:
+        return str(msgspec.json.decode(said)["ErrStatus"]["message"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return said
 
 
 def task_outlook(view: FrameworkView, role: RoleView, task: TaskView) -> str:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localcluster.frameworks import role
+from frameworkcontroller.api.names import BARRIER_LABEL
+from localcluster.client import ApiStatusError
+from localcluster.frameworks import POD, role
 from localcluster.waiting import eventually
 from tests.support.frameworkctl import Frameworkctl
 
@@ -87,6 +89,79 @@ def test_a_webhook_that_does_not_answer(
         says(ctl, "failed calling webhook", "-> the webhook does not answer")
     finally:
         raw.delete(f"{path}/{ctl.namespace}")
+
+
+def test_a_controller_that_may_not_create_pods(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient
+) -> None:
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/frameworkcontroller"
+    rules = raw.get(path)["rules"]
+    less = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create" or rule["resources"] != ["pods"]]}
+        for rule in rules
+    ]
+    assert less != rules
+    raw.merge(path, {"rules": less})
+    try:
+        frameworks.create("stuck", role("worker", 1))
+        says(
+            ctl,
+            "worker-0: its Pod cannot be created",
+            'cannot create resource "pods"',
+            "-> the controller has no permission: an administrator has to install its roles again",
+        )
+    finally:
+        raw.merge(path, {"rules": rules})
+
+
+def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exist(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient
+) -> None:
+    """The API server would refuse them again, so these Frameworks are over."""
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    bindings, name = f"{policies.removesuffix('policies')}policybindings", ctl.namespace
+    pods = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    told = {"expression": "has(object.metadata.labels.team)", "message": "a Pod needs a team", "reason": "Forbidden"}
+    rules = {"resourceRules": [pods]}
+    raw.create(policies, {"metadata": {"name": name}, "spec": {"matchConstraints": rules, "validations": [told]}})
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ctl.namespace}}}
+    bound = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
+    raw.create(bindings, {"metadata": {"name": name}, "spec": bound})
+    marked = {"metadata": {"labels": {"team": "vision"}}, "spec": {**POD["spec"], "serviceAccountName": "absent"}}
+    try:
+
+        def refuses() -> None:
+            """The API server takes a policy over with a delay."""
+            with pytest.raises(ApiStatusError, match="a Pod needs a team"):
+                raw.create(f"/api/v1/namespaces/{ctl.namespace}/pods?dryRun=All", {"metadata": {"name": "x"}, **POD})
+
+        eventually(refuses, timeout=30)
+        frameworks.create("stuck", role("worker", 1))
+        says(
+            ctl,
+            "it is Completed and has failed by worker-0: PodCreationUnknownError (-310)",
+            "a Pod needs a team",
+            "-> change what the message names in the Pod template, and run it again: frameworkctl retry stuck",
+        )
+        frameworks.create("nobody", role("worker", 1, pod=marked))
+
+        def says_who() -> None:
+            page = ctl.ok("why nobody").output
+            assert 'serviceaccount "absent" not found' in page
+            assert "-> create the service account" in page
+
+        eventually(says_who, timeout=30, interval=0.3)
+    finally:
+        raw.delete(f"{bindings}/{name}")
+        raw.delete(f"{policies}/{name}")
+
+
+def test_pods_that_were_not_injected(
+    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
+) -> None:
+    labelled = {"metadata": {"labels": {BARRIER_LABEL: "enabled"}}, **POD}
+    frameworks.create("stuck", role("worker", 1, pod=labelled))
+    says(ctl, "its Pod has the label of the barrier and no barrier: the injector has not seen it")
 
 
 def test_pods_that_cannot_be_scheduled_or_pulled(

@@ -142,7 +142,7 @@ WHOLE: dict[str, tuple[FrameworkView, str]] = {
         framework(role("worker", 1), state="Completed", end=completion(210, "ContainerPermanentFailed")),
         (
             "it is Completed and has failed: ContainerPermanentFailed\n"
-            "  -> correct the reason and run it again: frameworkctl retry training"
+            "  -> correct the reason, and run it again: frameworkctl retry training"
         ),
     ),
     "back-off": (

@@ -146,6 +146,24 @@ def test_an_end_shows_the_last_words_of_the_container_that_failed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('{"ErrStatus":{"metadata":{},"message":"a Pod needs a team","code":403}}', ": a Pod needs a team"),
+        ("spec.containers must be a list", ": spec.containers must be a list"),
+        ('{"ErrStatus":{}}', ': {"ErrStatus":{}}'),
+        ("", ""),
+    ],
+    ids=["status", "template", "no message", "nothing"],
+)
+def test_an_end_shows_what_the_api_server_has_said_about_a_pod(said: str, text: str) -> None:
+    refused = completion(-310, "PodCreationUnknownError", diagnostics=f"Failed to create Pod: {said}")
+    view = framework(role("worker", 1), tasks={"worker": [task(0, "Completed", end=refused)]})
+    end = next(view.tasks).completion
+    assert end is not None
+    assert ending(end) == f"PodCreationUnknownError (-310){text}"
+
+
+@pytest.mark.parametrize(
     ("policy", "text"),
     [
         (RetryPolicy(), "no retries"),

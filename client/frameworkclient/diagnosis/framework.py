@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
-from frameworkclient.diagnosis.tasks import finding_of
+from frameworkclient.diagnosis.tasks import creation_advice, finding_of
 from frameworkclient.outlook import ending, retry_time
 from frameworkclient.text import shorten, since
 from frameworkcontroller.api import names
@@ -80,7 +80,7 @@ def _completed(evidence: Evidence) -> Finding:
     by = f" by {result.task}" if result.task else ""
     return Finding(
         f"it is Completed and has failed{by}: {detail}",
-        f"correct the reason and run it again: {evidence.program} retry {view.name}",
+        f"{creation_advice(detail, 'correct the reason')}, and run it again: {evidence.program} retry {view.name}",
     )
 
 

@@ -71,11 +71,16 @@ _CREATION: Final = (
 )
 
 
+def creation_advice(message: str, otherwise: str) -> str:
+    """Return what to do about a Pod that the API server has refused with this message."""
+    return _advice(_CREATION, message, otherwise)
+
+
 def _not_created(evidence: Evidence) -> Finding:
     failed = next((one for one in reversed(evidence.events) if one.reason == "FailedCreate"), None)
     if failed is None:
         return Finding("its Pod is not created yet", "")
-    todo = _advice(_CREATION, failed.message, "change what the message names")
+    todo = creation_advice(failed.message, "change what the message names")
     age = since(failed.time, evidence.now)
     return Finding(f"its Pod cannot be created ({age} ago): {shorten(failed.message, MESSAGE)}", todo)
 
