@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import structlog
-
 from frameworkkube import kubeconfig as plainly
 from frameworkkube.errors import CredentialsError
+from frameworkkube.lines import Logger
 
-_log = structlog.get_logger(__name__)
+_log = Logger(__name__)
 
 SERVICE_ACCOUNT_ROOT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

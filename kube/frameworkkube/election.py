@@ -28,17 +28,16 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import structlog
-
 from frameworkkube.errors import ApiStatusError, KubeError
 from frameworkkube.leaselock import LeaseLock
+from frameworkkube.lines import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from frameworkkube.rest import KubeClient
 
-_log = structlog.get_logger(__name__)
+_log = Logger(__name__)
 
 LEASE_DURATION_SECONDS: Final = 12
 """Less than client-go's 15: candidates notice the last renewal up to 2.4 s late, and a replica that was killed is

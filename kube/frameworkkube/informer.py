@@ -21,7 +21,6 @@ from contextlib import aclosing
 from typing import Generic, NoReturn, TypeVar
 
 import msgspec
-import structlog
 
 from frameworkkube.backoff import FLOOR_SECONDS, Backoff
 from frameworkkube.errors import (
@@ -33,12 +32,13 @@ from frameworkkube.errors import (
     KubeError,
     is_from_the_future,
 )
+from frameworkkube.lines import Logger
 from frameworkkube.paging import PageSize
 from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, JSON, PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.store import Change, HasMetadata, ObjectKey, Store, version_number
 from frameworkkube.watchevents import Event, EventType, MalformedError, Page, UndecodableObject, WireDecoder
 
-_log = structlog.get_logger(__name__)
+_log = Logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
 D = TypeVar("D")

@@ -14,11 +14,11 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import structlog
 import tenacity
 
 from frameworkkube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from frameworkkube.lease import API_VERSION, Lease
+from frameworkkube.lines import Logger
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from frameworkkube.rest import KubeClient
 
-_log = structlog.get_logger(__name__)
+_log = Logger(__name__)
 
 _MAX_ATTEMPTS: Final = 3
 

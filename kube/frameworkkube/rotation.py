@@ -9,12 +9,11 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import CredentialsError
+from frameworkkube.lines import Logger
 
-_log = structlog.get_logger(__name__)
+_log = Logger(__name__)
 
 CHECK_EVERY_SECONDS = 60.0
 RELOAD_EVERY_SECONDS = 10.0

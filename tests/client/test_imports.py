@@ -25,7 +25,7 @@ def test_help_waits_for_no_library_but_typer() -> None:
     assert {"aiohttp", "asyncio", "kubernetes", "msgspec", "rich", "structlog", "yaml"}.isdisjoint(found)
 
 
-def test_reading_waits_for_no_official_client(tmp_path: Path) -> None:
+def test_a_list_waits_for_neither_the_official_client_nor_a_log(tmp_path: Path) -> None:
     """A kubeconfig with a token needs no plugin, and a list no watch."""
     user, cluster = {"name": "u", "user": {"token": "t"}}, {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "k", "context": {"cluster": "c", "user": "u"}}
@@ -36,7 +36,7 @@ def test_reading_waits_for_no_official_client(tmp_path: Path) -> None:
         f"access.find(kubeconfig={str(tmp_path / 'config')!r}, environ={{}})"
     )
     assert "aiohttp" in found
-    assert {"kubernetes", "tenacity"}.isdisjoint(found)
+    assert {"kubernetes", "rich", "structlog"}.isdisjoint(found)
 
 
 def test_the_package_itself_imports_nothing_until_it_is_used() -> None:
@@ -53,3 +53,16 @@ def test_the_extra_has_what_the_checks_import() -> None:
     assert {"aiohttp", "jinja2", "kubernetes", "msgspec", "pyyaml", "rich", "structlog", "tenacity", "typer"} <= set(
         locked
     )
+
+
+def test_the_first_line_of_a_log_is_one_of_the_command_line(tmp_path: Path) -> None:
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "k", "context": {"cluster": "c"}}
+    config = {"clusters": [cluster], "users": [], "contexts": [context], "current-context": "k"}
+    (tmp_path / "config").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "frameworkclient", "list", "--kubeconfig", str(tmp_path / "config")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    first, second = done.stderr.splitlines()
+    assert first == "frameworkctl: warning: the kubeconfig has no credentials, requests are anonymous"
+    assert second.startswith("frameworkctl: cannot list Frameworks of namespace default: ")
+    assert (done.stdout, done.returncode) == ("", 1)

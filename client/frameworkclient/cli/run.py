@@ -123,6 +123,15 @@ def _quiet_libraries() -> None:
     """Send what the Kubernetes client logs to stderr, one line each: stdout is the output."""
     import logging
 
+    from frameworkkube.lines import before_first_line
+
+    before_first_line(_configure_structlog)
+    logging.basicConfig(format=f"{program()}: %(message)s", level=logging.ERROR)
+
+
+def _configure_structlog() -> None:
+    import logging
+
     import structlog
 
     def line(_: Any, level: str, event: Any) -> str:
@@ -134,4 +143,3 @@ def _quiet_libraries() -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
     )
-    logging.basicConfig(format=f"{program()}: %(message)s", level=logging.ERROR)
