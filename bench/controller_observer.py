@@ -1,20 +1,40 @@
-"""What the controller's benchmark observes from outside: Pods and Frameworks by watches, requests by metrics."""
+"""What the controller's benchmark observes from outside: Pods, Frameworks and gates by watches, requests by metrics."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
+from collections import Counter
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from frameworkcontroller.api.meta import Meta, Wire
+import msgspec
+import prometheus
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta, Partial, Wire
+from frameworkcontroller.api.pod import POD_DECODER
+from frameworkcontroller.core.roster import Published
+from frameworkkube.informer import Informer
+from frameworkkube.rest import PARTIAL_METADATA, resource_path
+from frameworkrelease.scale.results import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from frameworkcontroller.api.pod import Pod
     from frameworkkube.rest import KubeClient
+
+RESOURCES = frozenset({"frameworks", "pods", "configmaps", "events", "roles", "rolebindings"})
+WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
+_BY_RESOURCE = {
+    "configmaps": Request.CONFIG_MAPS,
+    "roles": Request.ACCESS,
+    "rolebindings": Request.ACCESS,
+    "events": Request.EVENTS,
+}
 
 
 class ObservedStatus(Wire, frozen=True):
@@ -32,72 +52,163 @@ class ObservedFramework(Wire, frozen=True):
 
 @dataclass(frozen=True)
 class Counted:
-    """The API server's counts of all clients' requests, except watches.
+    """The API server's counts of all clients' requests for the objects of Frameworks, except watches.
 
     Attributes:
-        status_writes: Writes of Framework statuses.
-        requests: All requests for the objects of Frameworks.
+        requests: By kind.
         written: The bytes of request bodies.
     """
 
-    status_writes: int = 0
-    requests: int = 0
-    written: float = 0.0
+    requests: Counter[Request]
+    written: float
 
     def since(self, before: Counted) -> Counted:
         """Return the counts since an earlier reading."""
-        return Counted(
-            self.status_writes - before.status_writes, self.requests - before.requests, self.written - before.written
-        )
+        return Counted(self.requests - before.requests, self.written - before.written)
+
+
+def request_of(labels: prometheus.Labels) -> Request | None:
+    """Return the kind of a request by the labels of its metric, None if it is not counted."""
+    verb, resource, subresource = (labels.get(name, "") for name in ("verb", "resource", "subresource"))
+    if resource not in RESOURCES or verb == "WATCH":
+        return None
+    if (resource, subresource, verb) == ("pods", "", "POST"):
+        return Request.PODS
+    if (resource, subresource, verb) == ("frameworks", "status", "PUT"):
+        return Request.STATUSES
+    if (resource, subresource) == ("pods", "") and verb.startswith("DELETE"):
+        return Request.POD_DELETIONS
+    return _BY_RESOURCE.get(resource, Request.OTHERS) if verb in WRITES else Request.OTHERS
 
 
 async def counted(client: KubeClient) -> Counted:
     """Read the counts of the API server so far."""
     text = (await client.request("GET", "/metrics", accept="text/plain", timeout_seconds=60)).decode()
-    status = total = 0
-    written = 0.0
-    for line in text.splitlines():
-        if not re.search(r'resource="(frameworks|pods|configmaps|events|roles|rolebindings)"', line):
-            continue
-        value = float(line.rpartition(" ")[2])
-        if line.startswith("apiserver_request_body_size_bytes_sum{"):
-            written += value
-        elif line.startswith("apiserver_request_total{") and 'verb="WATCH"' not in line:
-            total += int(value)
-            if 'resource="frameworks"' in line and 'subresource="status"' in line:
-                status += int(value)
-    return Counted(status, total, written)
+    requests: Counter[Request] = Counter()
+    for labels, value in prometheus.samples(text, "apiserver_request_total"):
+        kind = request_of(labels)
+        if kind is not None:
+            requests[kind] += int(value)
+    sizes = prometheus.samples(text, "apiserver_request_body_size_bytes_sum")
+    return Counted(requests, sum(value for labels, value in sizes if labels.get("resource") in RESOURCES))
 
 
 @dataclass
 class Observer:
-    """Counts Pods and Frameworks by watches of its own, independent of the controller."""
+    """Counts Pods and Frameworks by watches of its own, independent of the controller.
 
-    pods: dict[str, str] = field(default_factory=dict)
+    Attributes:
+        tasks: The Pods of each Framework.
+        limit: The seconds after which `until` gives up.
+        on_end: Called with each Pod that has ended.
+        created: The Pods that were seen.
+        gone: The Pods that were seen to vanish.
+        ran: The UIDs of Pods that ran.
+        completed: The UIDs of Frameworks that were Completed.
+        opened: The Frameworks whose gate has opened.
+        submitted: When the creation of each Framework began, in monotonic seconds.
+        starts: The seconds from then until all Pods of the Framework ran.
+    """
+
+    tasks: int
+    limit: float
+    on_end: Callable[[Pod], None] = lambda _pod: None
     created: int = 0
+    gone: int = 0
     ran: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
     completed: set[str] = field(default_factory=set)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: set[str] = field(default_factory=set)
+    submitted: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, float] = field(default_factory=dict)
+    _ran_of: Counter[str] = field(default_factory=Counter)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def submits(self, framework: str) -> None:
+        """Note that a Framework, or its Pods, are about to be created."""
+        self.submitted[framework] = time.monotonic()
+
+    def ran_of(self, framework: str) -> int:
+        """Return how many Pods of a Framework ran."""
+        return self._ran_of[framework]
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Count a change of a Pod; the informer calls it."""
-        if new is not None:
-            if old is None:
-                self.created += 1
-            if new.status.phase != "Pending":
-                self.ran.add(new.metadata.uid)
-        self.changed.set()
+        self._changed.set()
+        self.created += old is None
+        if new is None:
+            self.gone += 1
+            return
+        uid, phase = new.metadata.uid, new.status.phase
+        if phase != "Pending" and uid not in self.ran:
+            self.ran.add(uid)
+            framework = new.metadata.labels.get(names.FRAMEWORK_NAME, "")
+            self._ran_of[framework] += 1
+            if self._ran_of[framework] == self.tasks and framework in self.submitted:
+                self.starts[framework] = time.monotonic() - self.submitted[framework]
+        if phase in {"Succeeded", "Failed"} and uid not in self.ended:
+            self.ended.add(uid)
+            self.on_end(new)
 
-    def on_framework(self, _old: Any, new: Any) -> None:
+    def on_framework(self, _old: Any, new: ObservedFramework | None) -> None:
         """Count a change of a Framework; the informer calls it."""
         if new is not None and new.status is not None and new.status.state == "Completed":
             self.completed.add(new.metadata.uid)
-        self.changed.set()
+        self._changed.set()
 
-    async def until(self, done: Callable[[], bool], start: float, limit: float = 900.0) -> float:
-        """Wait until `done` holds, at most `limit` seconds, and return the seconds since `start`."""
-        async with asyncio.timeout(limit):
+    def on_config_map(self, _old: Partial | None, new: Partial | None) -> None:
+        """Look whether the roster of a ConfigMap is complete; the informer calls it."""
+        if new is not None:
+            annotation = new.metadata.annotations.get(names.ROSTER_ANNOTATION, "{}")
+            if msgspec.json.decode(annotation, type=Published).complete:
+                self.opened.add(new.metadata.labels.get(names.FRAMEWORK_NAME, ""))
+        self._changed.set()
+
+    async def until(self, done: Callable[[], bool], start: float) -> float:
+        """Wait until `done` holds, and return the seconds since `start`.
+
+        Raises:
+            TimeoutError: It does not hold within the limit.
+        """
+        async with asyncio.timeout(self.limit):
             while not done():
-                self.changed.clear()
-                await self.changed.wait()
+                self._changed.clear()
+                await self._changed.wait()
         return time.monotonic() - start
+
+    def start_quantiles(self) -> dict[str, Any]:
+        """Return the median and the 99th percentile of `starts`, as fields of a `Row`; nothing of one Framework."""
+        if len(self.starts) < 2:
+            return {}
+        seconds = list(self.starts.values())
+        return {"start_p50": median(seconds), "start_p99": quantiles(seconds, n=100, method="inclusive")[98]}
+
+    @asynccontextmanager
+    async def watching(self, client: KubeClient, namespace: str, *, frameworks: bool = True) -> AsyncIterator[None]:
+        """Observe a namespace for the block: its Pods, and Frameworks with their ConfigMaps."""
+        informers: list[Informer[Any]] = [
+            Informer(client, resource_path("v1", "pods", namespace=namespace), POD_DECODER, on_change=self.on_pod)
+        ]
+        if frameworks:
+            path = resource_path(names.API_VERSION, names.PLURAL, namespace=namespace)
+            decoder = msgspec.json.Decoder(ObservedFramework)
+            informers.append(Informer(client, path, decoder, on_change=self.on_framework))
+            informers.append(
+                Informer(
+                    client,
+                    resource_path("v1", "configmaps", namespace=namespace),
+                    PARTIAL_DECODER,
+                    on_change=self.on_config_map,
+                    label_selector=names.FRAMEWORK_NAME,
+                    accept=PARTIAL_METADATA,
+                )
+            )
+        tasks = [asyncio.ensure_future(informer.run()) for informer in informers]
+        try:
+            for informer in informers:
+                await informer.synced.wait()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,6 +12,7 @@ from frameworkrelease import chart, fields, permissions, plain, policy, readme, 
 from frameworkrelease.chart import CHART
 from frameworkrelease.matrix import page, results
 from frameworkrelease.monitoring.files import files
+from frameworkrelease.scale import files as scale
 
 
 def main() -> int:
@@ -31,6 +32,8 @@ def main() -> int:
     rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
     permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))
     page.FILE.write_text(page.page(page.FILE.read_text(), results.read()))
+    for file, text in scale.files().items():
+        file.write_text(text)
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.matrix import junit, page, results
 from frameworkrelease.matrix.results import Run, Suite
+from frameworkrelease.provenance import commit
 from localcluster import binaries
 from localcluster.progress import Lines
 
@@ -76,7 +77,7 @@ def run(
         files=tuple(files),
         date=began.date().isoformat(),
         project=metadata.version("frameworkcontroller"),
-        commit=_commit(),
+        commit=commit(results.FILE, page.FILE),
         machine=platform.machine(),
         python=platform.python_version(),
         minutes=round((time.monotonic() - start) / 60),
@@ -85,15 +86,3 @@ def run(
         not_applicable=dict(found.not_applicable),
         skipped=dict(found.skipped),
     )
-
-
-def _commit() -> str:
-    """Return the name of the commit; what this program writes itself does not count as a change."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    ours = [f":(exclude){file.relative_to(REPOSITORY)}" for file in (results.FILE, page.FILE)]
-    changed = git("status", "--porcelain", "--", ".", *ours)
-    return git("describe", "--always", "--abbrev=12", "--match=v*") + ("-dirty" if changed else "")

@@ -1,0 +1,184 @@
+"""The rows of the controller, which runs in a process of its own with the permissions that users give it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import prometheus
+from controller_observer import Observer
+from controller_scene import NAMESPACE, Meter, arrivals
+from controller_shapes import Kind
+from proc import cpu_seconds, memory_mib
+
+from frameworkcontroller.api import names
+from frameworkkube.rest import resource_path
+from frameworkrelease.scale.results import Row, Who
+from localcluster.client import RawClient
+from localcluster.frameworks import ControllerProcess, Frameworks, framework, role
+from localcluster.largelife import LargeLife
+from localcluster.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller_scene import Scene
+    from controller_shapes import Shape
+
+    from localcluster import Cluster
+
+GANG = 2
+STEADY_TTL_SECONDS = 5
+_LOOK_SECONDS = 0.5
+
+
+@dataclass
+class Controller:
+    """The controller's process, seen from outside.
+
+    Attributes:
+        pid: Its PID.
+        port: Of its metrics.
+        memory: Its resident set in MiB, with the time in monotonic seconds, once a second.
+    """
+
+    pid: int
+    port: int
+    memory: list[tuple[float, float]] = field(default_factory=list)
+
+    def metrics(self) -> str:
+        """Return the text of its metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
+            return str(answer.read().decode())
+
+    def cpu_seconds(self) -> float:
+        """Return its CPU time so far."""
+        return cpu_seconds(self.pid)
+
+    def growth_mib(self, begin: float, end: float) -> float | None:
+        """Return by how much its resident set grew from the second third of a time to the last sixth of it."""
+        third = begin + (end - begin) / 3
+        early = [mib for at, mib in self.memory if third <= at < third + (end - begin) / 6]
+        late = [mib for at, mib in self.memory if end - (end - begin) / 6 <= at < end]
+        return median(late) - median(early) if early and late else None
+
+    async def watch_memory(self) -> None:
+        """Look at its memory once a second, until cancelled."""
+        while True:
+            self.memory.append((time.monotonic(), memory_mib(self.pid, "VmRSS")))
+            await asyncio.sleep(1)
+
+
+@contextlib.asynccontextmanager
+async def running_controller(cluster: Cluster) -> AsyncIterator[Controller]:
+    """Run a controller for the block."""
+    with TemporaryDirectory() as folder:
+        port = free_port()
+        process = ControllerProcess(cluster, Path(folder), {}, health_port=port)
+        await asyncio.to_thread(process.start)
+        assert process.process is not None
+        made = Controller(process.process.pid, port)
+        watching = asyncio.ensure_future(made.watch_memory())
+        try:
+            yield made
+        finally:
+            watching.cancel()
+            await asyncio.to_thread(process.stop)
+
+
+class ControllerRun:
+    """Makes the row of one shape.
+
+    Args:
+        scene: The scene.
+        shape: The shape.
+        controller: The controller, which has done nothing yet.
+    """
+
+    def __init__(self, scene: Scene, shape: Shape, controller: Controller) -> None:
+        self._scene, self._shape, self._controller = scene, shape, controller
+        self._path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
+        self._watch = Observer(shape.tasks, shape.limit_seconds)
+
+    async def run(self) -> Row:
+        """Create the Frameworks and measure."""
+        shape, controller = self._shape, self._controller
+        async with self._watch.watching(self._scene.client, NAMESPACE):
+            meter = await Meter.begin(self._scene, controller.cpu_seconds)
+            match shape.kind:
+                case Kind.START | Kind.STEADY:
+                    figures = await self._start(meter.start)
+                case Kind.BESIDE:
+                    figures = await self._beside(meter.start)
+                case Kind.LIFE:
+                    figures = {"phases": await asyncio.to_thread(self._live)}
+            cost = await meter.read()
+            metrics = await asyncio.to_thread(controller.metrics)
+            waits = prometheus.samples(metrics, "workqueue_queue_duration_seconds_bucket")
+            return Row(
+                shape=shape.name,
+                who=Who.CONTROLLER,
+                origin=self._scene.origin,
+                frameworks=shape.frameworks,
+                tasks=shape.tasks,
+                queue_p99=prometheus.quantile_bound(waits, 0.99),
+                sent=int(prometheus.total(metrics, "rest_client_requests_total")),
+                peak_mib=memory_mib(controller.pid, "VmHWM"),
+                **self._watch.start_quantiles(),
+                **figures,
+                **cost,
+            )
+
+    async def _start(self, start: float) -> dict[str, Any]:
+        shape, watch = self._shape, self._watch
+        spec = {"ttlSecondsAfterFinished": STEADY_TTL_SECONDS} if shape.kind is Kind.STEADY else {}
+        async with asyncio.TaskGroup() as group:
+            async for number in arrivals(shape):
+                group.create_task(self._create(f"fw{number}", shape.tasks, **spec))
+        arrived = time.monotonic()
+        figures: dict[str, Any] = {
+            "created": await watch.until(lambda: watch.created >= shape.total, start),
+            "running": await watch.until(lambda: len(watch.ran) >= shape.total, start),
+        }
+        completed = await watch.until(lambda: len(watch.completed) >= shape.frameworks, start)
+        figures["completed"] = completed - (shape.run_seconds or 0)
+        if shape.kind is Kind.STEADY:
+            figures["growth_mib"] = self._controller.growth_mib(start, arrived)
+        return figures
+
+    async def _beside(self, start: float) -> dict[str, Any]:
+        shape, watch = self._shape, self._watch
+        await self._create("large", shape.tasks)
+        await watch.until(lambda: watch.created >= shape.tasks // 2, start)
+        begun = time.monotonic()
+        await self._create("small", GANG)
+        gate = await watch.until(lambda: "small" in watch.opened, begun)
+        total = shape.tasks + GANG
+        created = await watch.until(lambda: watch.created >= total, start)
+        return {
+            "gate": gate,
+            "created": created,
+            "running": await watch.until(lambda: len(watch.ran) >= total, start),
+        }
+
+    def _live(self) -> dict[str, float]:
+        with contextlib.closing(RawClient(self._scene.cluster)) as raw:
+            life = LargeLife(Frameworks(raw, NAMESPACE), self._shape.tasks)
+            phases = {}
+            for phase in life.phases():
+                phase.begin()
+                phases[phase.name] = life.wait(phase.is_over, interval=_LOOK_SECONDS)
+            return phases
+
+    async def _create(self, name: str, tasks: int, **spec: Any) -> None:
+        self._watch.submits(name)
+        manifest = framework(NAMESPACE, name, role("worker", tasks, pod=self._scene.pod_template(self._shape)), **spec)
+        await self._scene.client.create(self._path, msgspec.json.encode(manifest))

@@ -1,0 +1,132 @@
+"""The scene of the controller's benchmark: the cluster, the Pods of all rows, and what a stretch of time has cost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller_observer import Counted, counted
+from controller_shapes import Kind
+from proc import cpu_seconds
+
+import localcluster
+from frameworkcontroller.api import names
+from localcluster.kwok import RUN_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controller_shapes import Shape
+
+    from frameworkkube.rest import KubeClient
+    from frameworkrelease.scale.results import Origin
+    from localcluster import Cluster
+
+NAMESPACE = "bench"
+IN_FLIGHT = 64
+_DELETION_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where all rows are made.
+
+    Attributes:
+        cluster: The cluster.
+        client: A client of its API server.
+        origin: Of the figures.
+        barrier: Whether the Pods carry the label of the barrier, so that the controller grants access to the roster.
+    """
+
+    cluster: Cluster
+    client: KubeClient
+    origin: Origin
+    barrier: bool = False
+
+    def pod_template(self, shape: Shape) -> dict[str, Any]:
+        """Return a Pod template of a usual size."""
+        annotations = {} if shape.run_seconds is None else {RUN_SECONDS: str(shape.run_seconds)}
+        # The gate of a gang is for its barriers.
+        barrier = self.barrier or shape.kind is Kind.BESIDE
+        labels = {names.BARRIER_LABEL: "enabled"} if barrier else {}
+        return {
+            "metadata": {"annotations": annotations, "labels": labels},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "none",
+                        "command": ["python3", "train.py", "--index", "{{FC_TASK_INDEX}}"],
+                        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+                    }
+                ],
+            },
+        }
+
+    async def clean(self) -> None:
+        """Remove everything of an earlier run."""
+        await asyncio.to_thread(
+            self.cluster.kubectl,
+            "delete",
+            "namespace",
+            NAMESPACE,
+            "--ignore-not-found",
+            "--wait=true",
+            f"--timeout={_DELETION_SECONDS}s",
+        )
+        await asyncio.to_thread(self.cluster.kubectl, "create", "namespace", NAMESPACE)
+        # The API server refuses Pods before the service account is there.
+        await asyncio.sleep(2)
+
+
+def pid_of(cluster: Cluster, component: str) -> int:
+    """Return the PID of a component of the cluster."""
+    status = localcluster.status(cluster.name)
+    pid = status and status.processes.get(component)
+    assert pid, f"{component} of cluster {cluster.name} is not running"
+    return pid
+
+
+class Meter:
+    """What the time since its beginning has cost. Make one by `begin`.
+
+    Attributes:
+        start: When it began, in monotonic seconds.
+    """
+
+    def __init__(self, client: KubeClient, server: int, own: Callable[[], float], before: Counted) -> None:
+        self._client, self._server, self._own, self._before = client, server, own, before
+        self._server_cpu, self._own_cpu = cpu_seconds(server), own()
+        self.start = time.monotonic()
+
+    @classmethod
+    async def begin(cls, scene: Scene, own: Callable[[], float]) -> Meter:
+        """Begin.
+
+        Args:
+            scene: The scene.
+            own: The CPU seconds so far of who makes the Pods.
+        """
+        return cls(scene.client, pid_of(scene.cluster, "kube-apiserver"), own, await counted(scene.client))
+
+    async def read(self) -> dict[str, Any]:
+        """Return the cost so far, as fields of a `Row`."""
+        cpu = {
+            "controller_cpu": self._own() - self._own_cpu,
+            "apiserver_cpu": cpu_seconds(self._server) - self._server_cpu,
+        }
+        counts = (await counted(self._client)).since(self._before)
+        return cpu | {"requests": dict(counts.requests), "written_mb": counts.written / 1e6}
+
+
+async def arrivals(shape: Shape) -> AsyncIterator[int]:
+    """Yield the numbers of the Frameworks when they arrive."""
+    begin = time.monotonic()
+    for number in range(shape.frameworks):
+        wait = begin + number * shape.over / shape.frameworks - time.monotonic()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        yield number

@@ -1,0 +1,114 @@
+"""What the benchmarks decide without a cluster: the shapes, and how metrics are read."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BENCH = Path(__file__).parents[1] / "bench"
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports a module of a benchmark, which are scripts beside each other."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module
+
+
+@pytest.mark.parametrize(
+    ("text", "scaled"),
+    [
+        ("1x100", "1x10"),
+        ("200x10", "20x10"),
+        ("2000x2@60", "200x2@6"),
+        ("steady:15000x1@300", "steady:1500x1@30"),
+        ("beside:1x10000", "beside:1x1000"),
+        ("life:1x100", "life:1x20"),
+        ("1x4", "1x2"),
+    ],
+)
+def test_a_scaled_shape_has_the_same_rate(module: Callable[[str], Any], text: str, scaled: str) -> None:
+    shapes = module("controller_shapes")
+    shape = shapes.parse(text)
+    assert shape.name == text
+    assert shape.scaled(1.0) == shape
+    assert shape.scaled(0.1).name == scaled
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ten", r"'ten' is not \[start\|steady\|beside\|life:\]FRAMEWORKSxTASKS"),
+        ("idle:1x10", "'idle:1x10' is not"),
+        ("1x", "'1x' is not"),
+        ("0x10", "has no Tasks"),
+        ("beside:2x10", "has several Frameworks, beside is about one"),
+        ("life:1x10", "has less than 20 Tasks"),
+    ],
+)
+def test_a_word_that_is_no_shape_is_refused(module: Callable[[str], Any], text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        module("controller_shapes").parse(text)
+
+
+def test_all_shapes_by_default_are_shapes(module: Callable[[str], Any]) -> None:
+    shapes = module("controller_shapes")
+    assert all(shapes.parse(text).name == text for text in shapes.SHAPES.split(","))
+
+
+METRICS = """\
+# HELP apiserver_request_total Counter.
+apiserver_request_total{resource="pods",subresource="",verb="POST"} 7
+apiserver_request_total{resource="pods",subresource="status",verb="PATCH"} 1e+06
+apiserver_request_total_more{resource="pods"} 5
+queue_bucket{le="0.1"} 90
+queue_bucket{le="1"} 99
+queue_bucket{le="+Inf"} 100
+workqueue_depth 3
+"""
+
+
+def test_a_metric_is_read_by_its_whole_name(module: Callable[[str], Any]) -> None:
+    prometheus = module("prometheus")
+    found = list(prometheus.samples(METRICS, "apiserver_request_total"))
+    assert [(labels["subresource"], value) for labels, value in found] == [("", 7.0), ("status", 1e6)]
+    assert prometheus.total(METRICS, "workqueue_depth") == 3
+
+
+def test_a_quantile_is_bounded_by_its_bucket(module: Callable[[str], Any]) -> None:
+    prometheus = module("prometheus")
+    buckets = list(prometheus.samples(METRICS, "queue_bucket"))
+    assert [prometheus.quantile_bound(buckets, one) for one in (0.5, 0.99, 0.999)] == [0.1, 1.0, float("inf")]
+    assert prometheus.quantile_bound([], 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "subresource", "verb", "kind"),
+    [
+        ("pods", "", "POST", "Pods created"),
+        ("pods", "binding", "POST", "others"),
+        ("pods", "", "DELETE", "Pods deleted"),
+        ("frameworks", "status", "PUT", "status writes"),
+        ("configmaps", "", "PATCH", "ConfigMaps"),
+        ("rolebindings", "", "POST", "Roles, RoleBindings"),
+        ("events", "", "POST", "Events"),
+        ("pods", "", "LIST", "others"),
+    ],
+)
+def test_each_request_has_one_kind(
+    module: Callable[[str], Any], resource: str, subresource: str, verb: str, kind: str
+) -> None:
+    labels = {"resource": resource, "subresource": subresource, "verb": verb}
+    assert module("controller_observer").request_of(labels) == kind
+
+
+def test_watches_and_objects_of_others_are_not_counted(module: Callable[[str], Any]) -> None:
+    request_of = module("controller_observer").request_of
+    assert request_of({"resource": "pods", "verb": "WATCH"}) is None
+    assert request_of({"resource": "leases", "verb": "PUT"}) is None
