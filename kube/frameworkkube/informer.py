@@ -1,4 +1,4 @@
-"""A cache of one collection: list in pages, then watch, and recover from every fault of server, network or proxy.
+"""A cache of one collection: list, then watch, and recover from every fault of server, network or proxy.
 
 A program makes one `Informer` per kind with a handler, runs `run()` as a task, waits for `synced` and then reads with
 `get`. The promise: the cache follows the API server; the handler is called once per change, after the cache shows it,
@@ -24,7 +24,6 @@ import msgspec
 
 from frameworkkube.backoff import FLOOR_SECONDS, Backoff
 from frameworkkube.errors import (
-    AnswerTooLarge,
     ApiStatusError,
     EtcdRestoredError,
     Gone,
@@ -33,23 +32,24 @@ from frameworkkube.errors import (
     is_from_the_future,
 )
 from frameworkkube.lines import Logger
-from frameworkkube.paging import PageSize
-from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, JSON, PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
+from frameworkkube.lists import LIST_TIMEOUT_SECONDS, STREAM, Lists, NotStreamedError, Pager, Way, is_refusal
+from frameworkkube.rest import (
+    INACTIVITY_TIMEOUT_SECONDS,
+    JSON,
+    PARTIAL_METADATA_LIST,
+    REQUEST_TIMEOUT_SECONDS,
+    KubeClient,
+)
 from frameworkkube.store import Change, HasMetadata, ObjectKey, Store, version_number
-from frameworkkube.watchevents import Event, EventType, MalformedError, Page, UndecodableObject, WireDecoder
+from frameworkkube.watchevents import Event, EventType, MalformedError, UndecodableObject, WireDecoder, decoded
 
 _log = Logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
-D = TypeVar("D")
-
-LIST_TIMEOUT_SECONDS = 60.0
 WATCH_SECONDS = (300, 600)
 """The server ends a watch after a random time in this range, so that watches spread over its replicas."""
 _HANDLED_IN_A_ROW = 500
 """Changes of a list that are handled in a row before other tasks of the loop get their turn."""
-_LARGE_BYTES = 1 << 18
-"""From this size on, a page or a line is decoded beside the loop."""
 
 
 def _all_of(found: T) -> T:
@@ -72,6 +72,7 @@ class Informer(Generic[T]):
         field_selector: likewise, such as `metadata.name=web-0`.
         accept: `PARTIAL_METADATA` for metadata only.
         page_size: objects per request of a list at most; large objects come in smaller pages, see `PageSize`.
+        streamed: whether to list in one stream where the server can do it, see `Lists`.
         inactivity_seconds: of silence before a watch counts as dead.
         clock: monotonic seconds.
         sleep: waits so many seconds.
@@ -100,6 +101,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         accept: str = JSON,
         page_size: int = 500,
+        streamed: bool = True,
         inactivity_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -116,14 +118,15 @@ class Informer(Generic[T]):
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._selector = {name: selector for name, selector in selectors.items() if selector}
         self._accept = accept
-        self._page_size = PageSize(page_size)
+        self._pager = Pager(client, path, self._wire, self._selector, accept, page_size)
+        self._lists = Lists(streamed=streamed)
         self._inactivity_seconds = inactivity_seconds
         self._clock = clock
         self._sleep = sleep
         self._draw = draw
         self._backoff = Backoff(clock, draw)
         self._must_list = True
-        self._in_pages = True
+        self._opened = False
         self._malformed_at: str | None = None
         self._was_interrupted = False
         self._reported: set[str] = set()
@@ -157,17 +160,20 @@ class Informer(Generic[T]):
             EtcdRestoredError: Start again with empty caches.
         """
         while True:
-            opened_at = self._clock()
+            opened_at, way = self._clock(), self._lists.way
             try:
-                if self._must_list:
+                if self._must_list and way is not Way.STREAMED:
                     await self._list()
                     opened_at = self._clock()
-                elif self._was_interrupted:
+                elif self.resource_version and (self._must_list or self._was_interrupted):
+                    # A stream shows objects before it says which version they are of.
                     await self._check_version()
                 self._was_interrupted = True
                 delivered = await self._watch()
                 # An API server that restarts ends its watches before their time.
                 self._was_interrupted = self._clock() - opened_at < WATCH_SECONDS[0]
+            except NotStreamedError:
+                continue
             except InactivityTimeout as error:
                 # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
                 # server, and the timer itself keeps the rate low.
@@ -176,21 +182,25 @@ class Informer(Generic[T]):
             except EtcdRestoredError:
                 raise
             except KubeError as error:
-                await self._sleep(self._pause_after(error))
+                await self._sleep(self._pause_after(error, way))
                 continue
             if delivered:
                 await self._sleep(max(0.0, FLOOR_SECONDS - (self._clock() - opened_at)))
             else:
                 await self._sleep(self._backoff.next())
 
-    def _pause_after(self, error: KubeError) -> float:
-        """Decide whether the next attempt lists, and return how long to wait before it.
+    def _pause_after(self, error: KubeError, way: Way) -> float:
+        """Decide whether and how the next attempt lists, and return how long to wait before it.
 
         The pause is part of this state machine, which also forgets failures after healthy minutes: hence `Backoff`.
+
+        Args:
+            error: of this attempt.
+            way: in which it would have listed.
         """
         if isinstance(error, Gone) or is_from_the_future(error):
-            # A continue token that is too old means that paging is slower than the server's compaction.
-            self._in_pages = not self._must_list or not self._in_pages
+            if self._must_list and way is not Way.STREAMED:
+                self._lists.expired()
             self._must_list = True
         elif isinstance(error, MalformedError):
             # Once may be the network. Twice at the same place is the stream itself, and only a list gets past it.
@@ -228,48 +238,17 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         """List everything, and take over each page before the next is asked for: only one is held at a time."""
-        vanished = {*self._store.keys(), *self.undecodable}
+        vanished = self._known()
         token = ""
         while True:
-            page = await self._page(token)
+            page = await self._pager.read(token, whole=self._lists.way is Way.WHOLE)
+            self._record_activity()
             self._require_progress(page.resource_version)
             await self._take_over(page.items, vanished)
             token = page.token
             if not token:
                 break
-        for key in vanished:
-            self.undecodable.pop(key, None)
-            self._store.vanished(key)
-        self._store.forget_tombstones()
-        self.resource_version = page.resource_version
-        self._must_list, self._in_pages = False, True
-        self._malformed_at = None
-        self.lists += 1
-        self.synced.set()
-
-    async def _page(self, token: str) -> Page[T]:
-        query, size = dict(self._selector), self._page_size
-        if self._in_pages:
-            query["limit"] = str(size.objects)
-        if token:
-            query["continue"] = token
-        try:
-            # No resourceVersion: the list must be consistent, not what a lagging server's cache holds.
-            body = await self._client.request(
-                "GET",
-                self._path,
-                query=query,
-                accept=PARTIAL_METADATA_LIST if self._accept == PARTIAL_METADATA else self._accept,
-                timeout_seconds=LIST_TIMEOUT_SECONDS,
-                max_bytes=size.max_bytes if self._in_pages else None,
-            )
-        except AnswerTooLarge:
-            size.was_too_large()
-            return await self._page(token)
-        self._record_activity()
-        page: Page[T] = await _decoded(self._wire.page, body)
-        size.took(len(page.items), len(body))
-        return page
+        self._complete(vanished, page.resource_version)
 
     async def _take_over(self, items: list[T | UndecodableObject], vanished: set[ObjectKey]) -> None:
         for place, item in enumerate(items):
@@ -282,36 +261,89 @@ class Informer(Generic[T]):
             else:
                 self._store.listed(self._keep(item))
 
+    def _known(self) -> set[ObjectKey]:
+        return {*self._store.keys(), *self.undecodable}
+
+    def _complete(self, vanished: set[ObjectKey], version: str) -> None:
+        """End a list that has shown everything but these, at this version."""
+        for key in vanished:
+            self.undecodable.pop(key, None)
+            self._store.vanished(key)
+        self._store.forget_tombstones()
+        self.resource_version = version
+        self._must_list = False
+        self._malformed_at = None
+        self._lists.complete()
+        self.lists += 1
+        self.synced.set()
+
     async def _watch(self) -> bool:
-        """Follow one watch to its orderly end.
+        """Follow one watch to its orderly end; it begins with a list, if one is due.
 
         Returns:
             Whether it delivered any event.
+
+        Raises:
+            NotStreamedError: A list is due, and the server has to be asked for it in another way.
         """
-        low, high = WATCH_SECONDS
-        query = {
-            **self._selector,
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": self.resource_version,
-            "timeoutSeconds": str(low + int(self._draw() * (high - low))),
-        }
+        self._opened = False
+        vanished = self._known() if self._must_list else None
         delivered = False
         lines = self._client.stream(
             self._path,
-            query,
+            self._watch_query(),
             accept=self._accept,
+            connect_timeout_seconds=REQUEST_TIMEOUT_SECONDS if vanished is None else LIST_TIMEOUT_SECONDS,
             inactivity_timeout_seconds=self._inactivity_seconds,
-            on_open=self._record_activity,
+            on_open=self._on_open,
         )
-        async with aclosing(lines):
-            async for line in lines:
-                self._record_activity()
-                event = await _decoded(self._wire.event, line)
-                if event is not None:
+        try:
+            async with aclosing(lines):
+                async for line in lines:
+                    self._record_activity()
+                    event = await decoded(self._wire.event, line)
+                    if event is None:
+                        continue
                     delivered = True
-                    self._apply(event)
+                    if vanished is not None:
+                        vanished = self._apply_of_list(event, vanished)
+                    else:
+                        self._apply(event)
+                        if version_number(event.resource_version) >= version_number(self.resource_version):
+                            self.resource_version = event.resource_version
+        except ApiStatusError as error:
+            if vanished is not None and not self._opened and is_refusal(error):
+                self._lists.refused()
+                raise NotStreamedError(str(error)) from error
+            raise
+        finally:
+            if self._must_list and self._opened and self._lists.way is Way.STREAMED:
+                self._lists.broke_off()
         return delivered
+
+    def _watch_query(self) -> dict[str, str]:
+        low, high = WATCH_SECONDS
+        return {
+            **self._selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            **(STREAM if self._must_list else {"resourceVersion": self.resource_version}),
+            "timeoutSeconds": str(low + int(self._draw() * (high - low))),
+        }
+
+    def _apply_of_list(self, event: Event[T], vanished: set[ObjectKey]) -> set[ObjectKey] | None:
+        """Apply an event of a streamed list; return what it has not shown yet, None at its end."""
+        if event.type == EventType.BOOKMARK:
+            if not event.ends_list:
+                self._lists.refused()
+                raise NotStreamedError("the server sends bookmarks before all objects")
+            self._require_progress(event.resource_version)
+            self._complete(vanished, event.resource_version)
+            return None
+        if event.object is not None and event.type != EventType.DELETED:
+            vanished.discard(self._key_of(event.object))
+        self._apply(event)
+        return vanished
 
     def _apply(self, event: Event[T]) -> None:
         found = event.object
@@ -329,8 +361,6 @@ class Informer(Generic[T]):
                     self._call(self._on_deleted, event.raw)
             case unknown:
                 self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
-        if version_number(event.resource_version) >= version_number(self.resource_version):
-            self.resource_version = event.resource_version
 
     def _skip(self, skipped: UndecodableObject, *, deleted: bool = False) -> None:
         """Skip an object that does not decode; an earlier state stays in the cache, since the object still exists."""
@@ -354,6 +384,10 @@ class Informer(Generic[T]):
         meta = item.identity if isinstance(item, UndecodableObject) else item.metadata
         return meta.namespace, meta.name
 
+    def _on_open(self) -> None:
+        self._opened = True
+        self._record_activity()
+
     def _record_activity(self) -> None:
         self.last_activity = self._clock()
 
@@ -376,14 +410,3 @@ class Informer(Generic[T]):
         self._reported.add(what)
         _log.warning(message, path=self._path, **details)
         return True
-
-
-async def _decoded(decode: Callable[[bytes], D], document: bytes) -> D:
-    """Decode a document, a large one in a thread.
-
-    Where one object makes the fast decoder refuse a page, it is cut bracket by bracket, which takes up to 50 times as
-    long. The loop has to renew the lease meanwhile: a leader that loses it ends, and the next one meets the same page.
-    """
-    if len(document) < _LARGE_BYTES:
-        return decode(document)
-    return await asyncio.to_thread(decode, document)

@@ -1,7 +1,9 @@
 """Decodes the lines of a watch and the pages of a list; an object that cannot be decoded costs only itself."""
 
+import asyncio
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -10,7 +12,11 @@ from frameworkkube.errors import ApiStatusError, KubeError, error_of_status
 from frameworkkube.store import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
+D = TypeVar("D")
 
+_LARGE_BYTES: Final = 1 << 18
+"""From this size on, a page or a line is decoded beside the loop."""
+_END_OF_LIST: Final = "k8s.io/initial-events-end"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -54,6 +60,8 @@ class Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
     resource_version: str
     raw: bytes = b""
     """The JSON of the object, only for a deletion."""
+    ends_list: bool = False
+    """Of a bookmark: all objects that existed have been sent before it."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -73,6 +81,15 @@ class _MetadataOnly(msgspec.Struct, frozen=True, gc=False):
     metadata: Identity = Identity()
 
 
+class _BookmarkMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct, frozen=True, gc=False):
+    metadata: _BookmarkMeta = _BookmarkMeta()
+
+
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     resource_version: str = ""
     # "continue" is a keyword in Python.
@@ -85,6 +102,7 @@ class _RawList(msgspec.Struct, frozen=True, gc=False):
 
 
 _metadata = msgspec.json.Decoder(_MetadataOnly)
+_bookmarks = msgspec.json.Decoder(_Bookmark)
 _raw_events = msgspec.json.Decoder(_RawEvent)
 _raw_lists = msgspec.json.Decoder(_RawList)
 _list_meta = msgspec.json.Decoder(_ListMeta)
@@ -156,7 +174,7 @@ class WireDecoder(Generic[T]):
                     return Event(raw.type, found, found.identity.resource_version)
                 return Event(raw.type, found, found.metadata.resource_version, deleted)
             case EventType.BOOKMARK:
-                return Event(raw.type, None, _identity(raw.object).resource_version)
+                return _bookmark(raw.object)
             case "ERROR":
                 raise _ended(raw.object)
             case _:
@@ -216,6 +234,15 @@ def _identity(raw: msgspec.Raw) -> Identity:
     return Identity(*(_text(metadata.get(field.encode_name)) for field in msgspec.structs.fields(Identity)))
 
 
+def _bookmark(raw: msgspec.Raw) -> Event[Any]:
+    try:
+        meta = _bookmarks.decode(raw).metadata
+    except (ValueError, RecursionError):
+        return Event(EventType.BOOKMARK, None, _identity(raw).resource_version)
+    ends_list = (meta.annotations or {}).get(_END_OF_LIST) == "true"
+    return Event(EventType.BOOKMARK, None, meta.resource_version, ends_list=ends_list)
+
+
 def _text(raw: bytes | None) -> str:
     try:
         return msgspec.json.decode(raw or b'""', type=str)
@@ -229,3 +256,14 @@ def _ended(raw: msgspec.Raw) -> ApiStatusError:
     except (ValueError, RecursionError):
         status = None
     return error_of_status(status if isinstance(status, dict) else {})
+
+
+async def decoded(decode: Callable[[bytes], D], document: bytes) -> D:
+    """Decode a document, a large one in a thread.
+
+    Where one object makes the fast decoder refuse a page, it is cut bracket by bracket, which takes up to 50 times as
+    long. The loop has to renew the lease meanwhile: a leader that loses it ends, and the next one meets the same page.
+    """
+    if len(document) < _LARGE_BYTES:
+        return decode(document)
+    return await asyncio.to_thread(decode, document)

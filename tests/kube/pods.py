@@ -57,6 +57,12 @@ def bookmark(version: int) -> dict[str, object]:
     }
 
 
+def end_of_list(version: int) -> dict[str, object]:
+    """The bookmark after the last object of a list that is streamed."""
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    return {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": metadata | {"creationTimestamp": None}}}
+
+
 def error(code: int, reason: str, **details: object) -> dict[str, object]:
     return {
         "type": "ERROR",

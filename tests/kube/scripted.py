@@ -33,6 +33,8 @@ class Request:
     def kind(self) -> str:
         if self.method != "GET":
             return self.method
+        if self.query.get("sendInitialEvents") == "true":
+            return "stream"
         if self.query.get("watch") == "true":
             return "watch"
         # An informer asks for the metadata of one object to learn the newest version.
@@ -159,12 +161,17 @@ _AFTER_ALL = {"metadata": {"resourceVersion": str(1 << 40)}, "items": []}
 
 @dataclass
 class ScriptedServer:
-    """Steps per kind of request (`GET`, `watch`, or the method), used up one by one; then `then` repeats."""
+    """Steps per kind of request (`GET`, `watch`, `stream`, or the method), used up one by one; then `then` repeats.
+
+    A list that is streamed is refused, as by Kubernetes 1.30, unless a test says otherwise.
+    """
 
     clock: Callable[[], float]
     requests: list[Request] = field(default_factory=list)
     _steps: dict[str, deque[Step]] = field(default_factory=dict)
-    _then: dict[str, Step] = field(default_factory=lambda: {"version": answer(body=_AFTER_ALL)})
+    _then: dict[str, Step] = field(
+        default_factory=lambda: {"version": answer(body=_AFTER_ALL), "stream": refusal(422, "Invalid")}
+    )
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _connections: int = 0

@@ -108,13 +108,15 @@ async def test_a_faulty_watch_is_requested_at_most_once_in_800_ms_and_then_resum
     [step for name, step in FAULTS.items() if "stream" not in name and "event" not in name and "bookmark" not in name],
     ids=[name for name in FAULTS if "stream" not in name and "event" not in name and "bookmark" not in name],
 )
+@pytest.mark.parametrize("streamed", [False, True], ids=["in pages", "streamed"])
 async def test_a_faulty_list_is_requested_at_most_once_in_800_ms_and_then_succeeds(
-    server: ScriptedServer, informer: Make, run: Run, time: FakeTime, fault: Step
+    server: ScriptedServer, informer: Make, run: Run, time: FakeTime, fault: Step, *, streamed: bool
 ) -> None:
+    server.on("stream", then=fault)
     server.on("GET", then=fault)
     server.on("watch", then=watch(end="silence"))
     time.until = time.now + 60
-    made = informer()
+    made = informer(streamed=streamed)
     task = asyncio.ensure_future(made.run())
     await asyncio.wait_for(time.ended.wait(), patience(20))
     assert 3 <= len(server.requests) <= 60 / 0.8 + 1
@@ -123,6 +125,7 @@ async def test_a_faulty_list_is_requested_at_most_once_in_800_ms_and_then_succee
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     time.until = float("inf")
+    server.on("stream", then=refusal(422, "Invalid"))
     server.on("GET", then=answer(200, listing(5, pod("a", 5))))
     run(made.run())
     await asyncio.wait_for(made.synced.wait(), patience(5))

@@ -1,0 +1,131 @@
+"""How an informer learns of all objects: in one stream, in pages, or, where paging is too slow, in one answer.
+
+`informer` asks `Lists` for the way of its next list and says what became of it. A stream is a watch that begins with
+all objects and marks their end (`sendInitialEvents`): neither side holds a page of it, and one request does for the
+list and the changes after it. Servers that cannot do it refuse, or do not know the parameter.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final, Generic, TypeVar
+
+from frameworkkube.errors import AnswerTooLarge, ApiStatusError, KubeError
+from frameworkkube.paging import PageSize
+from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
+from frameworkkube.store import HasMetadata
+from frameworkkube.watchevents import Page, WireDecoder, decoded
+
+T = TypeVar("T", bound=HasMetadata)
+
+LIST_TIMEOUT_SECONDS: Final = 60.0
+STREAM: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+"""The parameters of a watch that is a list, too. Without a resourceVersion it is consistent, as a list is."""
+_REFUSALS: Final = frozenset({400, 422})
+"""Of a server that knows the parameters and does not allow them, and of a proxy that does not know them."""
+
+
+class NotStreamedError(KubeError):
+    """The server cannot stream a list; nothing is wrong with it."""
+
+
+class Way(Enum):
+    """How to list."""
+
+    STREAMED = auto()
+    PAGES = auto()
+    WHOLE = auto()
+    """In one answer: the tokens of pages have expired on the way."""
+
+
+class Lists:
+    """Chooses the way of the next list.
+
+    Args:
+        streamed: whether to stream where the server can do it.
+
+    Attributes:
+        way: of the next list.
+    """
+
+    def __init__(self, *, streamed: bool) -> None:
+        self._preferred = Way.STREAMED if streamed else Way.PAGES
+        self.way = self._preferred
+
+    def refused(self) -> None:
+        """Take in that the server cannot stream: it is not asked again."""
+        self._preferred = self.way = Way.PAGES
+
+    def broke_off(self) -> None:
+        """Take in that a stream was open and ended too early, whatever the reason: pages get further."""
+        self.way = Way.PAGES
+
+    def expired(self) -> None:
+        """Take in that a list failed because its version was too old: that paging takes longer than a compaction."""
+        self.way = Way.PAGES if self.way is Way.WHOLE else Way.WHOLE
+
+    def complete(self) -> None:
+        """Take in that everything was listed."""
+        self.way = self._preferred
+
+
+def is_refusal(error: KubeError) -> bool:
+    """Report whether this answer to a watch with the parameters of `STREAM` says that there are no such parameters."""
+    return isinstance(error, ApiStatusError) and error.code in _REFUSALS
+
+
+class Pager(Generic[T]):
+    """Reads a collection page by page.
+
+    Args:
+        client: of the API server.
+        path: of the collection.
+        wire: decodes the pages.
+        selector: the parameters that choose objects.
+        accept: see `KubeClient.request`; that of the objects.
+        most: objects per page.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        path: str,
+        wire: WireDecoder[T],
+        selector: Mapping[str, str],
+        accept: str,
+        most: int,
+    ) -> None:
+        self._client, self._path, self._wire, self._selector = client, path, wire, selector
+        self._accept = PARTIAL_METADATA_LIST if accept == PARTIAL_METADATA else accept
+        self._size = PageSize(most)
+
+    async def read(self, token: str, *, whole: bool) -> Page[T]:
+        """Read one page.
+
+        Args:
+            token: leads to it, empty for the first.
+            whole: whether the page is the whole list.
+
+        Raises:
+            KubeError: see `KubeClient.request`; `MalformedError` if the answer is no list.
+        """
+        query, size = dict(self._selector), self._size
+        if not whole:
+            query["limit"] = str(size.objects)
+        if token:
+            query["continue"] = token
+        try:
+            # No resourceVersion: the list must be consistent, not what a lagging server's cache holds.
+            body = await self._client.request(
+                "GET",
+                self._path,
+                query=query,
+                accept=self._accept,
+                timeout_seconds=LIST_TIMEOUT_SECONDS,
+                max_bytes=None if whole else size.max_bytes,
+            )
+        except AnswerTooLarge:
+            size.was_too_large()
+            return await self.read(token, whole=whole)
+        page: Page[T] = await decoded(self._wire.page, body)
+        size.took(len(page.items), len(body))
+        return page
