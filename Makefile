@@ -22,6 +22,9 @@ TASKS ?= 10000
 # `make bench SCALE=0.1 SHAPES=1x100,200x10`
 SCALE ?= 1
 SHAPES ?=
+# `make bench-restart PODS=1000,100000 COMPLETED=100,10000`
+PODS ?= 1000,10000,100000
+COMPLETED ?= 100,1000,10000
 DEMO_FLAGS ?= $(if $(CONTEXT),--context $(CONTEXT))
 
 .PHONY: help
@@ -62,7 +65,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-long test-roles large chaos soak fuzz bench scale bench-barrier bench-logs bench-injector
+.PHONY: test-long test-roles large chaos soak fuzz bench bench-restart scale bench-barrier bench-logs bench-injector
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
 	$(BIN)/pytest -m "node and long"
 	$(BIN)/pytest -m "chart and long"
@@ -94,7 +97,10 @@ fuzz: venv ## Send broken input to the injector (guided by coverage), the watche
 bench: venv ## Measure the controller against a bare create loop, on simulated nodes (SCALE=0.1 SHAPES=1x100,200x10)
 	$(BIN)/python bench/controller.py --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")
 
-scale: venv ## Keep what `make bench` has measured, and write docs/scale.md
+bench-restart: venv ## Measure a start of the controller in a full cluster (PODS=1000,100000 COMPLETED=100,10000)
+	$(BIN)/python bench/restart.py --pods "$(PODS)" --completed "$(COMPLETED)"
+
+scale: venv ## Keep what the two benchmarks above have measured, and write docs/scale.md
 	$(BIN)/python -m frameworkrelease.scale
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000

@@ -73,6 +73,13 @@ class RawClient:
         """Return the object, or list, at this path."""
         return self.request("GET", path)
 
+    def text(self, path: str) -> str:
+        """Return the text at this path, such as `/metrics`."""
+        answer = self._pool.request("GET", self._server + path)
+        if answer.status != 200:
+            raise ApiStatusError("GET", path, answer.status, _parsed(answer.data))
+        return str(answer.data.decode())
+
     def create(self, path: str, body: Json) -> Json:
         """POST the body; return the object as the API server persisted it."""
         return self.request("POST", path, body)

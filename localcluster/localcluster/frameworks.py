@@ -134,6 +134,7 @@ class ControllerProcess:
         starts: How often it was started.
         health_port: The port of its health endpoints; 0 turns them off.
         server: The URL of the API server if not the cluster's, for example that of a proxy.
+        program: What Python runs.
     """
 
     cluster: Cluster
@@ -143,6 +144,7 @@ class ControllerProcess:
     starts: int = 0
     health_port: int = 0
     server: str = ""
+    program: tuple[str, ...] = ("-m", "frameworkcontroller")
 
     def start(self, *, works: bool = True) -> None:
         """Start the controller, for the first time or again.
@@ -170,8 +172,7 @@ class ControllerProcess:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
-                    "-m",
-                    "frameworkcontroller",
+                    *self.program,
                     "--config",
                     str(config),
                     "--health-port",

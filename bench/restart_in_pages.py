@@ -1,0 +1,14 @@
+"""The controller that fills its caches in pages, whatever the API server can do: to compare both ways."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from frameworkcontroller.__main__ import main
+from frameworkcontroller.engine import caches
+from frameworkkube.informer import Informer
+
+if __name__ == "__main__":
+    caches.Informer = functools.partial(Informer, streamed=False)  # type: ignore[misc, assignment]
+    sys.exit(main())
