@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -375,3 +376,20 @@ def test_a_shortened_value_is_reported() -> None:
     long = Variable("TF_CONFIG", "x" * 100, short="y")
     assert overflow.fit(long, 10, "env").value == "y"
     assert overflow.warnings == ["TF_CONFIG (100 bytes) does not fit into env: shortened"]
+
+
+def test_several_presets_of_a_large_gang_take_little_more_memory_than_one() -> None:
+    gang = released(roster({"worker": 3000}), "worker", 0)
+
+    def peak(presets: str) -> int:
+        read = settings.parse(environment("worker", 0, FB_PRESET=presets))
+        container = ContainerContext("127.0.0.1\tlocalhost\n", "me")
+        render.render(gang, read, container)  # what is compiled and kept once does not count
+        tracemalloc.start()
+        try:
+            render.render(gang, read, container)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak("pytorch,jax,mpi") < 1.5 * peak("pytorch")

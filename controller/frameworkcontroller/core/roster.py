@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.effects import RolesSummary
 
 VERSION: Final = 1
+WHY_CHARACTERS: Final = 256
+"""Of each reason: every barrier of the gang reads all of them, and a scheduler or a webhook may say much."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,17 @@ def document(
         "ready": ready,
         "total": total,
         "complete": rows is not None,
-        "waitingFor": [{"task": one.task, "why": one.why} for one in missing],
+        "waitingFor": [{"task": one.task, "why": _short(one.why)} for one in missing],
     }
     if by_arrival:
         roster["readiness"] = names.ARRIVED
     if rows is not None:
         roster["taskRoles"] = rows
     return msgspec.json.encode(roster)
+
+
+def _short(why: str) -> str:
+    return why if len(why) <= WHY_CHARACTERS else f"{why[: WHY_CHARACTERS - 1]}…"
 
 
 def members(summary: RolesSummary) -> list[dict[str, Any]]:

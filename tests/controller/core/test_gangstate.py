@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import random
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from itertools import pairwise
@@ -366,3 +369,26 @@ def test_a_gang_that_was_once_complete_is_never_late() -> None:
                 reached.add(following)
                 todo.append(following)
     assert reached == {Phase.COMPLETE, Phase.DEGRADED}
+
+
+def test_whatever_keeps_a_gang_waiting_its_barriers_read_little_of_it() -> None:
+    missing = tuple(MissingTask(f"worker-{index}", "0/5000 nodes are available: " * 1200) for index in range(10))
+    written = document(IDENTITY, 1, 9_990, 10_000, missing)
+    assert len(written) < 4096
+    assert json.loads(written)["waitingFor"][0]["why"].endswith("…")
+
+
+def test_ten_thousand_members_with_long_names_are_a_third_of_a_mebibyte_for_each_barrier() -> None:
+    draw = random.Random(14)
+
+    def group() -> str:
+        return f"{draw.randrange(1 << 16):x}"
+
+    nodes = [(f"ip-10-{n % 256}-{draw.randrange(256)}-7.eu-central-1.compute.internal", f"2a05:d014::{group()}")
+             for n in range(1_250)]  # fmt: skip
+    rows = [
+        [index, f"2a05:d014:{group()}:{group()}::{group()}", f"{draw.randrange(1 << 32):08x}", 0, *nodes[index // 8]]
+        for index in range(10_000)
+    ]
+    written = document(IDENTITY, 1, 10_000, 10_000, rows=[{"name": "worker", "tasks": rows}])
+    assert len(base64.b64encode(gzip.compress(written, 6))) < (1 << 20) / 3
