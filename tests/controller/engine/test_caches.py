@@ -10,10 +10,11 @@ import pytest
 
 from frameworkcontroller.engine.caches import Caches
 from frameworkkube.rest import Gone
+from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.engine.caches import FrameworkKey
@@ -49,8 +50,9 @@ class Client:
         return json.dumps({"metadata": {"resourceVersion": "5"}, "items": items}).encode()
 
     async def stream(
-        self, path: str, _query: object, *, on_open: Callable[[], None], **_more: Any
+        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
     ) -> AsyncIterator[bytes]:
+        refuse_to_list(query)
         on_open()
         if path == PODS and self.lists == 1:
             yield json.dumps({"type": "DELETED", "object": pod("fw-a-0")}).encode()

@@ -17,10 +17,11 @@ from frameworkcontroller.core.effects import Done, Effect, Failed, Missing, Outc
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.settings import Settings
 from frameworkkube.rest import NotFound, ServerError
+from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from frameworkcontroller.engine.manifests import Subject
 
@@ -70,8 +71,9 @@ class Client:
         return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
 
     async def stream(
-        self, path: str, _query: object, *, on_open: Callable[[], None], **_more: Any
+        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
     ) -> AsyncIterator[bytes]:
+        refuse_to_list(query)
         on_open()
         while path == FRAMEWORKS:
             yield await self.events.get()
