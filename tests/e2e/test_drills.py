@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.node
 SYSTEM = "frameworkcontroller-system"
 HELD = [{"name": "example.org/held"}]
 STAYS = ["sleep", "600"]
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "operate" / "drills.md").read_text().split())
 AWAY_SEC = 120
 
 
@@ -61,6 +63,12 @@ def without_replicas(cluster: Cluster, deployment: str) -> Iterator[None]:
         yield
     finally:
         scale(2)
+
+
+def quoted(text: str) -> str:
+    """Return a text that a user sees, which the page quotes."""
+    assert text in PAGE, f"docs/operate/drills.md does not say {text!r}"
+    return text
 
 
 def barrier_log(cluster: Cluster, frameworks: Frameworks, name: str) -> str:
@@ -121,7 +129,7 @@ def test_the_api_server_is_away_while_a_gang_starts(cluster: Cluster, frameworks
     raw.merge(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-late-0", {"spec": {"schedulingGates": None}})
     assert all_run(frameworks, 3) == before
     assert sum(map(restarts, frameworks.pods().values())) == 0
-    barrier_says(cluster, frameworks, "fw-worker-0", "Connection refused")
+    barrier_says(cluster, frameworks, "fw-worker-0", quoted("Connection refused"))
     status = frameworks.status("fw")
     assert (status["attemptStatus"]["id"], status["retryPolicyStatus"]["totalRetriedCount"]) == (0, 0)
 
@@ -131,8 +139,8 @@ def test_the_injector_is_down(cluster: Cluster, frameworks: Frameworks, raw: Raw
         frameworks.create("fw", role("worker", 2, pod=pod(STAYS)))
 
         def is_refused() -> None:
-            texts = events_of(raw, frameworks, "FailedCreate")
-            assert any("failed calling webhook" in text for text in texts), texts
+            texts = events_of(raw, frameworks, quoted("FailedCreate"))
+            assert any(quoted("failed calling webhook") in text for text in texts), texts
 
         eventually(is_refused, 30, 0.3)
         assert frameworks.pods() == {}
@@ -193,7 +201,7 @@ def test_the_image_of_a_pod_cannot_be_pulled(cluster: Cluster, frameworks: Frame
     good = pod(STAYS, wait_for="arrived")
     broken["metadata"]["annotations"] |= good["metadata"]["annotations"]
     frameworks.create("fw", role("worker", 1, pod=good), role("broken", 1, pod=broken))
-    barrier_says(cluster, frameworks, "fw-worker-0", "waiting 1/2: broken-0", "Pull")
+    barrier_says(cluster, frameworks, "fw-worker-0", quoted("waiting 1/2: broken-0"), "Pull")
     change = [f"{container}={images.reference('barrier')}" for container in ("first", "main")]
     cluster.kubectl("set", "image", "pod/fw-broken-0", "-n", frameworks.namespace, *change)
     all_run(frameworks, 2)
@@ -228,4 +236,4 @@ def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:
     frameworks.create("fw", role("worker", 2, pod={"spec": spec}))
     completion = frameworks.wait("fw", "Completed", 60)["attemptStatus"]["completionStatus"]
     assert completion["type"]["name"] == "Failed"
-    assert "No space left on device" in completion["diagnostics"], completion
+    assert quoted("cannot write /mnt/frameworkbarrier/hosts: No space left on device") in completion["diagnostics"]

@@ -72,3 +72,22 @@ def test_helm_installs_changes_and_removes_a_release(cluster: Cluster, namespace
     assert objects() == installed
     run("uninstall")
     assert objects() == []
+
+
+def test_the_notes_warn_of_what_is_missing(
+    cluster: Cluster, raw: RawClient, frameworks_crd: None, namespace: str
+) -> None:
+    fixed = (f"--namespace={namespace}", "--set=crds.enabled=false", "--set=certificates.source=secret")
+
+    def notes(dry_run: str) -> str:
+        own = (f"--dry-run={dry_run}", "--set=certificates.secretName=own", f"--set=watchNamespaces={{{namespace}}}")
+        shown = helm("install", "notes", str(CHART), *fixed, *own, kubeconfig=cluster.kubeconfig)
+        return " ".join(shown.partition("NOTES:")[2].split())
+
+    # Without a server helm knows of no definition.
+    assert "WARNING: the CustomResourceDefinition of Frameworks is missing" in notes("client")
+    found = notes("server")
+    assert "CustomResourceDefinition" not in found
+    assert f"WARNING: there is no Secret own in namespace {namespace}" in found
+    raw.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "own"}})
+    assert "WARNING" not in notes("server")

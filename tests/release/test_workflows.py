@@ -18,8 +18,8 @@ def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_workflows_for_changes_and_for_releases() -> None:
-    assert {file.stem for file in WORKFLOWS} >= {"ci", "release"}
+def test_there_are_workflows_for_changes_releases_and_dependencies() -> None:
+    assert {file.stem for file in WORKFLOWS} == {"ci", "release", "lock"}
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: str(file.stem))
