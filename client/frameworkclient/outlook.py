@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 UNSEEN_SECONDS: Final = 10
 """A controller that runs has seen a new Framework by then."""
 _MESSAGE: Final = 200
+_REFUSAL: Final = 400
+"""Characters of what the API server says; it names what refuses first, and why last."""
 _NOT_CREATED: Final = (Code.POD_CREATION_PERMANENT_ERROR, Code.POD_CREATION_UNKNOWN_ERROR)
 _REFUSED: Final = "Failed to create Pod: "
 
@@ -104,7 +106,7 @@ def ending(completion: TaskCompletion | FrameworkCompletion) -> str:
     """
     text = f"{completion.phrase} ({completion.code})"
     if (refusal := _refusal(completion.diagnostics)) and completion.code in _NOT_CREATED:
-        return f"{text}: {shorten(refusal, _MESSAGE)}"
+        return f"{text}: {shorten(refusal, _REFUSAL)}"
     pod = getattr(completion, "pod", None)
     ends = pod.containers if pod is not None else ()
     failed = next((end for end in ends if end.code != 0), None)
