@@ -124,7 +124,7 @@ class Frameworks:
 
 @dataclass
 class ControllerProcess:
-    """A controller in a process of its own, with the permissions of its ClusterRole and no others.
+    """A controller in a process of its own, with the permissions of its service account and no others.
 
     Attributes:
         cluster: The cluster.
@@ -135,6 +135,7 @@ class ControllerProcess:
         health_port: The port of its health endpoints; 0 turns them off.
         server: The URL of the API server if not the cluster's, for example that of a proxy.
         program: What Python runs.
+        account: Namespace and name of the service account that it uses.
     """
 
     cluster: Cluster
@@ -145,6 +146,7 @@ class ControllerProcess:
     health_port: int = 0
     server: str = ""
     program: tuple[str, ...] = ("-m", "frameworkcontroller")
+    account: tuple[str, str] = ("frameworkcontroller-system", "frameworkcontroller")
 
     def start(self, *, works: bool = True) -> None:
         """Start the controller, for the first time or again.
@@ -164,7 +166,7 @@ class ControllerProcess:
         config, kubeconfig = self.folder / "frameworkcontroller.yaml", self.folder / "kubeconfig"
         alone = {"kubeConfigFilePath": str(kubeconfig), "leaderElection": {"enabled": False}}
         config.write_text(yaml.safe_dump(alone | self.settings))
-        token = self.cluster.token("frameworkcontroller-system", "frameworkcontroller")
+        token = self.cluster.token(*self.account)
         server = self.server or self.cluster.server
         kubeconfigs.write(kubeconfig, kubeconfigs.with_token(server, self.cluster.ca_file, token))
         self.starts += 1

@@ -1,0 +1,149 @@
+"""Three controllers at once in one cluster: each for one namespace, with a Lease and a Role of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster.client import ApiStatusError
+from localcluster.frameworks import ControllerProcess, Frameworks, manifests_of, role
+from localcluster.waiting import eventually
+from tests.support.kubelet import Kubelet
+from tests.support.player import Player
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from localcluster.client import Json, RawClient
+
+pytestmark = pytest.mark.apiserver
+
+NAME = "frameworkcontroller"
+ELECTION = {"enabled": True, "leaseDurationSec": 4, "renewDeadlineSec": 3, "retryPeriodSec": 0.5}
+LEASES: Json = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]}
+
+
+@dataclass
+class Team:
+    """A namespace, its Frameworks, and the controller that works there."""
+
+    frameworks: Frameworks
+    player: Player
+    controller: ControllerProcess
+
+    @property
+    def namespace(self) -> str:
+        return self.frameworks.namespace
+
+    @property
+    def holder(self) -> str:
+        """Who holds the Lease of this namespace."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{NAME}"
+        return str(self.frameworks.raw.get(path)["spec"]["holderIdentity"])
+
+    @property
+    def worked_on(self) -> set[str]:
+        """The Frameworks whose states the controller has changed."""
+        return set(re.findall(r"state changed  framework=(\S+)", self.controller.log))
+
+
+@pytest.fixture
+def teams(cluster: Cluster, raw: RawClient, frameworks_crd: None, tmp_path: Path) -> Iterator[list[Team]]:
+    """Three teams; none of their controllers is started, each must have stopped cleanly in the end."""
+    with contextlib.ExitStack() as stack:
+        made = []
+        for number in range(3):
+            namespace = stack.enter_context(a_namespace(raw, f"team-{number}"))
+            folder = tmp_path / namespace
+            folder.mkdir()
+            settings = {"namespace": namespace, "leaderElection": ELECTION | {"namespace": namespace, "name": NAME}}
+            controller = ControllerProcess(cluster, folder, settings, account=(namespace, NAME))
+            frameworks = Frameworks(raw, namespace)
+            made.append(Team(frameworks, Player(Kubelet(raw, namespace), frameworks), controller))
+        yield made
+        for team in made:
+            assert team.controller.stop() == 0, team.controller.log[-3000:]
+            assert "Traceback" not in team.controller.log, team.controller.log
+
+
+@contextlib.contextmanager
+def a_namespace(raw: RawClient, prefix: str) -> Iterator[str]:
+    """A namespace with a service account that may do there what the controller does, and nothing anywhere else."""
+    name = f"{prefix}-{secrets.token_hex(4)}"
+    raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    try:
+        cluster_role = next(one for one in manifests_of("frameworkcontroller") if one["kind"] == "ClusterRole")
+        subject = {"kind": "ServiceAccount", "name": NAME, "namespace": name}
+        group = "rbac.authorization.k8s.io"
+        rbac = f"/apis/{group}/v1/namespaces/{name}"
+        raw.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": NAME}})
+        raw.create(f"{rbac}/roles", {"metadata": {"name": NAME}, "rules": [*cluster_role["rules"], LEASES]})
+        binding = {"subjects": [subject], "roleRef": {"apiGroup": group, "kind": "Role", "name": NAME}}
+        raw.create(f"{rbac}/rolebindings", {"metadata": {"name": NAME}, **binding})
+        eventually(lambda: has_default_account(raw, name), 30)
+        yield name
+    finally:
+        raw.delete(f"/api/v1/namespaces/{name}")
+
+
+def has_default_account(raw: RawClient, namespace: str) -> None:
+    """Without it the API server refuses Pods."""
+    try:
+        raw.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+    except ApiStatusError as error:
+        raise AssertionError(namespace) from error
+
+
+@contextlib.contextmanager
+def playing(teams: list[Team]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for team in teams:
+            stack.enter_context(team.player.playing())
+        yield
+
+
+def test_each_runs_the_frameworks_of_its_namespace_and_no_others(teams: list[Team]) -> None:
+    for team in teams:
+        team.controller.start()
+    with playing(teams):
+        for team in teams:
+            team.frameworks.create("same", role("worker", 3))
+        for team in teams:
+            team.frameworks.wait("same", "Completed")
+    assert len({team.holder for team in teams}) == 3
+    for team in teams:
+        assert team.worked_on == {f"{team.namespace}/same"}
+        assert "forbidden" not in team.controller.log
+
+
+def test_the_others_go_on_while_one_is_dead_and_it_goes_on_where_it_was(teams: list[Team]) -> None:
+    for team in teams:
+        team.controller.start()
+        team.player.plan = {"worker-0": ["stay"]}
+        team.frameworks.create("first", role("worker", 2, completion={"minSucceededTaskCount": 2}))
+    dead, *others = teams
+    with playing(teams):
+        for team in teams:
+            team.frameworks.wait("first", "AttemptRunning")
+        uid = dead.frameworks.pods()["first-worker-0"]["metadata"]["uid"]
+        dead.controller.kill()
+        for team in teams:
+            team.player.plan = {}
+            team.frameworks.create("second", role("worker", 1))
+        for team in others:
+            team.frameworks.wait("first", "Completed")
+            team.frameworks.wait("second", "Completed")
+        assert "status" not in dead.frameworks.get("second"), "nobody else works there"
+        dead.controller.start()
+        dead.frameworks.wait("first", "Completed")
+        dead.frameworks.wait("second", "Completed")
+    assert dead.frameworks.tasks("first")["worker-0"]["attemptStatus"]["podUID"] == uid
+    for team in teams:
+        assert team.worked_on == {f"{team.namespace}/first", f"{team.namespace}/second"}
