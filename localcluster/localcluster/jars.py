@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+import tenacity
+
 from localcluster.errors import SetupError
 from localcluster.progress import Progress, task
 
@@ -24,7 +26,8 @@ SUFFIX = ".jars"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  ((?:{_NAME}/)+{_NAME}\.jar)")
 _TIMEOUT_SECONDS = 30.0
-_PAUSES_SECONDS = (1.0, 2.0, 4.0)
+_TRIES = 4
+_FAULTS = (OSError, http.client.HTTPException)
 _AT_A_TIME = 8
 
 
@@ -92,17 +95,33 @@ def _download_all(wanted: Mapping[str, str], folder: Path, repository: str, slee
 
 
 def _read(url: str, sleep: Callable[[float], object]) -> bytes:
-    for pause in (*_PAUSES_SECONDS, None):
-        try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-                content: bytes = answer.read()
-                return content
-        except (OSError, http.client.HTTPException) as error:
-            refused = isinstance(error, urllib.error.HTTPError) and error.code < HTTPStatus.INTERNAL_SERVER_ERROR
-            if refused or pause is None:
-                raise SetupError(f"cannot download {url}: {error}") from error
-            sleep(pause)
-    raise AssertionError
+    policy = tenacity.Retrying(
+        sleep=sleep,
+        stop=tenacity.stop_after_attempt(_TRIES),
+        wait=tenacity.wait_exponential(),
+        retry=tenacity.retry_if_exception(_may_pass),
+        reraise=True,
+    )
+    try:
+        return policy(_read_once, url)
+    except _FAULTS as error:
+        raise SetupError(f"cannot download {url}: {error}") from error
+
+
+def _read_once(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            content: bytes = answer.read()
+            return content
+    except urllib.error.HTTPError as error:
+        # It holds the connection.
+        error.close()
+        raise
+
+
+def _may_pass(error: BaseException) -> bool:
+    refused = isinstance(error, urllib.error.HTTPError) and error.code < HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, _FAULTS) and not refused
 
 
 def _is_there(file: Path, checksum: str) -> bool:
