@@ -52,7 +52,7 @@ def download(
     progress: Progress,
     *,
     repository: str = CENTRAL,
-    sleep: Callable[[float], object] = time.sleep,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Path | None:
     """Download the jars of locks that a folder does not have yet, and return the folder; None without locks.
 
@@ -76,7 +76,7 @@ def download(
     return folder
 
 
-def _download_all(wanted: Mapping[str, str], folder: Path, repository: str, sleep: Callable[[float], object]) -> None:
+def _download_all(wanted: Mapping[str, str], folder: Path, repository: str, sleep: Callable[[float], None]) -> None:
     def fetch(path: str) -> None:
         url = f"{repository}/{path}"
         content = _read(url, sleep)
@@ -94,7 +94,7 @@ def _download_all(wanted: Mapping[str, str], folder: Path, repository: str, slee
         list(pool.map(fetch, wanted))
 
 
-def _read(url: str, sleep: Callable[[float], object]) -> bytes:
+def _read(url: str, sleep: Callable[[float], None]) -> bytes:
     policy = tenacity.Retrying(
         sleep=sleep,
         stop=tenacity.stop_after_attempt(_TRIES),
