@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from frameworkclient import access, actions
-from frameworkclient.errors import (
-    ArgumentError,
-    DeletedError,
-    NotFoundError,
-    RefusedError,
-    WaitTimeoutError,
-    translated,
-)
+from frameworkclient.errors import ArgumentError, DeletedError, NotFoundError, WaitTimeoutError, translated
 from frameworkclient.eventviews import EVENT_DECODER, EventView, is_about
 from frameworkclient.goals import GOALS, reached
 from frameworkclient.manifest import Framework
@@ -29,7 +22,7 @@ from frameworkclient.version import __version__
 from frameworkclient.views import FrameworkView, FrameworkViews, Result
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkkube.rest import ApiStatusError, KubeClient, resource_path
+from frameworkkube.rest import KubeClient, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -196,22 +189,11 @@ class AsyncClient:
 
     async def usage(self, name: str, *, namespace: str | None = None) -> tuple[TaskUsage, ...]:
         """See `Client.usage`."""
-        from frameworkclient.usage import API_VERSION, MISSING, POD_METRICS_DECODER, SILENT, usages
+        from frameworkclient.measuring import measured
+        from frameworkclient.usage import usages
 
-        where = f"{namespace or self.namespace}/{name}"
         pods = await self.pods(name, namespace=namespace)
-        path = resource_path(API_VERSION, "pods", namespace=namespace or self.namespace)
-        with translated(f"read what {where} uses"):
-            try:
-                selector = f"{names.FRAMEWORK_NAME}={name}"
-                found = [POD_METRICS_DECODER.decode(one) async for one in objects(self.kube, path, selector)]
-            except ApiStatusError as error:
-                # The API server answers so for an API that nobody serves, and for one whose server is away.
-                if error.code in {404, 503}:
-                    reason = MISSING if error.code == 404 else SILENT
-                    raise RefusedError(f"cannot read what {where} uses: {reason}", error.code) from error
-                raise
-        return usages(pods, found)
+        return usages(pods, await measured(self.kube, namespace or self.namespace, name))
 
     # --- following ---------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from frameworkclient.pods import TaskPod
 
 API_VERSION: Final = "metrics.k8s.io/v1beta1"
-MISSING: Final = "the cluster does not measure Pods; ask an administrator to install metrics-server"
-SILENT: Final = "metrics-server is installed and does not answer; ask an administrator, or repeat later"
 _MEBIBYTE: Final = 1 << 20
 
 
