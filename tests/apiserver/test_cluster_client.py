@@ -297,6 +297,34 @@ async def test_the_cache_follows_creation_change_replacement_and_deletion(
         assert (len(informer), informer.lists, informer.failures) == (8, 1, 0)
 
 
+@pytest.mark.requires_kubernetes("1.34", "the API server streams lists by default")
+@pytest.mark.parametrize("kind", ["pods", "gadgets", "metadata"])
+async def test_a_list_is_streamed(
+    endpoint: Endpoint, client: KubeClient, namespace: str, pods: str, gadgets: Callable[[str], str], kind: str
+) -> None:
+    path, make = (gadgets(namespace), gadget) if kind == "gadgets" else (pods, pod)
+    for number in range(30):
+        await client.create(path, make(f"o{number}"))
+    sent: list[str] = []
+
+    class Observer:
+        def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
+            sent.append(code)
+
+    watching = KubeClient(endpoint, observer=Observer())
+    accept = PARTIAL_METADATA if kind == "metadata" else "application/json"
+    informer = Informer(
+        watching, path, msgspec.json.Decoder(Object), on_change=lambda old, new: None, accept=accept, page_size=3
+    )
+    async with following(informer):
+        assert (len(informer), informer.lists) == (30, 1)
+        made = msgspec.json.decode(await client.create(path, make("new")), type=Object)
+        await until(lambda: informer.get(namespace, "new"))
+        assert int(informer.resource_version) >= int(made.metadata.resource_version)
+    await watching.close()
+    assert sent == ["200"], "one request for the list and what came after it"
+
+
 async def test_custom_resources_are_followed_too(
     client: KubeClient, namespace: str, gadgets: Callable[[str], str]
 ) -> None:
