@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -78,6 +80,11 @@ def test_requests_are_counted_by_kind_and_in_all() -> None:
     )
 
 
+def test_the_memory_to_ask_for_is_a_quarter_more_than_the_better_way_took() -> None:
+    streamed = msgspec.structs.replace(RESTART, lists="streamed", peak_mib=70.0)
+    assert list(tables.of_resources([RESTART, streamed]))[2:] == ["| 1000 | 70 | 96Mi | 192Mi |"]
+
+
 def test_what_was_not_measured_has_no_table() -> None:
     assert list(tables.of_rows([])) == []
     assert list(tables.of_restarts([])) == []
@@ -123,6 +130,14 @@ def test_a_level_cost_is_a_level_line() -> None:
     paths = [element.get("points", "") for element in drawn.iter("{http://www.w3.org/2000/svg}polyline")]
     heights = [{point.split(",")[1] for point in path.split()} for path in paths]
     assert [len(one) for one in heights] == [1, 1, 1]
+
+
+def test_the_names_of_lines_do_not_cover_each_other() -> None:
+    line = picture.Line("one", ((10.0, 1.0), (100.0, 1.0)))
+    drawn = ET.fromstring(picture.svg((line, replace(line, name="two"), replace(line, name="three"))))
+    texts = {element.text: float(element.get("y", "")) for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    heights = sorted(texts[name] for name in ("one", "two", "three"))
+    assert min(below - above for above, below in pairwise(heights)) >= 16
 
 
 def test_the_picture_shows_only_starts_of_one_framework() -> None:

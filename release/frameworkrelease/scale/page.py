@@ -37,6 +37,7 @@ def page(written: str, results: Results) -> str:
         "starts": [tables.measured(row.origin for row in starts), "", *tables.of_starts(starts)],
         "gates": [tables.measured(row.origin for row in gates), "", *tables.of_gates(gates)],
         "life": [tables.measured(row.origin for row in lives), "", *tables.of_phases(lives)],
+        "resources": tables.of_resources(restarts),
         "restarts": [tables.measured(one.origin for one in restarts), "", *tables.of_restarts(restarts)],
     }
     for name, lines in parts.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from frameworkrelease.scale.results import Who
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 720
 HEIGHT: Final = 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 230, 30, 60
+_NAME_HEIGHT: Final = 16.0
 _FONT: Final = "font-family='sans-serif' font-size='13'"
 _DASHES: Final = ("", "7 4", "2 3")
 _COLOURS: Final = ("#0060a8", "#c2410c", "#4b5563")
@@ -58,8 +60,11 @@ def svg(lines: Sequence[Line]) -> str:
     points = [point for line in lines for point in line.points]
     across, up = (_Axis.around([point[place] for point in points]) for place in (0, 1))
     parts = [*_grid(across, up)]
+    heights = _apart([_y(up, line.points[-1][1]) for line in lines])
     for number, line in enumerate(lines):
         parts += _drawn(line, across, up, _COLOURS[number % 3], _DASHES[number % 3])
+        x = _x(across, line.points[-1][0]) + 9
+        parts.append(f"<text x='{x}' y='{heights[number] + 4}' fill='{_COLOURS[number % 3]}'>{line.name}</text>")
     return head + "\n".join(parts) + "\n</svg>\n"
 
 
@@ -91,6 +96,15 @@ def _y(axis: _Axis, value: float) -> float:
     return round(HEIGHT - _BOTTOM - axis.place(value) * (HEIGHT - _TOP - _BOTTOM), 1)
 
 
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Return the heights of the names of lines, moved down where they would cover each other."""
+    placed = list(heights)
+    order = sorted(range(len(placed)), key=placed.__getitem__)
+    for above, below in pairwise(order):
+        placed[below] = max(placed[below], placed[above] + _NAME_HEIGHT)
+    return placed
+
+
 def _grid(across: _Axis, up: _Axis) -> Iterator[str]:
     left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
     for value in across.decades():
@@ -111,5 +125,3 @@ def _drawn(line: Line, across: _Axis, up: _Axis, colour: str, dashes: str) -> It
     dashed = f" stroke-dasharray='{dashes}'" if dashes else ""
     yield f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'{dashed}/>"
     yield from (f"<circle cx='{x}' cy='{y}' r='3.5' fill='{colour}'/>" for x, y in places)
-    x, y = places[-1]
-    yield f"<text x='{x + 9}' y='{y + 4}' fill='{colour}'>{line.name}</text>"

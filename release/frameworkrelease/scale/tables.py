@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from frameworkrelease.scale.results import Origin, Restart, Row
 
+_STEP_MIB: Final = 32
 NOTHING: Final = ""
 """What a cell says that has no figure."""
 
@@ -128,6 +129,22 @@ def of_restarts(restarts: Iterable[Restart]) -> Iterator[str]:
             for one in restarts
         ],
     )  # fmt: skip
+
+
+def of_resources(restarts: Iterable[Restart]) -> Iterator[str]:
+    """Yield the table of the memory that the controller should have: a quarter more than it took, and twice that."""
+    peaks: dict[int, float] = {}
+    for one in restarts:
+        # The way that takes less is the one that is used.
+        peaks[one.pods] = min(one.peak_mib, peaks.get(one.pods, math.inf))
+    yield from _table(
+        ("Pods of running Tasks", "measured MiB", "memory request", "memory limit"),
+        [
+            (str(pods), _number(peak, 0), f"{wanted}Mi", f"{2 * wanted}Mi")
+            for pods, peak in sorted(peaks.items())
+            for wanted in (math.ceil(1.25 * peak / _STEP_MIB) * _STEP_MIB,)
+        ],
+    )
 
 
 def measured(origins: Iterable[Origin]) -> str:
