@@ -236,4 +236,4 @@ def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:
     frameworks.create("fw", role("worker", 2, pod={"spec": spec}))
     completion = frameworks.wait("fw", "Completed", 60)["attemptStatus"]["completionStatus"]
     assert completion["type"]["name"] == "Failed"
-    assert quoted("cannot write /mnt/frameworkbarrier/hosts: No space left on device") in completion["diagnostics"]
+    assert quoted("cannot write /mnt/frameworkbarrier/presets.sh: No space left on device") in completion["diagnostics"]
