@@ -178,9 +178,10 @@ def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
 
             eventually(is_reported, timeout=60)
             frameworks.create("fw", role("worker", 1))
-            with kubelet.autopilot():
-                kubelet.succeed(eventually(lambda: one_of(frameworks.pods())))
-                frameworks.wait("fw", "Completed")
+            pod = eventually(lambda: one_of(frameworks.pods()))
+            kubelet.run(pod)
+            kubelet.succeed(pod)
+            frameworks.wait("fw", "Completed")
             assert not [name for name in stuck if frameworks.get(name).get("status")]
     for name in stuck:
         frameworks.wait(name, "AttemptPreparing", timeout=120)
