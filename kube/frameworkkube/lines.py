@@ -9,9 +9,9 @@ from typing import Any
 _pending: list[Callable[[], None]] = []
 
 
-def before_first_line(configure: Callable[[], None]) -> None:
-    """Have structlog set up right before the first line, by a program that does not do so at its start."""
-    _pending[:] = [configure]
+def before_first_line(configure: Callable[[], None] | None) -> None:
+    """Have structlog set up right before the first line, not at the start of the program; None takes that back."""
+    _pending[:] = [] if configure is None else [configure]
 
 
 class Logger:

@@ -8,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
+from frameworkclient.cli.run import guarded
+from frameworkkube.lines import Logger
+
 ROOT = Path(__file__).parents[2]
 MODULES = "aio,client,cli.diagnosis,cli.doctor,cli.execute,cli.live,cli.offline,cli.picture,cli.reading,cli.writing"
 
@@ -66,3 +71,10 @@ def test_the_first_line_of_a_log_is_one_of_the_command_line(tmp_path: Path) -> N
     assert first == "frameworkctl: warning: the kubeconfig has no credentials, requests are anonymous"
     assert second.startswith("frameworkctl: cannot list Frameworks of namespace default: ")
     assert (done.stdout, done.returncode) == ("", 1)
+
+
+def test_a_command_that_writes_no_line_leaves_the_log_of_its_process_alone() -> None:
+    assert guarded(lambda: None) == 0
+    with capture_logs() as logs:
+        Logger("a").warning("found")
+    assert [one["event"] for one in logs] == ["found"]

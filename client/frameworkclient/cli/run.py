@@ -71,6 +71,7 @@ class Cluster:
 def guarded(work: Callable[[], int | None]) -> int:
     """Call a command and return its exit code."""
     from frameworkclient import errors
+    from frameworkkube.lines import before_first_line
 
     _quiet_libraries()
     try:
@@ -88,6 +89,8 @@ def guarded(work: Callable[[], int | None]) -> int:
     except OSError as error:
         say(f"{program()}: {error.filename or 'output'}: {error.strerror or error}")
         return ExitCode.ERROR
+    finally:
+        before_first_line(None)
     return ExitCode.DONE if code is None else code
 
 
