@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.output import as_json, as_yaml, write
+from frameworkclient.cli.output import write, write_document
 from frameworkclient.cli.reading import pods_and_events
 from frameworkclient.cli.terminal import program
 from frameworkclient.diagnosis.evidence import Evidence
@@ -36,7 +36,7 @@ async def why(client: AsyncClient, name: str, output: Format) -> None:
             "framework": f"{evidence.view.namespace}/{evidence.view.name}",
             "findings": [{"tasks": list(one.tasks), "what": one.what, "todo": one.todo} for one in found],
         }
-        write(as_json(document) if output is Format.JSON else as_yaml(document))
+        write_document(document, output)
         return
     write(summary(evidence, found) + "\n")
     for one in found:

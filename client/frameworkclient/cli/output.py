@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from frameworkclient.cli.options import Format
 from frameworkclient.text import sanitize
 from frameworkcontroller.api import names
 
@@ -58,6 +59,11 @@ def as_yaml(value: dict[str, Any]) -> str:
     from frameworkclient.yamltext import dump
 
     return dump(value)
+
+
+def write_document(value: dict[str, Any], output: Format) -> None:
+    """Write a document as JSON or as YAML."""
+    write(as_json(value) if output is Format.JSON else as_yaml(value))
 
 
 def as_list(objects: Sequence[dict[str, Any]]) -> dict[str, Any]:

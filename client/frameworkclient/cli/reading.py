@@ -15,7 +15,7 @@ from frameworkclient.actions import check_task
 from frameworkclient.cli.describe import description
 from frameworkclient.cli.logprint import LogPrinter, LogSaver
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.output import as_json, as_list, as_yaml, resource_name, write
+from frameworkclient.cli.output import as_list, resource_name, write, write_document
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import colours_for, is_interactive, say
 from frameworkclient.errors import ArgumentError, ForbiddenError
@@ -94,7 +94,7 @@ def write_frameworks(
             write("".join(f"{resource_name(view.name)}\n" for view in views))
         case Format.JSON | Format.YAML:
             found = views[0].to_dict() if single else as_list([view.to_dict() for view in views])
-            write(as_json(found) if output is Format.JSON else as_yaml(found))
+            write_document(found, output)
         case _ if views:
             text = frameworks_table(
                 views,
@@ -137,7 +137,7 @@ async def events_of(client: AsyncClient, name: str, output: Format) -> None:
     events = await client.events(name)
     if output in {Format.JSON, Format.YAML}:
         found: list[dict[str, Any]] = [msgspec.to_builtins(event) for event in events]
-        write(as_json(as_list(found)) if output is Format.JSON else as_yaml(as_list(found)))
+        write_document(as_list(found), output)
     elif output is Format.NAME:
         write("".join(f"event/{event.metadata.name}\n" for event in events))
     elif not events:

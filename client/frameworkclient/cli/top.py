@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.output import as_json, as_list, as_yaml, table, write
+from frameworkclient.cli.output import as_list, table, write, write_document
 from frameworkclient.cli.terminal import colours_for, say
 from frameworkclient.text import counted
 from frameworkclient.usage import TaskUsage
@@ -24,8 +24,7 @@ async def top(client: AsyncClient, name: str, output: Format) -> None:
     await client.get(name)
     found = await client.usage(name)
     if output in {Format.JSON, Format.YAML}:
-        entries = as_list([msgspec.to_builtins(one) for one in found])
-        write(as_json(entries) if output is Format.JSON else as_yaml(entries))
+        write_document(as_list([msgspec.to_builtins(one) for one in found]), output)
     elif output is Format.NAME:
         write("".join(f"pod/{one.pod}\n" for one in found))
     elif not found:
