@@ -32,6 +32,7 @@ from tests.injector.replica_processes import (
     installed_on,
     start,
 )
+from tests.support.http import tls_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,8 +142,7 @@ class Load:
         body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
         while not self._over.is_set():
             trust = ssl.create_default_context(cadata=await asyncio.to_thread(ca_bundle, self._raw))
-            connector = aiohttp.TCPConnector(ssl=trust, force_close=True)
-            async with aiohttp.ClientSession(connector=connector) as session:
+            async with tls_session(trust, force_close=True) as session:
                 for _ in range(5):
                     for replica in self._replicas:
                         await self._call(session, replica.port, body)

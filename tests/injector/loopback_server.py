@@ -10,14 +10,14 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
-
 from localcluster.waiting import patience
 from tests.injector.reviews import SERVICE
+from tests.support.http import tls_session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import aiohttp
     import trustme
 
     from frameworkinjector.metrics import Metrics
@@ -67,8 +67,7 @@ class LoopbackServer:
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
         """Open an HTTP client for `post`."""
-        connector = aiohttp.TCPConnector(ssl=self.trust(), limit=0)
-        async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+        async with tls_session(self.trust(), limit=0) as session:
             yield session
 
     async def post(self, session: aiohttp.ClientSession, body: Any, **options: Any) -> tuple[int, dict[str, Any]]:

@@ -28,6 +28,7 @@ from tests.injector.golden_pods import pod_of
 from tests.injector.random_fuzzer import mutated, seeds
 from tests.injector.replica_processes import Replica, manifests
 from tests.injector.reviews import SERVICE, review_of
+from tests.support.http import tls_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ async def test_a_pod_may_choose_a_preset_of_the_operator(served: StandaloneRepli
     pod = pod_of("preset-tensorflow-file")
     pod["metadata"]["annotations"]["barrier.frameworkcontroller.microsoft.com/preset"] = "mine"
     async with (
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=served.trust())) as session,
+        tls_session(served.trust()) as session,
         session.post(served.url, data=review_of(pod), headers=HEADERS, server_hostname=SERVICE) as response,
     ):
         answer = (await response.json())["response"]
@@ -134,8 +135,7 @@ async def test_after_sigterm_it_loses_no_call_and_exits(served: StandaloneReplic
             except aiohttp.ClientError as error:
                 failures.append(repr(error))
 
-    connector = aiohttp.TCPConnector(ssl=served.trust(), limit=0)
-    async with aiohttp.ClientSession(connector=connector) as session:
+    async with tls_session(served.trust(), limit=0) as session:
         clients = [asyncio.create_task(client(session)) for _ in range(20)]
         await asyncio.sleep(1)
         before = answered
@@ -232,8 +232,7 @@ def memory_limit() -> int:
 
 
 async def test_hostile_clients_neither_stop_it_nor_make_it_grow(served: StandaloneReplica) -> None:
-    connector = aiohttp.TCPConnector(ssl=served.trust(), limit=20)
-    async with aiohttp.ClientSession(connector=connector) as session:
+    async with tls_session(served.trust(), limit=20) as session:
         hostile = Hostile(served, session)
         # Until the memory that is kept has been allocated: some 90 MiB, whether after 12 rounds or 60.
         for _ in range(8):
@@ -263,9 +262,7 @@ async def certificate_of(served: StandaloneReplica) -> bytes:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", served.replica.port, ssl=context)
     found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+    writer.transport.abort()
     return found
 
 

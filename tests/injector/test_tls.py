@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import warnings
 from typing import Any
@@ -26,9 +25,7 @@ async def serial(serving: LoopbackServer, *, name: str | None = SERVICE) -> int:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=context, server_hostname=name or "")
     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+    writer.transport.abort()
     return x509.load_der_x509_certificate(der).serial_number
 
 

@@ -1,11 +1,36 @@
-"""Plain HTTP to a port of this machine, for tests of health and metrics endpoints in `tests/apiserver`."""
+"""HTTP to a port of this machine."""
 
 from __future__ import annotations
 
+import contextlib
 import urllib.error
 import urllib.request
+from typing import TYPE_CHECKING, Any
 
+import aiohttp
+
+from frameworkkube.session import Sockets
 from localcluster.waiting import patience
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator
+
+
+@contextlib.asynccontextmanager
+async def tls_session(trust: ssl.SSLContext, **connector: Any) -> AsyncIterator[aiohttp.ClientSession]:
+    """Open an HTTP client that has closed every socket at its end.
+
+    aiohttp alone does not wait until the server has ended TLS; a socket that is open as the event loop is closed warns
+    in a later test.
+    """
+    sockets = Sockets()
+    try:
+        made = aiohttp.TCPConnector(ssl=trust, socket_factory=sockets.make, **connector)
+        async with aiohttp.ClientSession(connector=made, auto_decompress=False) as session:
+            yield session
+    finally:
+        await sockets.close()
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:
