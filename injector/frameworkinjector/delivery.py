@@ -7,6 +7,7 @@ A value of the image does not win, as with any variable of a Pod. Source: docs/r
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier import presets
@@ -17,7 +18,7 @@ from frameworkinjector.reasons import Reason, shown, verdict
 from frameworkinjector.settings import Delivery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frameworkinjector.barrier import JSON
     from frameworkinjector.pod import Container
@@ -100,23 +101,38 @@ def variables_of(
     if way is Delivery.NONE or not settings.barrier.presets:
         return ()
     own = {variable.name for variable in one.env or ()}
-    wanted = [
-        variable for variable in presets.variables(settings.barrier.presets, own_presets) if variable.name not in own
-    ]
+    of_presets = _entries(settings.barrier.presets, own_presets)
+    entry_of = {name: entry for name, entry in of_presets.items() if name not in own}
     sources = [*_sources(one)]
     entries: list[JSON] = []
     if way is Delivery.FILE:
-        for variable in wanted:
-            entries.append(_from_file(variable))
-            entries += _from_sources(variable.name, sources)
+        for name, entry in entry_of.items():
+            entries.append(entry)
+            entries += _from_sources(name, sources)
     prefixes = tuple(prefix for prefix, _ in sources)
-    ours = [each.name for each in wanted if not each.name.startswith(prefixes)]
-    markers = {names.VARIABLES: ",".join(ours)}
+    markers = {names.VARIABLES: ",".join(name for name in entry_of if not name.startswith(prefixes))}
     if way is Delivery.WRAP and settings.env is Delivery.AUTO:
         # By `auto` a program finds the same variables in each cluster.
         markers[names.RUN] = "presets"
     entries += [{"name": name, "value": value} for name, value in markers.items() if name not in own]
     return tuple(entries)
+
+
+def _entries(chosen: tuple[str, ...], own_presets: presets.Presets) -> Mapping[str, JSON]:
+    """Return the variables of presets by name, each as the entry of `env` that reads it from the barrier's file."""
+    if own_presets.keys().isdisjoint(chosen):
+        return _entries_of_version(chosen)
+    return _made(presets.variables(chosen, own_presets))
+
+
+@lru_cache(maxsize=128)
+def _entries_of_version(chosen: tuple[str, ...]) -> Mapping[str, JSON]:
+    """Make the entries of presets of this version once: most Pods choose the same few."""
+    return _made(presets.variables(chosen))
+
+
+def _made(variables: Sequence[presets.PresetVariable]) -> Mapping[str, JSON]:
+    return {variable.name: _from_file(variable) for variable in variables}
 
 
 def _from_file(variable: presets.PresetVariable) -> JSON:
