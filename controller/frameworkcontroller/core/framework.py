@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta, Partial
     from frameworkcontroller.core.policy import Retry
 
-# The ConfigMap of an attempt in one of these states is not expected to disappear.
-UNEXPECTED: Final = frozenset({State.PREPARING, State.RUNNING, State.DELETION_PENDING})
+GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 
@@ -233,9 +232,9 @@ def _delete_orphan(status: FrameworkStatus, config_map: Partial, ctx: AttemptCon
 
 def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
     """Advance an attempt whose ConfigMap is not in the cache."""
-    if status.state in UNEXPECTED and not ctx.config_map_gone:
-        return _look_for(status, persisted=persisted)
     if status.state is not State.CREATION_REQUESTED:
+        if not ctx.config_map_gone:
+            return _look_for(status, persisted=persisted)
         status = complete(status, predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap was deleted by others"))
         if ctx.requests_in_flight or ctx.has_pods:
             return Step(status)
@@ -261,8 +260,11 @@ def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persist
 def _look_for(status: FrameworkStatus, *, persisted: bool) -> FrameworkStep:
     """Ask for a ConfigMap that has disappeared, or delete it if the attempt ends anyway.
 
-    It may be there without the label by which the cache finds it, or the cache may be older than the status.
+    It may be there without the label by which the cache finds it, or the cache may be older than the status. Also one
+    that is deleted is looked for: Pods that no status names are gone only when it is.
     """
+    if status.state in GOING:
+        return Step(status, Action.FIND)
     if not persisted:
         return Step(status)
     if status.completion is None:

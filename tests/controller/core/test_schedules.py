@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.controller.core.chaos import MOVES, Chaos
@@ -51,6 +51,13 @@ WEIGHTS = {
 }
 BAG = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
 NUMBERS = st.integers(0, 7)
+# Pods that no status names run on, and are deleted with the ConfigMap.
+UNLABELLED_WHILE_IT_IS_DELETED = [
+    *(("reconcile", 0, 0), ("reconcile", 0, 0), ("reconcile", 0, 0), ("work", 0, 0), ("crash", 0, 0)),
+    *(("go_to_the_ends", 0, 0), ("work", 0, 0), ("crash", 0, 0), ("kill_pod", 0, 0), ("reconcile", 0, 0)),
+    *(("have_no_quota", 1, 0), ("live", 0, 5), ("hear", 0, 0), ("work", 0, 0), ("reconcile", 0, 0)),
+    *(("reconcile", 0, 0), ("work", 0, 0), ("tamper", 5, 0)),
+]
 SCHEDULES = st.lists(st.tuples(st.sampled_from(BAG), NUMBERS, NUMBERS), min_size=40, max_size=200)
 
 
@@ -59,6 +66,7 @@ SCHEDULES = st.lists(st.tuples(st.sampled_from(BAG), NUMBERS, NUMBERS), min_size
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
+@example(UNLABELLED_WHILE_IT_IS_DELETED)
 @given(SCHEDULES)
 def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(schedule: list[tuple[str, int, int]]) -> None:
     chaos = Chaos()
