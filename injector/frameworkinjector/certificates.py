@@ -25,7 +25,7 @@ import structlog
 from frameworkinjector import pki, retries
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
-from frameworkkube.errors import Conflict, KubeError, NotFound
+from frameworkkube.errors import ConflictError, KubeError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,8 +130,8 @@ class ManagedCertificates:
             CertificateError: An object is missing, its content does not work, or other replicas won every race.
         """
         try:
-            return await retries.at_once(Conflict, attempts=_MAX_RACES)(self._attempt)
-        except Conflict as error:
+            return await retries.at_once(ConflictError, attempts=_MAX_RACES)(self._attempt)
+        except ConflictError as error:
             objects = self._objects
             raise CertificateError(
                 f"Secret {objects.secret} or MutatingWebhookConfiguration {objects.webhook_configuration} "
@@ -153,7 +153,7 @@ class ManagedCertificates:
     async def _get(self, path: str, kind: str) -> dict[str, Any]:
         try:
             found: dict[str, Any] = msgspec.json.decode(await self._client.get(path))
-        except NotFound as error:
+        except NotFoundError as error:
             raise CertificateError(f"{kind} {path.rpartition('/')[2]} does not exist: apply the manifests") from error
         return found
 

@@ -19,7 +19,7 @@ import structlog
 from frameworkinjector import retries
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.readiness import PartStatus
-from frameworkkube.errors import Invalid, KubeError
+from frameworkkube.errors import InvalidError, KubeError
 
 if TYPE_CHECKING:
     from frameworkkube.rest import KubeClient
@@ -101,7 +101,7 @@ class Probe:
             answer = await self._client.request(
                 "POST", path, query={"dryRun": "All"}, body=msgspec.json.encode(_TEMPLATE)
             )
-        except Invalid:
+        except InvalidError:
             # Gate off: the server drops the field, and a valueFrom without a source is invalid.
             return EnvFiles.NONE
         if _reference_in(msgspec.json.decode(answer)) != _REFERENCE:

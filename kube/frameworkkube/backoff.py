@@ -15,11 +15,11 @@ from tenacity.stop import stop_base
 
 from frameworkkube.errors import (
     ApiStatusError,
+    RequestTimeoutError,
     ServerError,
-    TimedOut,
-    TooManyRequests,
+    TooManyRequestsError,
     TransportError,
-    Unauthorized,
+    UnauthorizedError,
 )
 
 FLOOR_SECONDS = 0.8
@@ -85,12 +85,12 @@ def is_transient(error: BaseException) -> bool:
     """Report whether the same call may succeed later although nobody changes anything.
 
     A write whose answer was lost may have happened, so the call must be idempotent: a read, a write with preconditions,
-    or a create under a fixed name whose caller understands `AlreadyExists`.
+    or a create under a fixed name whose caller understands `AlreadyExistsError`.
     """
     match error:
         case ServerError(code=501):
             return False
-        case TransportError() | TimedOut() | TooManyRequests() | ServerError() | Unauthorized():
+        case TransportError() | RequestTimeoutError() | TooManyRequestsError() | ServerError() | UnauthorizedError():
             return True
         case ApiStatusError(code=408):
             return True

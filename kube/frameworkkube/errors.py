@@ -3,7 +3,6 @@
 Everything that `KubeClient` raises derives from `KubeError`. Callers catch the meaning ("not found", "the answer was
 lost"), never a status code or an exception of the HTTP library.
 """
-# ruff: noqa: N818 -- the names say what the server answered ("not found"), as the field calls it
 
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -34,19 +33,19 @@ class TransportError(KubeError):
     """
 
 
-class TimedOut(KubeError):
+class RequestTimeoutError(KubeError):
     """No complete answer within the time allowed. A write may or may not have happened."""
 
 
-class InactivityTimeout(TimedOut):
+class InactivityTimeoutError(RequestTimeoutError):
     """An open watch was silent for longer than the interval of the server's bookmarks allows."""
 
 
-class AnswerTooLarge(KubeError):
+class AnswerTooLargeError(KubeError):
     """The answer has more bytes than the caller wants; the rest was not read."""
 
 
-class NotSent(KubeError):
+class NotSentError(KubeError):
     """The write was held back at the last moment, because this process may not write any more. Nothing happened."""
 
 
@@ -55,7 +54,7 @@ class ApiStatusError(KubeError):
 
     Attributes:
         code: HTTP status code.
-        reason: machine-readable reason of the Status object (`AlreadyExists`), or the HTTP phrase when there was
+        reason: machine-readable reason of the Status object (`AlreadyExistsError`), or the HTTP phrase when there was
             none.
         message: one sentence for people.
         status: the Status object as decoded JSON; empty if the body was something else (a proxy's HTML page).
@@ -79,35 +78,35 @@ class ApiStatusError(KubeError):
         self.retry_after_seconds = retry_after_seconds
 
 
-class Unauthorized(ApiStatusError):
+class UnauthorizedError(ApiStatusError):
     """401 after the token was read again."""
 
 
-class Forbidden(ApiStatusError):
+class ForbiddenError(ApiStatusError):
     """403: RBAC, quota or an admission plugin; the message says which."""
 
 
-class NotFound(ApiStatusError):
+class NotFoundError(ApiStatusError):
     """404."""
 
 
-class Conflict(ApiStatusError):
+class ConflictError(ApiStatusError):
     """409 because of a resourceVersion or UID precondition: read and decide again."""
 
 
-class AlreadyExists(ApiStatusError):
+class AlreadyExistsError(ApiStatusError):
     """409 on a create: an object of that name exists."""
 
 
-class Gone(ApiStatusError):
+class GoneError(ApiStatusError):
     """410, or a Status of reason Expired: the resourceVersion or continue token is too old; list again."""
 
 
-class Invalid(ApiStatusError):
+class InvalidError(ApiStatusError):
     """422: the server will not accept this object however often it is sent."""
 
 
-class TooManyRequests(ApiStatusError):
+class TooManyRequestsError(ApiStatusError):
     """429, or not sent at all because a pause that the server asked for has not passed: nothing has happened there."""
 
 
@@ -116,13 +115,13 @@ class ServerError(ApiStatusError):
 
 
 _BY_CODE: dict[int, type[ApiStatusError]] = {
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    410: Gone,
-    422: Invalid,
-    429: TooManyRequests,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    422: InvalidError,
+    429: TooManyRequestsError,
 }
 
 
@@ -161,9 +160,9 @@ def is_from_the_future(error: KubeError) -> bool:
 
 def _class_of(code: int, reason: str) -> type[ApiStatusError]:
     if reason == "AlreadyExists":
-        return AlreadyExists
+        return AlreadyExistsError
     if reason in {"Expired", "Gone"}:
-        return Gone
+        return GoneError
     if code >= 500:
         return ServerError
     return _BY_CODE.get(code, ApiStatusError)

@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import Callable
 
-from frameworkkube.errors import TooManyRequests
+from frameworkkube.errors import TooManyRequestsError
 
 
 class FlowControl:
@@ -32,12 +32,12 @@ class FlowControl:
             Whether the caller is the probing request. The caller passes this value to `leave`, whatever happens.
 
         Raises:
-            TooManyRequests: the pause has not passed; nothing was sent.
+            TooManyRequestsError: the pause has not passed; nothing was sent.
         """
         while not self._open:
             remaining = self._until - self._clock()
             if remaining > 0:
-                raise TooManyRequests(
+                raise TooManyRequestsError(
                     429,
                     "ClientPaused",
                     f"the server asked for a pause, {remaining:.1f} s of it are left",

@@ -26,8 +26,8 @@ from frameworkkube.backoff import FLOOR_SECONDS, Backoff
 from frameworkkube.errors import (
     ApiStatusError,
     EtcdRestoredError,
-    Gone,
-    InactivityTimeout,
+    GoneError,
+    InactivityTimeoutError,
     KubeError,
     is_from_the_future,
 )
@@ -174,7 +174,7 @@ class Informer(Generic[T]):
                 self._was_interrupted = self._clock() - opened_at < WATCH_SECONDS[0]
             except NotStreamedError:
                 continue
-            except InactivityTimeout as error:
+            except InactivityTimeoutError as error:
                 # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
                 # server, and the timer itself keeps the rate low.
                 _log.info("the watch was silent, opening it again", path=self._path, error=str(error))
@@ -198,7 +198,7 @@ class Informer(Generic[T]):
             error: of this attempt.
             way: in which it would have listed.
         """
-        if isinstance(error, Gone) or is_from_the_future(error):
+        if isinstance(error, GoneError) or is_from_the_future(error):
             if self._must_list and way is not Way.STREAMED:
                 self._lists.expired()
             self._must_list = True

@@ -12,7 +12,7 @@ from frameworkkube.errors import KubeError
 API_VERSION: Final = "coordination.k8s.io/v1"
 
 
-class UnreadableLease(KubeError):  # noqa: N818 -- as the other errors of this package
+class UnreadableLeaseError(KubeError):
     """The server answered with success, but not with a Lease."""
 
 
@@ -33,15 +33,15 @@ class Lease:
         """Decode an answer.
 
         Raises:
-            UnreadableLease: the answer is something else, a proxy's page for example.
+            UnreadableLeaseError: the answer is something else, a proxy's page for example.
         """
         try:
             body = msgspec.json.decode(data, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            raise UnreadableLease(f"the answer is not a Lease: {error}") from error
+            raise UnreadableLeaseError(f"the answer is not a Lease: {error}") from error
         metadata = body.get("metadata")
         if body.get("kind") != "Lease" or not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
-            raise UnreadableLease(f"the answer is not a Lease but of kind {body.get('kind')!r}")
+            raise UnreadableLeaseError(f"the answer is not a Lease but of kind {body.get('kind')!r}")
         return cls(body)
 
     @property

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import tenacity
 
-from frameworkkube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from frameworkkube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from frameworkkube.lease import API_VERSION, Lease
 from frameworkkube.lines import Logger
 from frameworkkube.paths import resource_path
@@ -126,7 +126,7 @@ class LeaseLock:
         self.is_claim_unanswered = True
         try:
             await self._claim(seen, self._deadline / 2)
-        except (Conflict, AlreadyExists):
+        except (ConflictError, AlreadyExistsError):
             self.is_claim_unanswered = False
             return False
         return True
@@ -149,7 +149,7 @@ class LeaseLock:
             return state.attempt_number >= _MAX_ATTEMPTS or self.remaining_seconds <= 0
 
         policy = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type((Conflict, NotFound, AlreadyExists)),
+            retry=tenacity.retry_if_exception_type((ConflictError, NotFoundError, AlreadyExistsError)),
             stop=is_over,
             sleep=asyncio.sleep,
             reraise=True,
@@ -204,7 +204,7 @@ class LeaseLock:
     async def _read(self, seconds: float) -> Lease | None:
         try:
             return Lease.decode(await self._request("GET", self._path, seconds))
-        except NotFound:
+        except NotFoundError:
             return None
 
     async def _request(self, method: str, path: str, seconds: float, body: bytes | None = None) -> bytes:

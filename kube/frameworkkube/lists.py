@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final, Generic, TypeVar
 
-from frameworkkube.errors import AnswerTooLarge, ApiStatusError, KubeError
+from frameworkkube.errors import AnswerTooLargeError, ApiStatusError, KubeError
 from frameworkkube.paging import PageSize
 from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.store import HasMetadata
@@ -123,7 +123,7 @@ class Pager(Generic[T]):
                 timeout_seconds=LIST_TIMEOUT_SECONDS,
                 max_bytes=None if whole else size.max_bytes,
             )
-        except AnswerTooLarge:
+        except AnswerTooLargeError:
             size.was_too_large()
             return await self.read(token, whole=whole)
         page: Page[T] = await decoded(self._wire.page, body)

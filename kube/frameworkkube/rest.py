@@ -18,24 +18,24 @@ import msgspec
 
 from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import (
-    AlreadyExists,
-    AnswerTooLarge,
+    AlreadyExistsError,
+    AnswerTooLargeError,
     ApiStatusError,
-    Conflict,
+    ConflictError,
     CredentialsError,
     EtcdRestoredError,
-    Forbidden,
-    Gone,
-    InactivityTimeout,
-    Invalid,
+    ForbiddenError,
+    GoneError,
+    InactivityTimeoutError,
+    InvalidError,
     KubeError,
-    NotFound,
-    NotSent,
+    NotFoundError,
+    NotSentError,
+    RequestTimeoutError,
     ServerError,
-    TimedOut,
-    TooManyRequests,
+    TooManyRequestsError,
     TransportError,
-    Unauthorized,
+    UnauthorizedError,
 )
 from frameworkkube.linesplitter import LineSplitter
 from frameworkkube.paths import resource_path, with_query
@@ -47,26 +47,26 @@ __all__ = [
     "MERGE_PATCH",
     "PARTIAL_METADATA",
     "PARTIAL_METADATA_LIST",
-    "AlreadyExists",
-    "AnswerTooLarge",
+    "AlreadyExistsError",
+    "AnswerTooLargeError",
     "ApiStatusError",
-    "Conflict",
+    "ConflictError",
     "CredentialsError",
     "EtcdRestoredError",
-    "Forbidden",
-    "Gone",
-    "InactivityTimeout",
-    "Invalid",
+    "ForbiddenError",
+    "GoneError",
+    "InactivityTimeoutError",
+    "InvalidError",
     "KubeClient",
     "KubeError",
-    "NotFound",
-    "NotSent",
+    "NotFoundError",
+    "NotSentError",
     "RequestObserver",
+    "RequestTimeoutError",
     "ServerError",
-    "TimedOut",
-    "TooManyRequests",
+    "TooManyRequestsError",
     "TransportError",
-    "Unauthorized",
+    "UnauthorizedError",
     "resource_path",
 ]
 
@@ -92,7 +92,7 @@ class KubeClient:
         user_agent: shown by the server's audit log.
         max_connections: for requests; watches are not counted.
         observer: counts requests.
-        may_write: asked as the bytes of a write go out, after every wait; where not, `NotSent` is raised.
+        may_write: asked as the bytes of a write go out, after every wait; where not, `NotSentError` is raised.
         throttle: waits until one more request may be sent; requests that pass a pause of the server pass it, too.
         clock: monotonic seconds.
         wall_clock: Unix seconds, only to read a `Retry-After` that is a date.
@@ -156,11 +156,12 @@ class KubeClient:
             The body of a 2xx answer.
 
         Raises:
-            TooManyRequests: nothing has happened; if nothing was sent, `retry_after_seconds` is the rest of the pause.
+            TooManyRequestsError: nothing has happened; if nothing was sent, `retry_after_seconds` is the rest of a
+                pause.
             ApiStatusError: the server refused; see the subclasses.
-            TransportError, TimedOut: whether the request took effect is unknown.
-            AnswerTooLarge: the answer has more than `max_bytes`; what it answers has happened.
-            NotSent: nothing has happened, and this process may not write any more.
+            TransportError, RequestTimeoutError: whether the request took effect is unknown.
+            AnswerTooLargeError: the answer has more than `max_bytes`; what it answers has happened.
+            NotSentError: nothing has happened, and this process may not write any more.
             CredentialsError: there is no token or certificate to send it with.
         """
         headers = {"Accept": accept}
@@ -176,7 +177,7 @@ class KubeClient:
                 async with response:
                     return await _body_of(response, max_bytes)
         except TimeoutError as error:
-            raise TimedOut(f"{method} {path}: no answer within {timeout_seconds:g} s") from error
+            raise RequestTimeoutError(f"{method} {path}: no answer within {timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {path}: {cause_of(error)}") from error
 
@@ -217,8 +218,8 @@ class KubeClient:
 
         Args:
             path: of the object.
-            uid: precondition; another object of the same name is a `Conflict`.
-            resource_version: precondition; an object that has changed since is a `Conflict`.
+            uid: precondition; another object of the same name is a `ConflictError`.
+            resource_version: precondition; an object that has changed since is a `ConflictError`.
             grace_period_seconds: None for the object's own; 0 deletes at once.
             propagation: `Background`, `Foreground`, `Orphan` or None for the kind's default.
             accept: see `PARTIAL_METADATA`.
@@ -266,8 +267,8 @@ class KubeClient:
 
         Raises:
             TransportError: the answer broke off, or ended within a line.
-            TimedOut: no status line in time.
-            InactivityTimeout: the watch was open and fell silent.
+            RequestTimeoutError: no status line in time.
+            InactivityTimeoutError: the watch was open and fell silent.
             ApiStatusError: the server refused.
         """
         splitter = LineSplitter()
@@ -322,8 +323,8 @@ class KubeClient:
                 yield chunk
         except TimeoutError as error:
             if response is None:
-                raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
-            raise InactivityTimeout(f"GET {path}: silent for {inactivity_timeout_seconds:g} s") from error
+                raise RequestTimeoutError(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
+            raise InactivityTimeoutError(f"GET {path}: silent for {inactivity_timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise TransportError(f"GET {path}: {cause_of(error)}") from error
         finally:
@@ -348,7 +349,7 @@ class KubeClient:
             connect_timeout_seconds: until the connection is there.
 
         Raises:
-            TransportError, TimedOut: there is no connection.
+            TransportError, RequestTimeoutError: there is no connection.
             ApiStatusError: the server refused; it gives no reason here but the code.
         """
         url = f"{path}?{urlencode(query)}"
@@ -356,7 +357,7 @@ class KubeClient:
             async with asyncio.timeout(connect_timeout_seconds):
                 connection = await self._transport.websocket(url, protocols)
         except TimeoutError as error:
-            raise TimedOut(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
+            raise RequestTimeoutError(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"GET {path}: {cause_of(error)}") from error
         try:
@@ -373,6 +374,8 @@ async def _body_of(response: aiohttp.ClientResponse, max_bytes: int | None) -> b
         size += len(piece)
         if size > max_bytes:
             response.close()
-            raise AnswerTooLarge(f"{response.method} {response.url.path}: the answer has more than {max_bytes} bytes")
+            raise AnswerTooLargeError(
+                f"{response.method} {response.url.path}: the answer has more than {max_bytes} bytes"
+            )
         pieces.append(piece)
     return b"".join(pieces)

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp.abc import AbstractCookieJar
 
-from frameworkkube.errors import NotSent
+from frameworkkube.errors import NotSentError
 
 _KEEP_IDLE_CONNECTION_SECONDS = 30.0
 """Below the 90 s and more after which API servers and load balancers close idle connections."""
@@ -54,10 +54,10 @@ def _gated(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
             elif conn.protocol is not None:
                 conn.protocol.set_exception(late)
 
-        def _why_not(self) -> NotSent | None:
+        def _why_not(self) -> NotSentError | None:
             if self.method in _READS or may_write():
                 return None
-            return NotSent(f"{self.method} {self.url.path}: not sent, this process may not write any more")
+            return NotSentError(f"{self.method} {self.url.path}: not sent, this process may not write any more")
 
     return GatedRequest
 
@@ -103,7 +103,7 @@ def new_session(
         user_agent: header value.
         max_connections: 0 for no limit.
         sockets: makes those of the session; to be closed after it.
-        may_write: asked as the bytes of a write go out; if it may not, `NotSent` is raised.
+        may_write: asked as the bytes of a write go out; if it may not, `NotSentError` is raised.
     """
     session = aiohttp.ClientSession(
         request_class=aiohttp.ClientRequest if may_write is None else _gated(may_write),

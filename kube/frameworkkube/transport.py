@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from frameworkkube.credentials import Endpoint
-from frameworkkube.errors import ApiStatusError, Unauthorized, error_of
+from frameworkkube.errors import ApiStatusError, UnauthorizedError, error_of
 from frameworkkube.flowcontrol import FlowControl
 from frameworkkube.rotation import RotatingCredentials
 from frameworkkube.session import Sockets, new_session
@@ -97,7 +97,7 @@ class Transport:
         answered = False
         try:
             answer = await self._try(kind, method, url, headers, body)
-            if isinstance(answer, Unauthorized) and await self._credentials.refused(headers.get("Authorization")):
+            if isinstance(answer, UnauthorizedError) and await self._credentials.refused(headers.get("Authorization")):
                 answer = await self._try(kind, method, url, headers, body)
             answered = True
             if not isinstance(answer, ApiStatusError):

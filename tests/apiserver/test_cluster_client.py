@@ -16,14 +16,14 @@ from frameworkkube.informer import Informer
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     PARTIAL_METADATA_LIST,
-    AlreadyExists,
-    Conflict,
-    Forbidden,
-    Gone,
-    Invalid,
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
     KubeClient,
-    NotFound,
-    Unauthorized,
+    NotFoundError,
+    UnauthorizedError,
     resource_path,
 )
 from frameworkkube.watchevents import WireDecoder
@@ -136,17 +136,17 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_an_object_is_created_once_read_and_deleted_by_its_uid(client: KubeClient, pods: str) -> None:
     made = msgspec.json.decode(await client.create(pods, pod("a")), type=Object)
-    with pytest.raises(AlreadyExists, match='pods "a" already exists'):
+    with pytest.raises(AlreadyExistsError, match='pods "a" already exists'):
         await client.create(pods, pod("a"))
     assert msgspec.json.decode(await client.get(f"{pods}/a"), type=Object) == made
-    with pytest.raises(Conflict, match=r"[Pp]recondition"):
+    with pytest.raises(ConflictError, match=r"[Pp]recondition"):
         await client.delete(f"{pods}/a", uid="another")
-    with pytest.raises(Conflict, match=r"[Pp]recondition"):
+    with pytest.raises(ConflictError, match=r"[Pp]recondition"):
         await client.delete(f"{pods}/a", uid=made.metadata.uid, resource_version="1")
     await client.delete(f"{pods}/a", uid=made.metadata.uid, grace_period_seconds=0, propagation="Background")
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         await client.get(f"{pods}/a")
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         await client.delete(f"{pods}/a", uid=made.metadata.uid)
 
 
@@ -159,14 +159,14 @@ async def test_a_status_written_on_an_old_version_is_a_conflict(
         await client.replace(f"{path}/a/status", json.dumps(first | {"status": {"n": 1}}).encode())
     )
     assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
-    with pytest.raises(Conflict, match="the object has been modified"):
+    with pytest.raises(ConflictError, match="the object has been modified"):
         await client.replace(f"{path}/a/status", json.dumps(first | {"status": {"n": 2}}).encode())
     await client.patch(f"{path}/a/status", b'{"status":{"n":3}}')
     assert msgspec.json.decode(await client.get(f"{path}/a"))["status"] == {"n": 3}
 
 
 async def test_what_the_server_will_never_accept_is_invalid(client: KubeClient, pods: str) -> None:
-    with pytest.raises(Invalid, match=r"metadata\.name: Invalid value"):
+    with pytest.raises(InvalidError, match=r"metadata\.name: Invalid value"):
         await client.create(pods, pod("Capital_Letters"))
 
 
@@ -183,13 +183,13 @@ async def test_a_stranger_is_unauthorized_and_a_service_account_is_forbidden(
 ) -> None:
     plain = replace(endpoint, client_certificate_file=None, client_key_file=None, reload=None)
     stranger = KubeClient(replace(plain, authorization="Bearer nobody"))
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         await stranger.get(pods)
     await stranger.close()
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     granted = raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token", request)
     account = KubeClient(replace(plain, authorization=f"Bearer {granted['status']['token']}"))
-    with pytest.raises(Forbidden, match='cannot list resource "pods"'):
+    with pytest.raises(ForbiddenError, match='cannot list resource "pods"'):
         await account.get(pods)
     await account.close()
 
@@ -344,5 +344,5 @@ async def test_a_version_that_the_server_no_longer_has_is_gone(
     decoder = WireDecoder(msgspec.json.Decoder(Object))
     async with aclosing(client.stream(gadgets(namespace), query)) as lines:
         line = await anext(lines)
-    with pytest.raises(Gone, match="too old resource version"):
+    with pytest.raises(GoneError, match="too old resource version"):
         decoder.event(line)

@@ -16,7 +16,7 @@ from frameworkinjector import probe
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.probe import Probe
 from frameworkkube.credentials import Endpoint
-from frameworkkube.errors import Forbidden
+from frameworkkube.errors import ForbiddenError
 from frameworkkube.rest import KubeClient
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.ports import free_port
@@ -140,7 +140,7 @@ async def test_the_question_stores_nothing(cluster: Cluster, raw: RawClient, ide
 
 
 async def test_without_permission_there_is_no_answer_rather_than_a_guess(cluster: Cluster, identity: Path) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(ForbiddenError):
         await asked(cluster, token_in(identity), "kube-system")
 
 

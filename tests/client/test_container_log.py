@@ -11,7 +11,7 @@ from frameworkclient.logs.container import LOST, ContainerLog
 from frameworkclient.logs.lines import LogSource
 from frameworkclient.logs.selection import LogSelection
 from frameworkkube.credentials import Endpoint
-from frameworkkube.errors import Forbidden
+from frameworkkube.errors import ForbiddenError
 from frameworkkube.rest import KubeClient
 from tests.client.documents import container, pod
 from tests.client.test_log_lines import stamp
@@ -141,7 +141,7 @@ async def test_a_container_that_was_restarted_is_read_as_the_previous_one(reader
 
 async def test_a_missing_permission_ends_it(reader: Reader) -> None:
     reader.server.on("GET", refusal(403, "Forbidden"))
-    with pytest.raises(Forbidden):
+    with pytest.raises(ForbiddenError):
         await reader.read()
 
 

@@ -13,7 +13,7 @@ from frameworkinjector.certificates import ManagedCertificates, ManagedObjects
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.issuing import Policy
 from frameworkinjector.tls import ServedCertificate
-from frameworkkube.errors import Conflict, NotFound
+from frameworkkube.errors import ConflictError, NotFoundError
 from tests.injector.reviews import SERVICE
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ class StubServer:
 
     async def get(self, path: str) -> bytes:
         if path not in self.objects:
-            raise NotFound(404, "NotFound", path)
+            raise NotFoundError(404, "NotFound", path)
         return json.dumps(self.objects[path]).encode()
 
     async def replace(self, path: str, body: bytes) -> None:
         self.writes.append(path)
         if self.lost_races:
             self.lost_races -= 1
-            raise Conflict(409, "Conflict", path)
+            raise ConflictError(409, "Conflict", path)
         self.objects[path] = json.loads(body)
 
     async def patch(self, path: str, body: bytes, *, content_type: str) -> None:

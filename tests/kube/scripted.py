@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from frameworkkube.credentials import Endpoint
-from frameworkkube.rest import Invalid, KubeClient
+from frameworkkube.rest import InvalidError, KubeClient
 from tests.support.listening import close_listener
 
 
@@ -21,11 +21,11 @@ def refuse_to_list(query: Mapping[str, str]) -> None:
     """Answer a watch that is to begin with a list as Kubernetes 1.30 does.
 
     Raises:
-        Invalid: It is such a watch.
+        InvalidError: It is such a watch.
     """
     if "sendInitialEvents" in query:
         text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
-        raise Invalid(422, "Invalid", text)
+        raise InvalidError(422, "Invalid", text)
 
 
 @dataclass(frozen=True)

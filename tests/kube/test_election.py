@@ -12,7 +12,7 @@ from frameworkkube.election import (
     check_times,
     unique_identity,
 )
-from frameworkkube.rest import TooManyRequests
+from frameworkkube.rest import TooManyRequestsError
 from tests.kube.electorate import (
     CONFLICT,
     ERROR,
@@ -373,7 +373,7 @@ async def test_a_pause_that_the_server_asks_for_does_not_stop_renewals() -> None
         await asyncio.sleep(1)
         world.server.on("DELETE", then=answer(429, Retry_After="60"))
         for _ in range(2):
-            with pytest.raises(TooManyRequests):
+            with pytest.raises(TooManyRequestsError):
                 await first.request("DELETE", "/pods", timeout_seconds=1.0)
         await asyncio.sleep(50)
         assert world.terms() == ["a"]

@@ -10,9 +10,9 @@ import pytest
 from frameworkkube.credentials import Endpoint
 from frameworkkube.rest import (
     KubeClient,
+    RequestTimeoutError,
     ServerError,
-    TimedOut,
-    TooManyRequests,
+    TooManyRequestsError,
 )
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal, reset_connection, silence
@@ -28,17 +28,17 @@ async def test_nothing_is_sent_during_the_pause(
     client: KubeClient, server: ScriptedServer, time: FakeTime, refused: Step
 ) -> None:
     server.on("POST", refused, then=answer(201))
-    with pytest.raises((TooManyRequests, ServerError)) as first:
+    with pytest.raises((TooManyRequestsError, ServerError)) as first:
         await client.create(PATH, b"{}")
     assert first.value.retry_after_seconds == 1
     for _ in range(1000):
-        with pytest.raises(TooManyRequests) as held:
+        with pytest.raises(TooManyRequestsError) as held:
             await client.create(PATH, b"{}")
         assert held.value.reason == "ClientPaused"
         assert held.value.retry_after_seconds == 1
     assert len(server.requests) == 1
     time.now += 0.6
-    with pytest.raises(TooManyRequests) as held:
+    with pytest.raises(TooManyRequestsError) as held:
         await client.create(PATH, b"{}")
     assert held.value.retry_after_seconds == pytest.approx(0.4)
     time.now += 0.4
@@ -53,7 +53,7 @@ async def test_an_overloaded_minute_costs_one_request_per_second_however_many_as
     server.on("GET", then=TEXT_429)
 
     async def insist(method: str) -> None:
-        with pytest.raises((TooManyRequests, TimedOut)):
+        with pytest.raises((TooManyRequestsError, RequestTimeoutError)):
             await client.request(method, PATH)
 
     for _ in range(600):
@@ -76,7 +76,7 @@ async def test_waiters_follow_a_probe_that_succeeds_at_once(
         await answer(201)(connection)
 
     server.on("POST", TEXT_429, slow, then=answer(201))
-    with pytest.raises(TooManyRequests):
+    with pytest.raises(TooManyRequestsError):
         await client.create(PATH, b"{}")
     time.now += 1
     await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(50)))
@@ -88,11 +88,11 @@ async def test_a_lost_probe_lets_the_next_one_probe_alone(
     client: KubeClient, server: ScriptedServer, time: FakeTime
 ) -> None:
     server.on("POST", TEXT_429, reset_connection(), TEXT_429, then=answer(201))
-    with pytest.raises(TooManyRequests):
+    with pytest.raises(TooManyRequestsError):
         await client.create(PATH, b"{}")
     time.now += 1
     results = await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(20)), return_exceptions=True)
-    assert sorted(type(result).__name__ for result in results) == ["TooManyRequests"] * 19 + ["TransportError"]
+    assert sorted(type(result).__name__ for result in results) == ["TooManyRequestsError"] * 19 + ["TransportError"]
     assert len(server.requests) == 3
 
 
@@ -100,10 +100,10 @@ async def test_a_cancelled_probe_does_not_hold_requests_for_ever(
     client: KubeClient, server: ScriptedServer, time: FakeTime
 ) -> None:
     server.on("POST", TEXT_429, silence(), then=answer(201))
-    with pytest.raises(TooManyRequests):
+    with pytest.raises(TooManyRequestsError):
         await client.create(PATH, b"{}")
     time.now += 1
-    with pytest.raises(TimedOut):
+    with pytest.raises(RequestTimeoutError):
         await client.create(PATH, b"{}", timeout_seconds=0.1)
     await client.create(PATH, b"{}")
     await client.create(PATH, b"{}")
@@ -116,7 +116,7 @@ async def test_a_shorter_pause_does_not_shorten_a_longer_one(
     await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(2)), return_exceptions=True)
     assert len(server.requests) == 2
     time.now += 2
-    with pytest.raises(TooManyRequests) as held:
+    with pytest.raises(TooManyRequestsError) as held:
         await client.create(PATH, b"{}")
     assert held.value.retry_after_seconds == 28
 
@@ -124,10 +124,10 @@ async def test_a_shorter_pause_does_not_shorten_a_longer_one(
 async def test_a_lease_may_pass_the_pause(client: KubeClient, server: ScriptedServer) -> None:
     server.on("POST", TEXT_429)
     server.on("PUT", answer())
-    with pytest.raises(TooManyRequests):
+    with pytest.raises(TooManyRequestsError):
         await client.create(PATH, b"{}")
     await client.request("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", body=b"{}", flow_controlled=False)
-    with pytest.raises(TooManyRequests, match="the server asked for a pause"):
+    with pytest.raises(TooManyRequestsError, match="the server asked for a pause"):
         await client.create(PATH, b"{}")
 
 
@@ -135,10 +135,10 @@ async def test_a_refusal_without_a_pause_leaves_the_decision_to_the_caller(
     client: KubeClient, server: ScriptedServer
 ) -> None:
     server.on("POST", refusal(429, "TooManyRequests"), answer(429, b"", Retry_After="0"), answer(201))
-    with pytest.raises(TooManyRequests) as caught:
+    with pytest.raises(TooManyRequestsError) as caught:
         await client.create(PATH, b"{}")
     assert caught.value.retry_after_seconds is None
-    with pytest.raises(TooManyRequests) as caught:
+    with pytest.raises(TooManyRequestsError) as caught:
         await client.create(PATH, b"{}")
     assert caught.value.retry_after_seconds == 0
     await client.create(PATH, b"{}")
@@ -163,7 +163,7 @@ async def test_retry_after_is_seconds_or_a_date_and_has_a_ceiling(
 ) -> None:
     client = KubeClient(Endpoint(server.url), wall_clock=lambda: 2_000_000_000.0)
     server.on("GET", answer(429, b"", Retry_After=header))
-    with pytest.raises(TooManyRequests) as caught:
+    with pytest.raises(TooManyRequestsError) as caught:
         await client.get(PATH)
     await client.close()
     assert caught.value.retry_after_seconds == seconds
@@ -175,7 +175,7 @@ async def test_in_real_time_too_429_costs_at_most_one_request_in_a_second() -> N
     client = KubeClient(Endpoint(server.url))
     server.on("GET", then=TEXT_429)
     while len(server.requests) < 3:
-        with pytest.raises(TooManyRequests):
+        with pytest.raises(TooManyRequestsError):
             await client.get(PATH)
         await asyncio.sleep(0)
     await client.close()

@@ -402,9 +402,9 @@ async def test_a_401_after_token_rotation_is_not_seen_by_the_cache(
 
 async def test_a_silent_list_is_bounded(server: ScriptedServer, client: KubeClient) -> None:
     from frameworkkube.informer import LIST_TIMEOUT_SECONDS
-    from frameworkkube.rest import TimedOut
+    from frameworkkube.rest import RequestTimeoutError
 
     assert LIST_TIMEOUT_SECONDS <= 60
     server.on("GET", silence())
-    with pytest.raises(TimedOut):
+    with pytest.raises(RequestTimeoutError):
         await client.request("GET", PATH, timeout_seconds=0.1)

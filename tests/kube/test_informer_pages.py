@@ -11,7 +11,7 @@ import pytest
 
 from frameworkkube.informer import Informer
 from frameworkkube.paging import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
-from frameworkkube.rest import AnswerTooLarge, KubeClient
+from frameworkkube.rest import AnswerTooLargeError, KubeClient
 from frameworkkube.watchevents import WireDecoder
 from localcluster.waiting import patience
 from tests.kube.pods import Changes, Meta, Pod, pod
@@ -120,7 +120,7 @@ def test_a_single_object_is_read_whatever_its_size() -> None:
 async def test_an_answer_beyond_its_bound_is_an_error_of_its_own(server: ScriptedServer, client: KubeClient) -> None:
     server.on("GET", then=answer(200, b"x" * 1_000))
     assert len(await client.request("GET", "/", max_bytes=1_000)) == 1_000
-    with pytest.raises(AnswerTooLarge, match="GET /: the answer has more than 999 bytes"):
+    with pytest.raises(AnswerTooLargeError, match="GET /: the answer has more than 999 bytes"):
         await client.request("GET", "/", max_bytes=999)
     assert len(await client.request("GET", "/")) == 1_000
 

@@ -10,20 +10,20 @@ from frameworkkube.credentials import Endpoint
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     REQUEST_TIMEOUT_SECONDS,
-    AlreadyExists,
+    AlreadyExistsError,
     ApiStatusError,
-    Conflict,
-    Forbidden,
-    Gone,
-    Invalid,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
     KubeClient,
-    NotFound,
-    NotSent,
+    NotFoundError,
+    NotSentError,
+    RequestTimeoutError,
     ServerError,
-    TimedOut,
-    TooManyRequests,
+    TooManyRequestsError,
     TransportError,
-    Unauthorized,
+    UnauthorizedError,
     resource_path,
 )
 from localcluster.waiting import patience
@@ -109,20 +109,20 @@ async def test_a_body_above_one_mebibyte_arrives_whole(client: KubeClient, serve
     ("step", "kind", "code", "reason"),
     [
         (refusal(400, "BadRequest"), ApiStatusError, 400, "BadRequest"),
-        (refusal(401, "Unauthorized"), Unauthorized, 401, "Unauthorized"),
-        (refusal(403, "Forbidden"), Forbidden, 403, "Forbidden"),
-        (refusal(404, "NotFound"), NotFound, 404, "NotFound"),
-        (refusal(409, "Conflict"), Conflict, 409, "Conflict"),
-        (refusal(409, "AlreadyExists"), AlreadyExists, 409, "AlreadyExists"),
-        (refusal(410, "Expired"), Gone, 410, "Expired"),
-        (refusal(410, "Gone"), Gone, 410, "Gone"),
-        (refusal(422, "Invalid"), Invalid, 422, "Invalid"),
-        (refusal(429, "TooManyRequests"), TooManyRequests, 429, "TooManyRequests"),
+        (refusal(401, "Unauthorized"), UnauthorizedError, 401, "Unauthorized"),
+        (refusal(403, "Forbidden"), ForbiddenError, 403, "Forbidden"),
+        (refusal(404, "NotFound"), NotFoundError, 404, "NotFound"),
+        (refusal(409, "Conflict"), ConflictError, 409, "Conflict"),
+        (refusal(409, "AlreadyExists"), AlreadyExistsError, 409, "AlreadyExists"),
+        (refusal(410, "Expired"), GoneError, 410, "Expired"),
+        (refusal(410, "Gone"), GoneError, 410, "Gone"),
+        (refusal(422, "Invalid"), InvalidError, 422, "Invalid"),
+        (refusal(429, "TooManyRequests"), TooManyRequestsError, 429, "TooManyRequests"),
         (refusal(500, "InternalError"), ServerError, 500, "InternalError"),
         (refusal(504, "Timeout"), ServerError, 504, "Timeout"),
         (answer(503, b"<html>down</html>", content_type="text/html"), ServerError, 503, "Because"),
         (answer(502, b""), ServerError, 502, "Because"),
-        (answer(404, b"404 page not found", content_type="text/plain"), NotFound, 404, "Because"),
+        (answer(404, b"404 page not found", content_type="text/plain"), NotFoundError, 404, "Because"),
         (answer(500, b"[" * 5000), ServerError, 500, "Because"),
         (answer(500, [1]), ServerError, 500, "Because"),
         (answer(302, b"", Location="http://127.0.0.1:9/"), ApiStatusError, 302, "Because"),
@@ -139,7 +139,7 @@ async def test_every_refusal_has_a_class_by_its_meaning(
 
 
 async def test_already_exists_is_no_conflict_of_versions() -> None:
-    assert not issubclass(AlreadyExists, Conflict)
+    assert not issubclass(AlreadyExistsError, ConflictError)
 
 
 async def test_an_html_page_is_quoted_in_part(client: KubeClient, server: ScriptedServer) -> None:
@@ -199,7 +199,7 @@ async def test_a_silent_server_times_out(step: Step) -> None:
     async with a_server() as server, a_client(server) as client:
         server.on("PUT", step)
         started = server.clock()
-        with pytest.raises(TimedOut, match=r"no answer within 20 s"):
+        with pytest.raises(RequestTimeoutError, match=r"no answer within 20 s"):
             await client.replace(POD, b"{}", timeout_seconds=20)
         assert server.clock() - started == pytest.approx(20, abs=0.1)
 
@@ -223,7 +223,7 @@ async def test_each_exchange_is_counted_with_its_code(server: ScriptedServer) ->
     server.on("GET", answer(), refusal(404, "NotFound"), reset_connection())
     await client.get(POD)
     for _ in range(2):
-        with pytest.raises((NotFound, TransportError)):
+        with pytest.raises((NotFoundError, TransportError)):
             await client.get(POD)
     await client.close()
     host = f"127.0.0.1:{server.port}"
@@ -322,7 +322,7 @@ async def test_a_write_that_waited_for_a_connection_is_not_sent_once_the_right_t
     await asyncio.sleep(0)
     allowed = False
     free.set()
-    with pytest.raises(NotSent, match=f"{method} {POD}: not sent"):
+    with pytest.raises(NotSentError, match=f"{method} {POD}: not sent"):
         await writing
     await reading
     # A read may be sent, and a write again when it may.
@@ -347,7 +347,7 @@ async def test_the_right_to_write_is_asked_for_as_the_bytes_go_out(server: Scrip
     for question in (1, 2):
         asked = 0
         client = KubeClient(Endpoint(server.url), may_write=lambda question=question: lost_at(question))
-        with pytest.raises(NotSent):
+        with pytest.raises(NotSentError):
             await client.replace(POD, b"x" * size)
         await client.close()
     assert server.requests == []

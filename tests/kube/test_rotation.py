@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from frameworkkube.credentials import Endpoint
-from frameworkkube.rest import CredentialsError, KubeClient, TransportError, Unauthorized
+from frameworkkube.rest import CredentialsError, KubeClient, TransportError, UnauthorizedError
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, answer, refusal
 
@@ -62,7 +62,7 @@ async def test_a_401_reads_the_token_at_once_and_tries_once_more(
 
 async def test_a_401_with_the_same_token_is_not_repeated(client: KubeClient, server: ScriptedServer) -> None:
     server.on("GET", then=refusal(401, "Unauthorized"))
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         await client.get(PATH)
     assert len(server.requests) == 1
 
@@ -71,7 +71,7 @@ async def test_a_second_401_is_the_callers(client: KubeClient, server: ScriptedS
     server.on("GET", answer(), then=refusal(401, "Unauthorized"))
     await client.get(PATH)
     token.write_text("two")
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         await client.get(PATH)
     assert len(server.requests) == 3
 
@@ -125,7 +125,7 @@ async def test_a_burst_of_401_runs_the_plugin_once(server: ScriptedServer, time:
     assert len(runs) == 1
     server.on("GET", then=refusal(401, "Unauthorized"))
     for _ in range(50):
-        with pytest.raises(Unauthorized):
+        with pytest.raises(UnauthorizedError):
             await client.get(PATH)
         time.now += 1
     await client.close()

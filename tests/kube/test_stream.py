@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from frameworkkube.credentials import Endpoint
 from frameworkkube.linesplitter import MAX_LINE_BYTES, LineSplitter
-from frameworkkube.rest import Gone, InactivityTimeout, KubeClient, TimedOut, TransportError
+from frameworkkube.rest import GoneError, InactivityTimeoutError, KubeClient, RequestTimeoutError, TransportError
 from localcluster.waiting import patience
 from tests.kube.scripted import ScriptedServer, Step, a_client, a_server, after, answer, refusal, silence, watch
 from tests.kube.virtualtime import in_virtual_time
@@ -82,21 +82,21 @@ async def test_what_arrived_before_a_silence_is_delivered() -> None:
         lines = client.stream(PATH, {"watch": "true"}, inactivity_timeout_seconds=70)
         assert await anext(lines) == b"a"
         silent_since = server.clock()
-        with pytest.raises(InactivityTimeout):
+        with pytest.raises(InactivityTimeoutError):
             await anext(lines)
         assert server.clock() - silent_since == pytest.approx(70, abs=0.1)
 
 
 async def test_no_status_line_in_time_is_not_silence(client: KubeClient, server: ScriptedServer) -> None:
     server.on("watch", silence())
-    with pytest.raises(TimedOut, match=r"no answer within 0\.1 s") as caught:
+    with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.1 s") as caught:
         await lines_of(client, connect_timeout_seconds=0.1)
-    assert not isinstance(caught.value, InactivityTimeout)
+    assert not isinstance(caught.value, InactivityTimeoutError)
 
 
 async def test_a_refused_stream_raises_by_meaning(client: KubeClient, server: ScriptedServer) -> None:
     server.on("watch", refusal(410, "Expired"))
-    with pytest.raises(Gone):
+    with pytest.raises(GoneError):
         await lines_of(client)
 
 

@@ -19,7 +19,7 @@ from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.logs.merge import merged
 from frameworkclient.pods import TASK_POD_DECODER
 from frameworkcontroller.api import names
-from frameworkkube.errors import Forbidden, KubeError, Unauthorized
+from frameworkkube.errors import ForbiddenError, KubeError, UnauthorizedError
 from frameworkkube.rest import resource_path
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def _readable(log: ContainerLog, source: LogSource, view: FrameworkView) -
             async with aclosing(log.read()) as batches:
                 async for batch in batches:
                     yield batch
-        except (Forbidden, Unauthorized):
+        except (ForbiddenError, UnauthorizedError):
             raise
         except KubeError:
             yield LogBatch(note=LOST, source=source)

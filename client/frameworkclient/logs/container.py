@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkclient.logs.lines import LineCutter, LogBatch, Position
 from frameworkclient.pods import TASK_POD_DECODER
 from frameworkkube.backoff import pause_seconds
-from frameworkkube.errors import ApiStatusError, Forbidden, KubeError, NotFound, Unauthorized
+from frameworkkube.errors import ApiStatusError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError
 from frameworkkube.rest import KubeClient, resource_path
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ContainerLog:
         try:
             async for batch in self._answer(follow=False, previous=True):
                 yield batch
-        except (Forbidden, Unauthorized):
+        except (ForbiddenError, UnauthorizedError):
             raise
         except KubeError:
             yield LogBatch(note=LOST, source=self._source)
@@ -76,7 +76,7 @@ class ContainerLog:
             sleep: Waits so many seconds.
 
         Raises:
-            Forbidden, Unauthorized: The user may not read it.
+            ForbiddenError, UnauthorizedError: The user may not read it.
         """
         failures = 0
         while True:
@@ -84,9 +84,9 @@ class ContainerLog:
             try:
                 async for batch in self._answer(follow=not previous, previous=previous):
                     yield batch
-            except (Forbidden, Unauthorized):
+            except (ForbiddenError, UnauthorizedError):
                 raise
-            except NotFound:
+            except NotFoundError:
                 break
             except ApiStatusError as error:
                 # 400: the kubelet has not started the container yet, or has removed it.

@@ -19,7 +19,7 @@ import structlog
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
-from frameworkkube.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFound, resource_path
+from frameworkkube.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFoundError, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ class EventRecorder:
             again = msgspec.json.encode({"count": written.count, "lastTimestamp": now})
             try:
                 await self._client.patch(f"{events}/{written.name}", again, accept=PARTIAL_METADATA)
-            except NotFound:
+            except NotFoundError:
                 del self._written[key]
             else:
                 return

@@ -42,15 +42,15 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.engine import creationerror, manifests, statusencoding
 from frameworkkube.rest import (
     PARTIAL_METADATA,
-    AlreadyExists,
+    AlreadyExistsError,
     ApiStatusError,
-    Conflict,
-    Invalid,
+    ConflictError,
+    InvalidError,
     KubeClient,
     KubeError,
-    NotFound,
+    NotFoundError,
     ServerError,
-    TooManyRequests,
+    TooManyRequestsError,
     resource_path,
 )
 
@@ -96,7 +96,7 @@ class Performer:
         """Perform the effect once and translate the answer."""
         try:
             return await self._request(subject, effect)
-        except NotFound:
+        except NotFoundError:
             return Missing()
         except ApiStatusError as error:
             return Failed(str(error), error.retry_after_seconds)
@@ -140,7 +140,7 @@ class Performer:
     async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] = str) -> Outcome:
         try:
             answer = await self._client.create(path, body, accept=PARTIAL_METADATA)
-        except AlreadyExists as error:
+        except AlreadyExistsError as error:
             return NameTaken(f"the name is in use: {error.message}")
         except ApiStatusError as error:
             transient = error.message.startswith(MISSING_PERMISSIONS) or any(
@@ -181,7 +181,7 @@ class Performer:
     async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
         try:
             answer = await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, **options)
-        except Conflict:
+        except ConflictError:
             # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
             return Missing()
         # Nobody asks a second time for what counts as deleted, and a proxy's page deletes nothing.
@@ -213,14 +213,14 @@ class Performer:
         try:
             body = manifests.status_update(subject, version, status)
             answer = await self._client.replace(f"{subject.path}/status", body, accept=PARTIAL_METADATA)
-        except Conflict:
+        except ConflictError:
             return statusverdict.Conflicting()
-        except NotFound:
+        except NotFoundError:
             return statusverdict.NotFound()
         except ApiStatusError as error:
             if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
                 return statusverdict.Rejected(TOO_LARGE_CODE, error.message)
-            if isinstance(error, TooManyRequests | ServerError):
+            if isinstance(error, TooManyRequestsError | ServerError):
                 return statusverdict.Unavailable(str(error), error.retry_after_seconds)
             return statusverdict.Rejected(error.code, error.message)
         except KubeError as error:
@@ -252,9 +252,9 @@ class Performer:
         path = resource_path("v1", "configmaps", namespace=subject.namespace, name=name)
         try:
             answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
-        except Conflict:
+        except ConflictError:
             return Missing()
-        except Invalid as error:
+        except InvalidError as error:
             # The server's answer to a patch whose UID is not the object's.
             if "metadata.uid" in str(error):
                 return Missing()
@@ -282,7 +282,7 @@ class Performer:
         collection = resource_path(group, plural, namespace=subject.namespace)
         try:
             await self._client.create(collection, msgspec.json.encode(body), accept=PARTIAL_METADATA)
-        except AlreadyExists:
+        except AlreadyExistsError:
             path = resource_path(group, plural, namespace=subject.namespace, name=body["metadata"]["name"])
             metadata = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
             if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in metadata.owner_references):

@@ -21,7 +21,7 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.status import UnreadableStatusError
 from frameworkcontroller.engine.manifests import Subject
 from frameworkkube.backoff import retrying
-from frameworkkube.rest import KubeClient, KubeError, NotFound
+from frameworkkube.rest import KubeClient, KubeError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ class Reloader:
             seen = FRAMEWORK_DECODER.decode(answer)
             self._loading.discard(key)
             self._on_read(key, seen)
-        except NotFound:
+        except NotFoundError:
             self._loading.discard(key)
             self._cases.pop(key, None)
         except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, no other Framework suffers

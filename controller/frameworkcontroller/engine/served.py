@@ -91,7 +91,7 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
             _log.warning("Frameworks are not served yet; is this version's CRD applied?", error=why)
 
     policy = tenacity.AsyncRetrying(
-        # Every error: NotFound and Forbidden pass too, once the manifests are applied.
+        # Every error: NotFoundError and ForbiddenError pass too, once the manifests are applied.
         retry=tenacity.retry_if_exception_type((KubeError, msgspec.DecodeError, _LackingError)),
         wait=tenacity.wait_fixed(every),
         before_sleep=log_once,

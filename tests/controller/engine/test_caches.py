@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.engine.caches import Caches
-from frameworkkube.rest import Gone
+from frameworkkube.rest import GoneError
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 
@@ -57,7 +57,7 @@ class Client:
         if path == PODS and self.lists == 1:
             yield json.dumps({"type": "DELETED", "object": pod("fw-a-0")}).encode()
             await self.expires.wait()
-            raise Gone(410, "Expired", "too old")
+            raise GoneError(410, "Expired", "too old")
         await asyncio.Event().wait()
 
 

@@ -16,7 +16,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import Done, Effect, Failed, Missing, Outcome, Refused, StaleStatus, WriteStatus
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.settings import Settings
-from frameworkkube.rest import NotFound, ServerError
+from frameworkkube.rest import NotFoundError, ServerError
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 
@@ -169,7 +169,7 @@ async def test_an_answer_that_cannot_be_read_does_not_end_the_engine() -> None:
 @in_virtual_time
 async def test_a_framework_that_is_gone_when_it_is_read_again_is_left_alone() -> None:
     client, performer = Client(framework()), Performer(StaleStatus())
-    client.reads = [NotFound(404, "NotFound", "gone")]
+    client.reads = [NotFoundError(404, "NotFound", "gone")]
     async with running(client, performer):
         await until(lambda: not client.reads)
         await asyncio.sleep(60)

@@ -13,7 +13,7 @@ import pytest
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.engine.eventrecorder import BURST, REFILL_SECONDS, EventRecorder
 from frameworkcontroller.engine.manifests import Subject
-from frameworkkube.rest import NotFound, ServerError
+from frameworkkube.rest import NotFoundError, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,7 +77,7 @@ async def test_an_event_names_the_framework_and_a_repeated_one_raises_its_count(
 
 
 async def test_an_event_that_the_server_has_forgotten_is_created_again() -> None:
-    client = Client(metadata("old"), NotFound(404, "NotFound", "expired"))
+    client = Client(metadata("old"), NotFoundError(404, "NotFound", "expired"))
     async with recording(client, recorder_of(client)) as recorder:
         for _ in range(3):
             recorder.record(SUBJECT, SLOW)

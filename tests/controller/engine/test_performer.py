@@ -21,7 +21,14 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.performer import Performer
-from frameworkkube.rest import Conflict, Invalid, KubeError, NotFound, TooManyRequests, TransportError
+from frameworkkube.rest import (
+    ConflictError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    TooManyRequestsError,
+    TransportError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,9 +72,9 @@ class Template:
     ("answer", "outcome"),
     [
         (b"{}", Done()),
-        (NotFound(404, "NotFound", "gone"), Missing()),
-        (Conflict(409, "Conflict", "the UID in the precondition does not match"), Missing()),
-        (TooManyRequests(429, "TooManyRequests", "slow down", retry_after_seconds=3), None),
+        (NotFoundError(404, "NotFound", "gone"), Missing()),
+        (ConflictError(409, "Conflict", "the UID in the precondition does not match"), Missing()),
+        (TooManyRequestsError(429, "TooManyRequests", "slow down", retry_after_seconds=3), None),
         (TransportError("reset"), Failed("reset")),
     ],
     ids=["done", "not found", "another instance", "too many requests", "lost"],
@@ -78,8 +85,8 @@ async def test_the_outcome_of_a_deletion(answer: bytes | KubeError, outcome: Out
     assert found == (outcome or Failed("429 TooManyRequests: slow down", 3))
 
 
-CHANGED = Conflict(409, "Conflict", "the ResourceVersion in the precondition does not match")
-GONE = NotFound(404, "NotFound", "gone")
+CHANGED = ConflictError(409, "Conflict", "the ResourceVersion in the precondition does not match")
+GONE = NotFoundError(404, "NotFound", "gone")
 
 
 def pod(uid: str, version: str) -> bytes:
@@ -122,7 +129,7 @@ async def test_a_forced_deletion_asks_nothing() -> None:
 
 async def test_the_refusal_of_a_pod_has_the_form_of_microsofts_controller() -> None:
     status = {"kind": "Status", "status": "Failure", "message": "no", "reason": "Invalid", "code": 422}
-    refusal = Invalid(422, "Invalid", "no", status=status)
+    refusal = InvalidError(422, "Invalid", "no", status=status)
     performer = Performer(Client(refusal))  # type: ignore[arg-type]
     template = cast("PodTemplate", Template())
     expected = '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Invalid","code":422}}'

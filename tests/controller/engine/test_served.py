@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from frameworkcontroller.api import names
 from frameworkcontroller.engine.served import NotServedError, wait_until_served, what_is_missing
-from frameworkkube.rest import Forbidden, KubeError, NotFound, TransportError
+from frameworkkube.rest import ForbiddenError, KubeError, NotFoundError, TransportError
 
 FRAMEWORKS = {"name": "frameworks", "kind": "Framework", "namespaced": True, "verbs": ["get", "list"], "shortNames": []}
 STATUS = {"name": "frameworks/status", "kind": "Framework", "namespaced": True, "verbs": ["get", "patch", "update"]}
@@ -50,8 +50,8 @@ async def test_frameworks_that_are_served_need_one_request() -> None:
 
 
 async def test_whatever_fails_is_tried_again_and_logged_once() -> None:
-    missing = NotFound(404, "NotFound", "the server could not find the requested resource")
-    client = Client(TransportError("refused"), missing, missing, Forbidden(403, "Forbidden", "no"), None)
+    missing = NotFoundError(404, "NotFound", "the server could not find the requested resource")
+    client = Client(TransportError("refused"), missing, missing, ForbiddenError(403, "Forbidden", "no"), None)
     with capture_logs() as logs:
         await wait_for(client)
     assert client.asked == 5
@@ -60,7 +60,7 @@ async def test_whatever_fails_is_tried_again_and_logged_once() -> None:
 
 async def test_when_the_time_is_up_the_last_error_is_named() -> None:
     with pytest.raises(NotServedError, match=r"after 0.05 s: 404 NotFound: gone; apply this version's CRD"):
-        await wait_for(Client(NotFound(404, "NotFound", "gone")), within=0.05)
+        await wait_for(Client(NotFoundError(404, "NotFound", "gone")), within=0.05)
 
 
 async def test_a_request_that_hangs_does_not_outlast_the_time() -> None:

@@ -21,7 +21,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.performer import Performer
-from frameworkkube.rest import Conflict, Invalid, KubeError, NotFound, ServerError, TooManyRequests
+from frameworkkube.rest import ConflictError, InvalidError, KubeError, NotFoundError, ServerError, TooManyRequestsError
 from tests.controller.core.values import framework
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def live(found: FrameworkStatus, version: str, uid: str = "framework-uid") -> by
     return msgspec.json.encode({"metadata": metadata, "spec": {}, "status": found})
 
 
-CONFLICT = Conflict(409, "Conflict", "the object has been modified")
-BUSY = TooManyRequests(429, "TooManyRequests", "x", retry_after_seconds=7.0)
+CONFLICT = ConflictError(409, "Conflict", "the object has been modified")
+BUSY = TooManyRequestsError(429, "TooManyRequests", "x", retry_after_seconds=7.0)
 SICK = ServerError(503, "ServiceUnavailable", "x")
 LOST = KubeError("the connection was reset")
 ROWS: dict[str, tuple[list[bytes | Exception], Outcome, list[str]]] = {
@@ -81,14 +81,14 @@ ROWS: dict[str, tuple[list[bytes | Exception], Outcome, list[str]]] = {
     ),
     "another writer": ([CONFLICT, live(OTHER, "44")], StaleStatus(), ["put 41", "get"]),
     "another instance": ([CONFLICT, live(BEFORE, "44", "another")], Missing(), ["put 41", "get"]),
-    "no Framework": ([NotFound(404, "NotFound", "x")], Missing(), ["put 41"]),
-    "no Framework after a conflict": ([CONFLICT, NotFound(404, "NotFound", "x")], Missing(), ["put 41", "get"]),
+    "no Framework": ([NotFoundError(404, "NotFound", "x")], Missing(), ["put 41"]),
+    "no Framework after a conflict": ([CONFLICT, NotFoundError(404, "NotFound", "x")], Missing(), ["put 41", "get"]),
     "it cannot be read after a conflict": (
         [CONFLICT, LOST],
         Failed("the connection was reset"),
         ["put 41", "get"],
     ),
-    "refused": ([Invalid(422, "Invalid", "too large")], Refused(422, "too large"), ["put 41"]),
+    "refused": ([InvalidError(422, "Invalid", "too large")], Refused(422, "too large"), ["put 41"]),
 }
 
 
