@@ -134,7 +134,7 @@ def test_the_api_server_is_away_while_a_gang_starts(cluster: Cluster, frameworks
     assert (status["attemptStatus"]["id"], status["retryPolicyStatus"]["totalRetriedCount"]) == (0, 0)
 
 
-def test_the_injector_is_down(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+def test_the_injector_is_down(cluster: Cluster, installed: None, frameworks: Frameworks, raw: RawClient) -> None:
     with without_replicas(cluster, "frameworkinjector"):
         frameworks.create("fw", role("worker", 2, pod=pod(STAYS)))
 
@@ -149,7 +149,9 @@ def test_the_injector_is_down(cluster: Cluster, frameworks: Frameworks, raw: Raw
     assert frameworks.status("fw")["retryPolicyStatus"]["totalRetriedCount"] == 0
 
 
-def test_the_leader_is_killed_while_a_gang_starts(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+def test_the_leader_is_killed_while_a_gang_starts(
+    cluster: Cluster, installed: None, frameworks: Frameworks, raw: RawClient
+) -> None:
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/frameworkcontroller"
 
     def leader() -> str:
