@@ -109,6 +109,7 @@ def test_a_webhook_that_swallows_connections_and_may_be_ignored_prevents_no_pod(
     assert "no answer within" not in controller.log
 
 
+@pytest.mark.requires_kubernetes("1.34", "the garbage collector deletes a Pod only if it has not changed")
 def test_a_pod_that_is_bound_while_it_is_deleted_stays_until_its_containers_have_ended(
     controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet, silent: socket.socket
 ) -> None:
