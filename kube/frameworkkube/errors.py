@@ -54,7 +54,7 @@ class ApiStatusError(KubeError):
 
     Attributes:
         code: HTTP status code.
-        reason: machine-readable reason of the Status object (`AlreadyExistsError`), or the HTTP phrase when there was
+        reason: machine-readable reason of the Status object (`AlreadyExists`), or the HTTP phrase when there was
             none.
         message: one sentence for people.
         status: the Status object as decoded JSON; empty if the body was something else (a proxy's HTML page).

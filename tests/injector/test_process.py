@@ -28,7 +28,7 @@ from tests.injector.golden_pods import pod_of
 from tests.injector.random_fuzzer import mutated, seeds
 from tests.injector.replica_processes import Replica, manifests
 from tests.injector.reviews import SERVICE, review_of
-from tests.support.http import tls_session
+from tests.support.http import served_certificate, tls_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,30 +256,20 @@ async def test_hostile_clients_neither_stop_it_nor_make_it_grow(served: Standalo
     assert served.replica.process.poll() is None
 
 
-async def certificate_of(served: StandaloneReplica) -> bytes:
-    """Return the certificate that a new connection gets, DER."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    _, writer = await asyncio.open_connection("127.0.0.1", served.replica.port, ssl=context)
-    found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.transport.abort()
-    return found
-
-
 async def test_files_that_change_are_served_and_files_that_do_not_fit_are_not(served: StandaloneReplica) -> None:
-    first = await certificate_of(served)
+    first = await served_certificate(served.replica.port)
     (served.folder / "tls.key").write_bytes(trustme.CA().issue_cert(SERVICE).private_key_pem.bytes())
 
     async def logged() -> None:
         assert "certificate files not usable" in served.replica.log.read_text()
 
     await eventually_async(logged, timeout=15)
-    assert await certificate_of(served) == first
+    assert await served_certificate(served.replica.port) == first
     assert served.replica.health("/readyz") == (200, "ok\n")
     write_certificate(served.authority, served.folder)
 
     async def replaced() -> None:
-        assert await certificate_of(served) != first
+        assert await served_certificate(served.replica.port) != first
 
     await eventually_async(replaced, timeout=15)
 

@@ -17,15 +17,12 @@ from frameworkinjector.server import ReviewServer
 from frameworkinjector.tls import ServedCertificate
 from tests.injector.loopback_server import LoopbackServer, PemPair
 from tests.injector.reviews import SERVICE, reviewed, small_review
+from tests.support.http import served_certificate
 
 
 async def serial(serving: LoopbackServer, *, name: str | None = SERVICE) -> int:
     """Return the serial number of the certificate that a new connection gets; `name` None sends no server name."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    _, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=context, server_hostname=name or "")
-    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.transport.abort()
+    der = await served_certificate(serving.port, name)
     return x509.load_der_x509_certificate(der).serial_number
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import ssl
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,6 @@ from frameworkkube.session import Sockets
 from localcluster.waiting import patience
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator
 
 
@@ -31,6 +32,16 @@ async def tls_session(trust: ssl.SSLContext, **connector: Any) -> AsyncIterator[
             yield session
     finally:
         await sockets.close()
+
+
+async def served_certificate(port: int, server_hostname: str | None = None) -> bytes:
+    """Return the certificate that a new connection gets, DER; without a name none is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=server_hostname or "")
+    found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    return found
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:

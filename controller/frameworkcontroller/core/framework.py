@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta, Partial
     from frameworkcontroller.core.policy import Retry
 
+# The deletion of the ConfigMap of an attempt in one of these states was requested, by whomever: it is expected to go.
 GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
@@ -260,10 +261,10 @@ def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persist
 def _look_for(status: FrameworkStatus, *, persisted: bool) -> FrameworkStep:
     """Ask for a ConfigMap that has disappeared, or delete it if the attempt ends anyway.
 
-    It may be there without the label by which the cache finds it, or the cache may be older than the status. Also one
-    that is deleted is looked for: Pods that no status names are gone only when it is.
+    It may be there without the label by which the cache finds it, or the cache may be older than the status.
     """
     if status.state in GOING:
+        # The attempt is not over before: Pods that no status names go with it. To ask changes nothing.
         return Step(status, Action.FIND)
     if not persisted:
         return Step(status)
