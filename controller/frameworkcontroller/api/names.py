@@ -62,6 +62,13 @@ BARRIER_WAIT_FOR: Final = "FB_WAIT_FOR"
 BARRIER_WAIT_FOR_FLAG: Final = "--wait-for"
 BARRIER_WAIT_FOR_ANNOTATION: Final = f"barrier.{GROUP}/wait-for"
 ARRIVED: Final = "arrived"
+# In-place restart of a gang (docs/reference/restart.md): the annotations of a Pod template, the condition by which the
+# kubelet shows that it restarts all containers, and what it then says of each of them.
+RESTART_ANNOTATION: Final = f"barrier.{GROUP}/restart"
+RESTART_LIMIT_ANNOTATION: Final = f"barrier.{GROUP}/restart-limit"
+IN_PLACE: Final = "in-place"
+ALL_CONTAINERS_RESTARTING: Final = "AllContainersRestarting"
+RESTARTING_ALL_CONTAINERS: Final = "RestartingAllContainers"
 # Extended resources that are GPUs: nvidia.com/gpu, amd.com/gpu.
 GPU_SUFFIX: Final = "/gpu"
 ROSTER_KEY: Final = "roster"

@@ -40,29 +40,34 @@ class ContainerState(Wire, frozen=True):
     waiting: Waiting | None = None
 
 
-class ContainerStatus(Wire, frozen=True):
-    """One container of a Pod."""
-
-    name: str
-    state: ContainerState = ContainerState()
-
-
 class LastState(Wire, frozen=True):
     """How the run before the last restart ended, if there was one."""
 
     terminated: Terminated | None = None
 
 
-class InitContainerStatus(ContainerStatus, frozen=True):
-    """One init container of a Pod; a kubelet may have restarted it."""
+class ContainerStatus(Wire, frozen=True):
+    """One container of a Pod; a kubelet may have restarted it."""
 
+    name: str
+    state: ContainerState = ContainerState()
     last_state: LastState = LastState()
+
+
+class InitContainerStatus(ContainerStatus, frozen=True):
+    """One init container of a Pod."""
+
     started: bool | None = None
     """Of a native sidecar that runs: its startup probe has succeeded."""
+    restart_count: int = 0
 
 
 class PodCondition(Wire, frozen=True):
-    """A condition; `PodScheduled` is used, to report why a Pod waits, and `Ready`, for which other roles may wait."""
+    """A condition.
+
+    `PodScheduled` is used, to report why a Pod waits, `Ready`, for which other roles may wait, and
+    `AllContainersRestarting`, which ends an epoch of its gang.
+    """
 
     type: str
     status: str = ""

@@ -106,6 +106,10 @@ class TaskAttemptStatus(Wire, frozen=True):
     pod_host_ip: str | None = field(default=None, name="podHostIP")
     arrived: bool | msgspec.UnsetType = msgspec.UNSET
     """An addition of this controller: the Pod's barrier runs. Set only if the gang waits for that."""
+    starts: int | msgspec.UnsetType = msgspec.UNSET
+    """An addition, only for gangs that restart in place: with the UID of the Pod it names the instance of the Task."""
+    epoch: int | msgspec.UnsetType = msgspec.UNSET
+    """An addition, only for gangs that restart in place: the epoch of this instance, unset while it has none."""
     completion_status: TaskCompletion | None = None
 
 
@@ -140,6 +144,17 @@ class TaskRoleStatus(Wire, frozen=True):
     """An addition of this controller, set only for roles with `dependsOn`: the role has begun, or still waits."""
 
 
+class GangRestart(Wire, frozen=True, omit_defaults=True, kw_only=True):
+    """One restart of a gang in its Pods: the epoch that began, and why the one before it has ended."""
+
+    epoch: int
+    time: datetime
+    reason: str
+    task: str = ""
+    code: int | None = None
+    message: str = ""
+
+
 class FrameworkAttemptStatus(Wire, frozen=True):
     """The current attempt of a Framework, its ConfigMap and its roles (plain, or gzipped when they are large)."""
 
@@ -153,6 +168,12 @@ class FrameworkAttemptStatus(Wire, frozen=True):
     completion_status: FrameworkCompletion | None = None
     task_role_statuses: tuple[TaskRoleStatus, ...] | None = None
     task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET
+    # Additions of this controller, only for gangs that restart in place (docs/reference/restart.md).
+    gang_epoch: int | msgspec.UnsetType = msgspec.UNSET
+    gang_released: int | msgspec.UnsetType = msgspec.UNSET
+    """Tasks with which the gate of this epoch has opened, or may have; 0 while it is closed."""
+    gang_restarts: int | msgspec.UnsetType = msgspec.UNSET
+    last_gang_restarts: tuple[GangRestart, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Condition(Wire, frozen=True):

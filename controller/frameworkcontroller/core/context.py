@@ -56,6 +56,8 @@ class Decision:
     transitions: list[Transition] = field(default_factory=list)
     events: list[KubeEvent] = field(default_factory=list)
     milestones: list[Milestone] = field(default_factory=list)
+    restarts: list[str] = field(default_factory=list)
+    """Why epochs of a gang that restarts in place have ended."""
     snapshots: list[Snapshot] = field(default_factory=list)
     """Written before any effect is performed: an effect may overwrite what a snapshot contains."""
     wake_at: datetime | None = None

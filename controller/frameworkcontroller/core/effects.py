@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
@@ -24,6 +25,18 @@ LABEL: Final[EffectKey] = ("label",)
 ROSTER: Final[EffectKey] = ("roster",)
 ACCESS: Final[EffectKey] = ("access",)
 FRAMEWORK: Final[EffectKey] = ("framework",)
+
+
+@dataclass(frozen=True)
+class GateSummary:
+    """The gate of a gang that restarts in place, as one write of the status contains it."""
+
+    epoch: int
+    is_open: bool
+    why: str
+    """Why the epoch before has ended, in one line."""
+    since: datetime | None
+    """When it has ended."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +57,13 @@ class RolesSummary:
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
 
+    gate: GateSummary | None = None
+    """Of a gang that restarts in place."""
+
     @property
     def complete(self) -> bool:
-        """Whether every Task of the gang is ready."""
-        return self.ready == self.total > 0
+        """Whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
+        return self.ready == self.total > 0 and (self.gate is None or self.gate.is_open)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Final
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core import restart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import FrameworkCompletion, FrameworkStatus, TaskCompletion, TaskStatus
+    from frameworkcontroller.api.status import (
+        FrameworkCompletion,
+        FrameworkStatus,
+        GangRestart,
+        TaskCompletion,
+        TaskStatus,
+    )
     from frameworkcontroller.core.roster import MissingTask
 
 NAMED_TASKS: Final = 3
@@ -89,6 +96,29 @@ def of_gang_ready(total: int, waiting: int, seconds: float) -> KubeEvent:
     """Return the Event of a gang whose Tasks are all ready."""
     rest = f"; {waiting} more wait for their dependencies" if waiting else ""
     return KubeEvent("GangReady", f"All {total} Tasks are ready after {seconds:.0f} s{rest}")
+
+
+def of_gang_restarting(last: GangRestart, restarts: int, limit: int) -> KubeEvent:
+    """Return the Event of a gang whose epoch has ended."""
+    rescaled = last.reason == restart.Reason.RESCALED
+    counted = f" ({restarts} of {limit} by exits)" if limit else ""
+    text = f"Epoch {last.epoch}: {restart.describe(last)}; the gang restarts in its Pods{counted}"
+    return KubeEvent("GangRestarting", text, warning=not rescaled)
+
+
+def of_gang_restarted(total: int, epoch: int, seconds: float) -> KubeEvent:
+    """Return the Event of a gang whose gate has opened again."""
+    return KubeEvent("GangRestarted", f"Epoch {epoch}: all {total} Tasks are ready again after {seconds:.1f} s")
+
+
+def of_gang_not_restarted(task: str, why: str) -> KubeEvent:
+    """Return the Event of an exit that does not restart the gang."""
+    return KubeEvent("GangNotRestarted", f"{task} has exited, and its attempt ends: {why}", warning=True)
+
+
+def of_refused_restart(problem: str) -> KubeEvent:
+    """Return the Event of Pod templates whose restart the gang cannot have."""
+    return KubeEvent("RestartRefused", problem, warning=True)
 
 
 def of_restored_roster(config_map: str) -> KubeEvent:

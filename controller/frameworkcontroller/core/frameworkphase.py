@@ -198,7 +198,14 @@ class FrameworkPhase:
                 ctx.emit(LabelConfigMap(found.uid, attempt_id) if found is not None and lost else FindConfigMap())
             case framework.Action.CREATE:
                 _, total = self._state.readiness(ctx.spec)
-                empty = roster.document(self.identity, 0, 0, total, by_arrival=self._state.waits_for_arrival)
+                empty = roster.document(
+                    self.identity,
+                    0,
+                    0,
+                    total,
+                    by_arrival=self._state.waits_for_arrival,
+                    gate=self._state.summarize(ctx.spec).gate,
+                )
                 ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:
                 ctx.emit(DeleteFramework())

@@ -16,8 +16,8 @@ from msgspec import UNSET
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
-from frameworkcontroller.core import dependencies, events, gangready
-from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core import dependencies, events, gangready, restart
+from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.gangready import GangReport
 from frameworkcontroller.core.journal import Journal, TaskRecord
 from frameworkcontroller.core.rescale import rescale
@@ -72,6 +72,10 @@ class FrameworkState:
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
         gang_report: what the condition GangReady says.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
+        restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
+        restart_problem: why the gang can have none of the restarts that its Pod templates ask for, "" if it can.
+        restarting_since: the steady time of the end of the last epoch, None if that is not known.
+        applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
     """
 
     def __init__(self, name: str) -> None:
@@ -89,6 +93,10 @@ class FrameworkState:
         self.gpus: Mapping[str, int] = {}
         self.gang_report = GangReport()
         self.gone: set[str] = set()
+        self.restart_policy: restart.Policy | None = None
+        self.restart_problem = ""
+        self.restarting_since: datetime | None = None
+        self.applications: set[TaskKey] = set()
         self._framework_revision = 0
         self._rescale_revision = 0  # a role that is gone has no revision of its own
         self._rescaled: tuple[FrameworkSpec, int] | None = None
@@ -132,6 +140,11 @@ class FrameworkState:
         if before is not None:
             self.journal.add_framework_change(before, status, self.revision)
 
+    @property
+    def gate(self) -> restart.Gate | None:
+        """The gate of a gang that restarts in place, None of any other."""
+        return None if self._status is None else restart.gate_of(self._status.attempt_status)
+
     def touch_framework(self) -> None:
         """Give the Framework's own part the next revision."""
         self.revision += 1
@@ -142,6 +155,12 @@ class FrameworkState:
         if waits != self.waits_for_arrival:
             self.waits_for_arrival = waits
             self.touch_all()
+
+    def set_restart(self, policy: restart.Policy | None, problem: str) -> None:
+        """Set what the Pod templates ask for; an attempt that has Pods goes on as it began."""
+        if problem and problem != self.restart_problem:
+            self.add_event(events.of_refused_restart(problem))
+        self.restart_policy, self.restart_problem = policy, problem
 
     def set_too_many_tasks(self, why: str) -> None:
         """Set why the Framework gets no more Tasks; it is written as a condition."""
@@ -208,6 +227,7 @@ class FrameworkState:
         self._alarms.clear()
         self.gone.clear()
         self.gang_report = GangReport()
+        self.applications.clear()
         self._ended = None
         self._rescaled = None
 
@@ -390,7 +410,16 @@ class FrameworkState:
             by_arrival=self.waits_for_arrival,
             gpus=self.gpus,
             member_revision=max([self._rescale_revision, *(one.member_revision for one in role_states)]),
+            gate=self._gate_summary(),
         )
+
+    def _gate_summary(self) -> GateSummary | None:
+        gate = self.gate
+        if gate is None:
+            return None
+        last = (self.status.attempt_status.last_gang_restarts or ())[-1:]
+        why = restart.describe(last[0]) if last else ""
+        return GateSummary(gate.epoch, gate.is_open, why, self.restarting_since or (last[0].time if last else None))
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.context import View
-    from frameworkcontroller.core.effects import RolesSummary, WriteRoster
+    from frameworkcontroller.core.effects import GateSummary, RolesSummary, WriteRoster
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.frameworkstate import FrameworkState
     from frameworkcontroller.core.inflight import InFlight
@@ -63,6 +63,7 @@ class Gang:
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._state.opened else set[str]()
         self._addressed_at: datetime | None = None
+        self._restarts = RestartTimes()
 
     @property
     def config_map_uid(self) -> str:
@@ -78,6 +79,8 @@ class Gang:
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
         self._state = gangstate.apply_outcome(self._state, done=version is not None, complete=effect.complete)
+        if version is not None and effect.complete:
+            self._restarts.is_released = True
         if version is None:
             self._guard = rosterguard.failed(self._guard)
             return None
@@ -98,6 +101,7 @@ class Gang:
                     self._addressed_at = now
                 if phase == "open" and self._addressed_at is not None:
                     yield Milestone("released", (now - self._addressed_at).total_seconds())
+        yield from self._restarts.milestones(state, total, now)
 
     def decide(
         self,
@@ -121,6 +125,7 @@ class Gang:
         Returns:
             The roster to write now, if any, and when to decide again.
         """
+        self._restarts.note(summary.gate)
         # The ConfigMap's creationTimestamp is of another clock.
         if self._state.written_at is not None and self._state.written_at > now:
             self._state = replace(self._state, written_at=now)
@@ -144,6 +149,40 @@ class Gang:
             return None, due if wake_at is None else min(due, wake_at)
         self._guard = rosterguard.answer(self._guard, seen, now)
         return again, wake_at
+
+
+class RestartTimes:
+    """How long the last restart of a gang in its Pods has taken: until its gate was open, until all applications ran.
+
+    Attributes:
+        is_released: the complete roster of the epoch was written.
+    """
+
+    def __init__(self) -> None:
+        self._gate: GateSummary | None = None
+        self._said_open = False
+        self.is_released = False
+
+    def note(self, gate: GateSummary | None) -> None:
+        """Note the gate as it is persisted: a closed one, but the first, begins a restart."""
+        if gate is None or gate.is_open or gate.epoch == 0:
+            return
+        if self._gate is None or self._gate.epoch != gate.epoch:
+            self._gate, self._said_open, self.is_released = gate, False, False
+
+    def milestones(self, state: FrameworkState, total: int, now: datetime) -> Iterator[Milestone]:
+        """Yield the milestones of the restart since the last call; the first goes with an Event."""
+        gate = self._gate
+        if gate is None or gate.since is None or not self.is_released:
+            return
+        seconds = max(0.0, (now - gate.since).total_seconds())
+        if not self._said_open:
+            self._said_open = True
+            state.add_event(events.of_gang_restarted(total, gate.epoch, seconds))
+            yield Milestone("restart-open", seconds)
+        if len(state.applications) >= total:
+            self._gate = None
+            yield Milestone("restart-running", seconds)
 
 
 def identity_of(state: FrameworkState, namespace: str, name: str, uid: str) -> Identity:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from frameworkcontroller.api.status import Condition
+    from frameworkcontroller.core.effects import RolesSummary
     from frameworkcontroller.core.readiness import Obstacle
 
 GANG_READY: Final = "GangReady"
 READY_REASON: Final = "AllTasksReady"
+RESTARTING_REASON: Final = "Restarting"
+"""The gate of a gang that restarts in place is closed; the message says what ended the epoch before."""
 WAITING_REASON: Final = "TasksNotReady"
 """Where nothing better is known."""
 EVERY: Final = timedelta(seconds=10)
@@ -57,7 +60,7 @@ class GangReport(Struct, frozen=True):
 def load(conditions: Sequence[Condition]) -> GangReport:
     """Go on from the conditions of a stored status."""
     found = next((one for one in conditions if one.type == GANG_READY), None)
-    if found is None:
+    if found is None or found.reason == RESTARTING_REASON:
         return GangReport()
     if found.status == "True":
         return GangReport(late=True)
@@ -86,19 +89,23 @@ def decide(
     return GangReport(late=True, reason=reason, missing=_described(found), due=now + EVERY)
 
 
-def condition(report: GangReport, ready: int, total: int) -> tuple[str, bool, str, str] | None:
+def condition(report: GangReport, summary: RolesSummary) -> tuple[str, bool, str, str] | None:
     """Return type, value, reason and message of the condition, None where the status has none.
 
     Args:
         report: of the gang.
-        ready: Tasks that are ready in the status.
-        total: Tasks of the gang in the status.
+        summary: of the roles in the status.
     """
-    if not report.late:
+    numbers, gate = f"{summary.ready}/{summary.total}", summary.gate
+    restarted = gate is not None and gate.epoch > 0
+    if not report.late and not restarted:
         return None
-    if ready == total > 0:
-        return GANG_READY, True, READY_REASON, f"{ready}/{total}"
-    return GANG_READY, False, report.reason, f"{ready}/{total}: {report.missing}".rstrip(": ")
+    if summary.complete:
+        return GANG_READY, True, READY_REASON, numbers
+    if gate is not None and restarted and not gate.is_open:
+        text = f"{numbers}: epoch {gate.epoch}: {gate.why}; {report.missing}"
+        return GANG_READY, False, RESTARTING_REASON, text.rstrip("; ")
+    return GANG_READY, False, report.reason, f"{numbers}: {report.missing}".rstrip(": ")
 
 
 def _described(found: Sequence[tuple[str, Obstacle]]) -> str:

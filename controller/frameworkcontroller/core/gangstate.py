@@ -15,14 +15,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.roster import Identity, MissingTask, Published, document, members
+from frameworkcontroller.core.roster import Behind, Identity, MissingTask, Published, behind, document, members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,6 +116,8 @@ class GangState(Struct, frozen=True):
         progress: what the last roster of an incomplete gang said.
         member_revision: a revision of the Framework's state whose members are known to be those of `digest`.
         opened: a complete roster has been written, so that barriers open.
+        epoch: of the last roster, unset if that has none.
+        behind: what the last roster of an incomplete gang said of instances of an earlier epoch.
     """
 
     phase: Phase
@@ -125,6 +127,8 @@ class GangState(Struct, frozen=True):
     progress: Progress | None = None
     member_revision: int | None = None
     opened: bool = False
+    epoch: int | UnsetType = UNSET
+    behind: tuple[Behind, ...] = ()
 
 
 class GangStep(Struct, frozen=True):
@@ -144,7 +148,12 @@ def load(config_map: Meta) -> GangState:
         published = Published()
     phase = Phase.COMPLETE if published.complete else Phase.GATHERING
     return GangState(
-        phase, published.generation, published.digest, config_map.creation_timestamp, opened=published.complete
+        phase,
+        published.generation,
+        published.digest,
+        config_map.creation_timestamp,
+        opened=published.complete,
+        epoch=published.epoch,
     )
 
 
@@ -208,7 +217,17 @@ def last_roster(state: GangState, attempt: Attempt, summary: RolesSummary) -> Wr
     if progress is None:
         return None
     ready, total, named = progress
-    content = document(attempt.identity, state.generation, ready, total, named, rows, by_arrival=summary.by_arrival)
+    content = document(
+        attempt.identity,
+        state.generation,
+        ready,
+        total,
+        named,
+        rows,
+        by_arrival=summary.by_arrival,
+        gate=summary.gate,
+        behind=() if rows is not None else state.behind,
+    )
     return _write(attempt, state, content)
 
 
@@ -231,9 +250,17 @@ def _decide_complete(state: GangState, attempt: Attempt, summary: RolesSummary, 
         # The next progress is news again, also if it says what the last one said.
         progress=None,
         member_revision=summary.member_revision,
+        epoch=_epoch_of(summary),
+        behind=(),
     )
     content = document(
-        attempt.identity, generation, summary.ready, summary.total, rows=rows, by_arrival=summary.by_arrival
+        attempt.identity,
+        generation,
+        summary.ready,
+        summary.total,
+        rows=rows,
+        by_arrival=summary.by_arrival,
+        gate=summary.gate,
     )
     is_first = state.phase in {Phase.GATHERING, Phase.LATE}
     event = events.of_gang_ready(summary.total, summary.waiting, attempt.age(now).total_seconds()) if is_first else None
@@ -247,17 +274,32 @@ def _decide_progress(
     missing: Callable[[], Iterable[MissingTask]],
     now: datetime,
 ) -> GangStep:
-    if state.written_at is not None and now < state.written_at + PROGRESS_EVERY:
+    epoch = _epoch_of(summary)
+    # That an epoch has ended is told at once: applications of it still run.
+    is_news = (epoch or 0) != (state.epoch or 0)
+    if not is_news and state.written_at is not None and now < state.written_at + PROGRESS_EVERY:
         return GangStep(state, wake_at=state.written_at + PROGRESS_EVERY)
     named = tuple(islice(missing(), MISSING_TASKS_IN_ROSTER))
     progress: Progress = (summary.ready, summary.total, named)
-    if progress == state.progress:
+    late = () if is_news else behind(summary)
+    if not is_news and (progress, late) == (state.progress, state.behind):
         return GangStep(replace(state, written_at=now), wake_at=now + PROGRESS_EVERY)
-    after = replace(_enter(state, Cause.PROGRESS), written_at=now, progress=progress)
+    after = replace(_enter(state, Cause.PROGRESS), written_at=now, progress=progress, epoch=epoch, behind=late)
     content = document(
-        attempt.identity, state.generation, summary.ready, summary.total, named, by_arrival=summary.by_arrival
+        attempt.identity,
+        state.generation,
+        summary.ready,
+        summary.total,
+        named,
+        by_arrival=summary.by_arrival,
+        gate=summary.gate,
+        behind=late,
     )
     return GangStep(after, _write(attempt, after, content), wake_at=now + PROGRESS_EVERY)
+
+
+def _epoch_of(summary: RolesSummary) -> int | UnsetType:
+    return UNSET if summary.gate is None else summary.gate.epoch
 
 
 def _enter(state: GangState, cause: Cause) -> GangState:
@@ -265,7 +307,8 @@ def _enter(state: GangState, cause: Cause) -> GangState:
 
 
 def _write(attempt: Attempt, state: GangState, content: bytes) -> WriteRoster:
-    published = Published(state.generation, complete=state.phase is Phase.COMPLETE, digest=state.digest)
+    complete = state.phase is Phase.COMPLETE
+    published = Published(state.generation, complete=complete, digest=state.digest, epoch=state.epoch)
     annotation = msgspec.json.encode(published).decode()
     return WriteRoster(
         attempt.config_map_uid, attempt.identity.attempt_id, content, annotation, complete=published.complete

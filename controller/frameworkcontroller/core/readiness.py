@@ -102,11 +102,16 @@ def obstacle_of(task: TaskStatus, pod: Pod | None) -> Obstacle:
         return NOT_CREATED if task.state is State.CREATION_PENDING else Obstacle(str(task.state), str(task.state))
     if pod.metadata.deletion_timestamp is not None:
         return Obstacle("its Pod is being deleted", "Deleting")
-    return _pending(pod.status) or (
-        Obstacle(f"{pod.status.phase}: its barrier does not run yet", "BarrierNotRunning")
-        if pod.status.pod_ip
-        else Obstacle(f"{pod.status.phase}: no IP yet", "NoAddress")
-    )
+    return _pending(pod.status) or _absent(task, pod.status)
+
+
+def _absent(task: TaskStatus, status: PodStatus) -> Obstacle:
+    if not status.pod_ip:
+        return Obstacle(f"{status.phase}: no IP yet", "NoAddress")
+    if isinstance(task.attempt_status.starts, int) and task.attempt_status.arrived is False:
+        start = task.attempt_status.starts
+        return Obstacle(f"{status.phase}: it restarts in place (start {start})", "Restarting", f"start {start}")
+    return Obstacle(f"{status.phase}: its barrier does not run yet", "BarrierNotRunning")
 
 
 def _pending(status: PodStatus) -> Obstacle | None:

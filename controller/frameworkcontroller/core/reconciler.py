@@ -56,6 +56,7 @@ from frameworkcontroller.core.outcomes import (
     shares_back_off,
 )
 from frameworkcontroller.core.rescale import held_back
+from frameworkcontroller.core.restartphase import RestartPhase
 from frameworkcontroller.core.statuswriter import StatusWriter
 from frameworkcontroller.core.taskphase import TaskPhase
 from frameworkcontroller.core.template import facts_of
@@ -97,6 +98,7 @@ class FrameworkReconciler:
         self._framework = FrameworkPhase(
             meta, config, self._state, self._tasks, self._writer, new_uid=new_uid, draw=draw
         )
+        self._restarts = RestartPhase(config, self._state, self._tasks)
         self._gang: Gang | None = None
         self._config_map_done = Done()
         self._wanted: FrameworkSpec | None = None
@@ -250,11 +252,13 @@ class FrameworkReconciler:
         if ctx is None:
             return Decision()
         self._framework.advance(ctx)
+        self._restarts.begin(ctx)
         self._tasks.advance(ctx)
         if self._framework.follow_tasks(ctx):
             self._framework.advance(ctx)
             self._tasks.advance(ctx)
         self._framework.begin_roles(ctx)
+        self._restarts.advance(ctx)
         self._report_gang(ctx)
         self._write(ctx)
         return ctx.decision
@@ -299,6 +303,7 @@ class FrameworkReconciler:
         self._accounts = facts.service_accounts
         self._state.gpus = facts.gpus
         self._state.set_waits_for_arrival(waits=facts.waits_for_arrival)
+        self._state.set_restart(facts.restart_policy, facts.restart_problem)
         self._state.set_dependencies(spec)
 
     def _report_gang(self, ctx: ReconcileContext) -> None:

@@ -7,7 +7,8 @@ written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -16,11 +17,14 @@ from frameworkcontroller.core.readiness import is_ready
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import TaskRoleStatus
-    from frameworkcontroller.core.effects import RolesSummary
+    from frameworkcontroller.core.effects import GateSummary, RolesSummary
 
 VERSION: Final = 1
 WHY_CHARACTERS: Final = 256
 """Of each reason: every barrier of the gang reads all of them, and a scheduler or a webhook may say much."""
+MAX_BEHIND: Final = 1000
+Behind: TypeAlias = tuple[str, int, str, int]
+"""An instance: its TaskRole, its index, the first characters of the UID of its Pod, and its start."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Published(msgspec.Struct, frozen=True):
     generation: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
     complete: bool = False
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    epoch: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | msgspec.UnsetType = msgspec.UNSET
+    """Only of a gang that restarts in place."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,8 @@ def document(
     rows: list[dict[str, Any]] | None = None,
     *,
     by_arrival: bool = False,
+    gate: GateSummary | None = None,
+    behind: tuple[Behind, ...] = (),
 ) -> bytes:
     """Return the roster as JSON.
 
@@ -83,6 +91,8 @@ def document(
         missing: some of the Tasks that are not ready.
         rows: the members (see `members`); with them the roster is complete.
         by_arrival: ready means that a Task's barrier runs; otherwise that its Pod has an address.
+        gate: of a gang that restarts in place.
+        behind: instances of an earlier epoch that still have to restart.
     """
     roster: dict[str, Any] = {
         "version": VERSION,
@@ -95,6 +105,11 @@ def document(
     }
     if by_arrival:
         roster["readiness"] = names.ARRIVED
+    if gate is not None:
+        roster["epoch"] = gate.epoch
+        roster["why"] = gate.why
+        if behind:
+            roster["behind"] = behind
     if rows is not None:
         roster["taskRoles"] = rows
     return msgspec.json.encode(roster)
@@ -119,6 +134,7 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
                     task.attempt_status.id,
                     task.attempt_status.pod_node_name,
                     task.attempt_status.pod_host_ip,
+                    *(() if summary.gate is None else (task.attempt_status.starts or 0,)),
                 ]
                 for task in roles[name].task_statuses
                 if is_ready(task)
@@ -127,3 +143,22 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
         for name in summary.order
         if name in roles
     ]
+
+
+def behind(summary: RolesSummary) -> tuple[Behind, ...]:
+    """Return the instances of an earlier epoch that still have to restart, at most `MAX_BEHIND`.
+
+    An instance that was released sees that its epoch has ended. One that missed its release waits for ever if nobody
+    tells it.
+    """
+    if summary.gate is None:
+        return ()
+    epoch = summary.gate.epoch
+    found = (
+        (role.name, task.index, (task.attempt_status.pod_uid or "")[:8], task.attempt_status.starts or 0)
+        for role in summary.roles
+        for task in role.task_statuses
+        if task.attempt_status.arrived is False and isinstance(task.attempt_status.epoch, int)
+        if task.attempt_status.epoch < epoch and not task.deletion_pending and task.completion is None
+    )
+    return tuple(islice(found, MAX_BEHIND))

@@ -134,7 +134,7 @@ class StatusWriter:
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         notes = {"too_large": too_large, "too_many_tasks": state.too_many_tasks}
         waiting = list(waiting_roles(spec, state.roles))
-        gang = gangready.condition(state.gang_report, summary.ready, summary.total)
+        gang = gangready.condition(state.gang_report, summary)
         found = conditions(before, body, spec, generation, stamp, waiting=waiting, gang=gang, **notes)
         body = replace(body, conditions=found)
         return WriteStatus(

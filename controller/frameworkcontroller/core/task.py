@@ -19,7 +19,7 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
-from frameworkcontroller.core import barrierexit, classify, orphans
+from frameworkcontroller.core import barrierexit, classify, orphans, restart
 from frameworkcontroller.core.attempt import Step, after, complete, duration, follow, move
 from frameworkcontroller.core.classify import CodeInfo
 from frameworkcontroller.core.policy import count_retry, decide_retry
@@ -64,6 +64,8 @@ class TaskContext(Struct, frozen=True):
     """A Task is ready only once its Pod's barrier runs."""
     waits: bool = False
     """The role of the Task waits for others: no Pod is created yet."""
+    gate: restart.Gate | None = None
+    """Of a gang that restarts in place."""
 
 
 TaskStep: TypeAlias = Step[TaskStatus, Action]
@@ -230,7 +232,7 @@ def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) 
     deletion = pod.metadata.deletion_timestamp
     if deletion is not None:
         return _under_deletion(task, pod, deletion, ctx, persisted=persisted)
-    task = _take_over(task, pod, waits_for_arrival=ctx.waits_for_arrival)
+    task = _take_over(task, pod, ctx)
     status = pod.status
     if task.state is State.CREATION_REQUESTED:
         task = move(task, State.PREPARING, ctx.now)
@@ -258,10 +260,16 @@ def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskCon
     return step if persisted or step.action is None else Step(task)
 
 
-def _take_over(task: TaskStatus, pod: Pod, *, waits_for_arrival: bool) -> TaskStatus:
+def _take_over(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStatus:
     attempt = task.attempt_status
     node, status = pod.spec.node_name, pod.status
-    arrived = arrival_of(attempt, pod, waits_for_arrival=waits_for_arrival)
+    if ctx.gate is not None:
+        seen = restart.observe(attempt, pod, ctx.gate)
+        if seen != attempt:
+            task, attempt = replace(task, attempt_status=seen), seen
+        arrived = attempt.arrived
+    else:
+        arrived = arrival_of(attempt, pod, waits_for_arrival=ctx.waits_for_arrival)
     known = (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip, attempt.arrived)
     if known == (node, status.pod_ip, status.host_ip, arrived):
         return task

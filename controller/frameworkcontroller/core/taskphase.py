@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import RetryPolicy, TaskSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import attempt, classify, dependencies, events, framework, snapshots, task
+from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod
 from frameworkcontroller.core.orphans import is_unlabelled
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
     from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey
@@ -47,6 +51,7 @@ class TaskPhase:
         self._config, self._state = config, state
         self._templates: dict[str, PodTemplate] = {}
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
+        self._ends: dict[TaskKey, restart.End] = {}
 
     def forget_templates(self) -> None:
         """Drop the prepared Pod templates: the spec or the attempt is another one."""
@@ -61,6 +66,7 @@ class TaskPhase:
             return
         self._release(ctx)
         contexts: dict[str, task.TaskContext] = {}
+        gate = self._state.gate
         for task_key in self._state.take_dirty(ctx.now):
             current = self._state.task(task_key)
             if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
@@ -79,10 +85,35 @@ class TaskPhase:
                 event = events.of_missing_barrier(pod) if pod is not None and first_seen else None
                 if event is not None:
                     self._state.add_event(event)
+            if gate is not None:
+                self._follow_instance(task_key, current, step.status, pod, gate)
             if step.wake_at is not None:
                 self._state.touch_at(task_key, ctx.clock.steadily(step.wake_at))
             if step.action is not None:
                 self._act(task_key, step, pod, ctx)
+
+    def take_ends(self) -> dict[TaskKey, restart.End]:
+        """Return what has ended the epoch of a gang since the last call, by the Tasks concerned."""
+        ends, self._ends = self._ends, {}
+        return ends
+
+    def _follow_instance(
+        self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, gate: restart.Gate
+    ) -> None:
+        """Note what a Task has to do with the epoch of its gang."""
+        if after.state is State.COMPLETED:
+            self._state.applications.add(task_key)
+            if after.attempt_status.arrived is False:
+                # It does not come back, so nobody waits for it.
+                left = replace(after.attempt_status, arrived=UNSET)
+                self._state.put(task_key, replace(after, attempt_status=left))
+        if not gate.is_open or after.deletion_pending:
+            return
+        end = restart.ending(f"{task_key[0]}-{task_key[1]}", before.attempt_status, after.attempt_status, pod)
+        if end is not None:
+            self._ends[task_key] = end
+        elif pod is not None and restart.runs_applications(pod):
+            self._state.applications.add(task_key)
 
     def _release(self, ctx: ReconcileContext) -> None:
         """Decide again on as many Tasks without a Pod as may get one now."""
@@ -112,6 +143,7 @@ class TaskPhase:
             waits_for_arrival=self._state.waits_for_arrival,
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
             waits=self._state.roles[role].waits and not dependencies.problem_of(role, ctx.spec),
+            gate=self._state.gate,
         )
 
     def _act(self, task_key: TaskKey, step: task.TaskStep, pod: Pod | None, ctx: ReconcileContext) -> None:
@@ -179,6 +211,8 @@ class TaskPhase:
     def _template(self, role_state: RoleState, spec: FrameworkSpec) -> PodTemplate:
         if role_state.waits:
             raise TemplateError(dependencies.problem_of(role_state.name, spec))
+        if self._state.restart_problem:
+            raise TemplateError(self._state.restart_problem)
         template = self._templates.get(role_state.name)
         if template is None:
             assert self._state.status.attempt_status.config_map_uid is not None

@@ -14,6 +14,7 @@ import msgspec
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
+from frameworkcontroller.core import restart
 from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
 
 if TYPE_CHECKING:
@@ -239,6 +240,10 @@ class TemplateFacts:
     """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
+    restart_policy: restart.Policy | None = None
+    """Of a gang that restarts in place."""
+    restart_problem: str = ""
+    """Why it cannot be as the templates ask for, "" if it can."""
 
 
 def _has_barrier(template: _Template) -> bool:
@@ -252,20 +257,23 @@ def _has_barrier(template: _Template) -> bool:
 def facts_of(spec: FrameworkSpec) -> TemplateFacts:
     """Read the templates. One that cannot be decoded is skipped; its error is reported when its Pods are created."""
     accounts, arrival, gpus = set(), False, dict[str, int]()
+    with_barrier: list[tuple[str, Mapping[str, str]]] = []
     for role in spec.task_roles or ():
         try:
             template = msgspec.json.decode(role.task.pod, type=_Template)
         except (msgspec.MsgspecError, RecursionError):
             continue
         pod = template.spec or _PodSpec()
+        annotations = (template.metadata.annotations if template.metadata else None) or {}
         if _has_barrier(template):
             accounts.add(pod.service_account_name or "default")
+            with_barrier.append((role.name, annotations))
         if count := sum(container.gpus for container in pod.containers or ()):
             gpus[role.name] = count
-        annotations = (template.metadata.annotations if template.metadata else None) or {}
         arrival = (
             arrival
             or annotations_ask_for_arrival(annotations)
             or any(container.asks_for_arrival for container in pod.init_containers or ())
         )
-    return TemplateFacts(tuple(sorted(accounts)), arrival, gpus)
+    policy, problem = restart.read_policy(with_barrier)
+    return TemplateFacts(tuple(sorted(accounts)), arrival or policy is not None, gpus, policy, problem)

@@ -270,6 +270,8 @@ class Engine:
             self._write_snapshot(*key, snapshot)
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)
+        for reason in decision.restarts:
+            self.metrics.gang_restarted(reason)
         for transition in decision.transitions:
             self.metrics.state_changed(transition)
             _log.info(

@@ -175,6 +175,19 @@ class Metrics:
             buckets=_RELEASE,
             registry=registry,
         )
+        self._restarts = Counter(
+            "frameworkcontroller_gang_restarts",
+            "Restarts of gangs in their Pods, by what has ended the epoch.",
+            ("reason",),
+            registry=registry,
+        )
+        self._restart = Histogram(
+            "frameworkcontroller_gang_restart_seconds",
+            "From the end of an epoch of a gang until its gate is open again, and until its applications run.",
+            ("phase",),
+            buckets=_START,
+            registry=registry,
+        )
         self._leads = Gauge(
             "leader_election_master_status", "1 while this replica holds the lease.", ("name",), registry=registry
         )
@@ -252,8 +265,17 @@ class Metrics:
 
     def milestone_reached(self, milestone: Milestone) -> None:
         """Observe how long a gang took to reach a milestone of its start."""
-        family = self._release if milestone.phase == "released" else self._start.labels(milestone.phase)
-        family.observe(milestone.seconds)
+        match milestone.phase.partition("-"):
+            case "restart", _, phase:
+                self._restart.labels(phase).observe(milestone.seconds)
+            case "released", _, _:
+                self._release.observe(milestone.seconds)
+            case phase, _, _:
+                self._start.labels(phase).observe(milestone.seconds)
+
+    def gang_restarted(self, reason: str) -> None:
+        """Count the end of an epoch of a gang that restarts in place."""
+        self._restarts.labels(reason).inc()
 
     def text(self) -> bytes:
         """Return the text that a scrape reads."""

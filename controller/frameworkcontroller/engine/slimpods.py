@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import ContainerStatus, InitContainerStatus
+from frameworkcontroller.api.pod import ContainerStatus
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.pod import Pod, PodCondition
 
 V = TypeVar("V")
 C = TypeVar("C", bound=ContainerStatus)
@@ -25,6 +25,7 @@ LABELS: Final = frozenset({names.FRAMEWORK_NAME, names.TASKROLE_NAME, names.BARR
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
+CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 50_000
 """Parts that are remembered; with more, sharing begins again."""
 
@@ -57,7 +58,7 @@ class SlimPods:
                 status,
                 phase=self._share(status.phase),
                 host_ip=self._share(status.host_ip),
-                conditions=self._share(tuple(one for one in status.conditions if one.type in CONDITIONS)),
+                conditions=self._share(tuple(filter(_is_kept, status.conditions))),
                 init_container_statuses=self._containers(status.init_container_statuses),
                 container_statuses=self._containers(status.container_statuses),
             ),
@@ -81,6 +82,11 @@ class SlimPods:
         return cast("V", self._shared.setdefault(key, value))  # equal keys have equal values
 
 
+def _is_kept(condition: PodCondition) -> bool:
+    while_true = condition.type in CONDITIONS_WHILE_TRUE and condition.status == "True"
+    return condition.type in CONDITIONS or while_true
+
+
 def _without_end_time(status: C) -> C:
     """Leave out when a container succeeded: only among failures it matters which was the last."""
     end = status.state.terminated
@@ -91,5 +97,8 @@ def _without_end_time(status: C) -> C:
 
 def _says_nothing(status: ContainerStatus) -> bool:
     end, waiting = status.state.terminated, status.state.waiting
-    last = status.last_state.terminated if isinstance(status, InitContainerStatus) else None
-    return last is None and not (end and (end.message or end.exit_code)) and not (waiting and waiting.message)
+    return (
+        status.last_state.terminated is None
+        and not (end and (end.message or end.exit_code))
+        and not (waiting and waiting.message)
+    )

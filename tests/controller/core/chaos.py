@@ -39,7 +39,15 @@ def pod(**barrier: str) -> dict[str, Any]:
     return {"spec": {"restartPolicy": "Always", "initContainers": barriers, "containers": containers}}
 
 
+def pod_in_place() -> dict[str, Any]:
+    """A template whose Pods restart in place with their gang, three times at most."""
+    template = pod(restartPolicy="Always")
+    annotations = {names.RESTART_ANNOTATION: names.IN_PLACE, names.RESTART_LIMIT_ANNOTATION: "3"}
+    return {"metadata": {"annotations": annotations}, **template}
+
+
 PODS = {"a": pod(), "b": pod(restartPolicy="Always")}
+IN_PLACE = {"a": pod_in_place(), "b": pod_in_place()}
 SPEC = """
 executionType: Start
 retryPolicy: {fancyRetryPolicy: true, maxRetryCount: 2}
@@ -61,21 +69,26 @@ ENDS_OF_NUMBERS = (0, 1, 2, 2**31 - 1)
 ENDS_OF_TIMES = (None, 0, 1, 60, 2**31 - 1, 2**63 - 1, -1, -(2**63))
 
 
-def role(name: str, number: int) -> dict[str, Any]:
+def role(name: str, number: int, template: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "taskNumber": number,
         "frameworkAttemptCompletionPolicy": {"minFailedTaskCount": 1, "minSucceededTaskCount": -1},
-        "task": {"retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": 1}, "pod": PODS[name]},
+        "task": {"retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": 1}, "pod": template},
     }
 
 
 class Chaos(Driver):
-    """A controller in such a world; each move takes two numbers that say which and how."""
+    """A controller in such a world; each move takes two numbers that say which and how.
 
-    def __init__(self) -> None:
+    Args:
+        pods: the templates by TaskRole.
+    """
+
+    def __init__(self, pods: dict[str, dict[str, Any]] = PODS) -> None:
         world = World(framework_of(SPEC))
-        world.spec["taskRoles"] = [role("a", 2), role("b", 1)]
+        self.pods = pods
+        world.spec["taskRoles"] = [role("a", 2, pods["a"]), role("b", 1, pods["b"])]
         self.refusals = 0
         self.shown = [world.framework]
         super().__init__(world)
@@ -217,13 +230,24 @@ class Chaos(Driver):
         if (name := self._pod(one)) is None:
             return
         pod = self.world.pods[name]
-        if pod.metadata.controller is not None and pod.status.phase == "Pending":
+        begun = pod.status.init_container_statuses or not self.world.in_place.takes_part(pod)
+        if pod.metadata.controller is not None and pod.status.phase == "Pending" and begun:
             self.world.restart_barrier(name, (201, 210, 137, 1)[two % 4], runs=two < 4)
 
     def lack_node(self, one: int, two: int) -> None:
         """The scheduler finds no node for a Pod."""
         if (name := self._pod(one)) is not None and self.world.pods[name].status.phase == "Pending":
             self.world.lack_node(name, f"0/{two} nodes are available: {two} Insufficient cpu.")
+
+    def crash_barrier(self, one: int, _two: int) -> None:
+        """A barrier of a gang that restarts in place is killed."""
+        name = self._pod(one)
+        if name is not None and self.world.in_place.takes_part(self.world.pods[name]):
+            self.world.in_place.crash_barrier(name)
+
+    def delay_watches(self, one: int, _two: int) -> None:
+        """From now on barriers see each roster, one at a time, or only the newest, as after a broken connection."""
+        self.world.in_place.slow_watches = one < 6
 
     def lose_node(self, one: int, _two: int) -> None:
         """Nobody knows what became of a Pod; it runs on."""
@@ -294,7 +318,7 @@ class Chaos(Driver):
         name = ROLES[one % 2]
         roles[:] = [entry for entry in roles if entry["name"] != name]
         if two < 5:
-            roles.append(role(name, two))
+            roles.append(role(name, two, self.pods[name]))
         self.world.edited()
 
     def edit(self, one: int, two: int) -> None:
@@ -358,9 +382,10 @@ class Chaos(Driver):
         """Everybody behaves, and the user has had enough: it must end, with nothing left."""
         self.refusals, self.world.max_status_bytes, self.set_back = 0, LARGEST, timedelta()
         self.catch_up()
-        self.world.stop()
         for name in [name for name, pod in self.world.pods.items() if pod.metadata.controller is None]:
             del self.world.pods[name]
+        self.run_or_end()
+        self.world.stop()
         while self.answered:
             self.deliver()
         for _ in range(100):
@@ -379,6 +404,25 @@ class Chaos(Driver):
         assert not self.world.pods, where
         assert not self.world.exists or self.world.status.state is State.COMPLETED, where
 
+    def run_or_end(self) -> None:
+        """Everybody behaves: a gang that restarts in place runs in one epoch, or it has ended."""
+        if self.pods is not IN_PLACE:
+            return
+        self.world.plan.ends = {f"{name}-{index}": ["stay"] for name in ROLES for index in range(8)}
+        self.world.plan.unready.clear()
+        for name, pod in self.world.pods.items():
+            if pod.status.phase == "Unknown":
+                self.world.terminate(name)
+        for _ in range(200):
+            if not self.world.exists or checks.runs_in_one_epoch_or_has_ended(self.world):
+                return
+            self.relist()
+            self.work(0, 0)
+            checks.guarantees(self.world, late=True)
+            self.world.tick()
+            self.world.now += timedelta(seconds=30)
+        raise AssertionError(f"neither runs nor ends: {self.world.status.attempt_status}, {self.world.rosters[-1:]}")
+
 
 NAMES = (
     ("reconcile", "arrive", "deliver", "fail", "work", "crash", "read_again", "hear", "hear_again", "relist", "wait"),
@@ -388,6 +432,8 @@ NAMES = (
         "end",
         "restart_barrier",
         "lack_node",
+        "crash_barrier",
+        "delay_watches",
         "lose_node",
         "collect",
         "kill_pod",

@@ -125,6 +125,7 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
     assert reachable(before.state, after.state), f"{before.state} -> {after.state}"
     assert before.completion is None or before.completion == after.completion
     assert before.attempt_status.config_map_uid in {None, after.attempt_status.config_map_uid}
+    epochs(before, after)
     olds, news = tasks_of(before), tasks_of(after)
     removed = {task_key: old for task_key, old in olds.items() if task_key not in news}
     for task_key, old in olds.items():
@@ -200,6 +201,54 @@ def reachable(before: State, after: State) -> bool:
                 seen.add(following)
                 todo.append(following)
     return after in seen
+
+
+def epoch_of_a_roster(world: World, roster: dict[str, Any]) -> None:
+    """The roster of a gang that restarts in place speaks of an epoch only once that is persisted."""
+    attempt = world.status.attempt_status
+    if isinstance(attempt.gang_epoch, int) and attempt.config_map_uid == roster["framework"]["attemptInstanceUID"][2:]:
+        assert roster.get("epoch", 0) <= attempt.gang_epoch
+
+
+def runs_in_one_epoch_or_has_ended(world: World) -> bool:
+    """Whether all Tasks of the gang have been released in its epoch, or have ended.
+
+    A Task that has ended and never had a Pod holds each gang up, until its barriers give up.
+    """
+    if world.stored is None or world.status.state is State.COMPLETED or _is_shrunk(world.status):
+        return world.stored is not None
+    attempt = world.status.attempt_status
+    for role in attempt.task_role_statuses or ():
+        for task in role.task_statuses:
+            if task.state is State.COMPLETED and not task.attempt_status.pod_ip and not task.deletion_pending:
+                return True
+    for role in attempt.task_role_statuses or ():
+        for task in role.task_statuses:
+            if role.dependencies_met is False or task.deletion_pending or task.state is State.COMPLETED:
+                continue
+            instance = (task.attempt_status.pod_uid or "", task.attempt_status.starts or 0)
+            if world.in_place.epochs.get(instance) != attempt.gang_epoch or instance[0] not in world.running:
+                return False
+    return world.status.state is State.RUNNING or not tasks_of(world.status)
+
+
+def epochs(before: FrameworkStatus, after: FrameworkStatus) -> None:
+    """Within an attempt the epoch and the starts of an instance never go back; the gate is open for one epoch only."""
+    old, new = before.attempt_status, after.attempt_status
+    if old.id != new.id or not isinstance(old.gang_epoch, int):
+        return
+    if before.state in {State.CREATION_PENDING, State.CREATION_REQUESTED}:
+        return
+    assert isinstance(new.gang_epoch, int)
+    assert new.gang_epoch >= old.gang_epoch
+    if new.gang_epoch == old.gang_epoch and old.gang_released:
+        assert new.gang_released == old.gang_released, "the gate of an epoch is closed by the next one only"
+    olds, news = tasks_of(before), tasks_of(after)
+    for task_key in olds.keys() & news.keys():
+        one, two = olds[task_key].attempt_status, news[task_key].attempt_status
+        if one.pod_uid == two.pod_uid and isinstance(one.starts, int):
+            assert isinstance(two.starts, int)
+            assert two.starts >= one.starts
 
 
 # --- the guarantees (docs/reference/framework-api.md, section 9) -----------------------------------------------------

@@ -32,6 +32,10 @@ UNSCHEDULABLE = Obstacle(
 )
 
 
+def summary(ready: int, gate: GateSummary | None = None) -> RolesSummary:
+    return RolesSummary((), (), ready, 4, by_arrival=False, member_revision=0, gate=gate)
+
+
 def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
     waiting = GangReport(due=at(0))
     return gangready.decide(waiting, complete=False, missing=lambda: missing, now=at(0))
@@ -63,8 +67,8 @@ def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
 )
 def test_a_missing_task_is_named_with_what_keeps_it(obstacle: Obstacle, reason: str, text: str) -> None:
     report = report_of(("w-2", obstacle))
-    assert gangready.condition(report, 3, 4) == ("GangReady", False, reason, f"3/4: {text}")
-    assert gangready.condition(report, 4, 4) == ("GangReady", True, "AllTasksReady", "4/4")
+    assert gangready.condition(report, summary(3)) == ("GangReady", False, reason, f"3/4: {text}")
+    assert gangready.condition(report, summary(4)) == ("GangReady", True, "AllTasksReady", "4/4")
 
 
 def test_tasks_with_the_same_obstacle_share_one_text_and_three_are_named() -> None:
@@ -92,7 +96,7 @@ class Gang:
 
     def at(self, seconds: float, *, complete: bool = False) -> str | None:
         self.report = gangready.decide(self.report, complete=complete, missing=self.missing, now=at(seconds))
-        found = gangready.condition(self.report, 4 if complete else 3, 4)
+        found = gangready.condition(self.report, summary(4 if complete else 3))
         return None if found is None else found[3]
 
 
@@ -128,7 +132,7 @@ def test_another_controller_goes_on_with_what_the_status_says(message: str) -> N
     stored = Condition("GangReady", value, reason, message, START)
     report = gangready.load([Condition("Running", "True", "TasksRun", "", START), stored])
     ready = 4 if value == "True" else 3
-    assert gangready.condition(report, ready, 4) == ("GangReady", value == "True", reason, message)
+    assert gangready.condition(report, summary(ready)) == ("GangReady", value == "True", reason, message)
     assert gangready.decide(report, complete=False, missing=list, now=at(0)).due == at(0) + EVERY
     assert gangready.load([]) == GangReport()
 
@@ -205,3 +209,20 @@ def test_a_quota_is_named_while_the_gang_waits_for_it() -> None:
     found = gang_ready_of(world.status)
     assert found is not None
     assert (found.reason, found.message) == ("NotCreated", f"3/4: worker-2 NotCreated: {quota}")
+
+
+@pytest.mark.parametrize(
+    ("gate", "ready", "expected"),
+    [
+        (GateSummary(0, True, "", None), 4, None),
+        (GateSummary(1, False, "worker-1 exited with 7", None), 3, (False, "Restarting", "3/4: epoch 1: worker-1 exited with 7")),
+        (GateSummary(1, False, "worker-1 exited with 7", None), 4, (False, "Restarting", "4/4: epoch 1: worker-1 exited with 7")),
+        (GateSummary(1, True, "worker-1 exited with 7", None), 4, (True, "AllTasksReady", "4/4")),
+    ],
+    ids=["first epoch", "gathers", "opens", "open"],
+)
+def test_a_gang_that_restarts_in_place_has_the_condition_from_its_first_restart_on(
+    gate: GateSummary, ready: int, expected: tuple[bool, str, str] | None
+) -> None:
+    found = gangready.condition(GangReport(), summary(ready, gate))
+    assert found == (None if expected is None else ("GangReady", *expected))

@@ -11,6 +11,7 @@ from frameworkcontroller.core.effects import FindConfigMap, WriteStatus
 from tests.controller.core.addedscenarios import ADDED, IN_TIME
 from tests.controller.core.checks import place, tasks_of
 from tests.controller.core.driver import Driver
+from tests.controller.core.inplacescenarios import IN_PLACE
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.world import Plan, World, framework_of
@@ -18,8 +19,8 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
 
-ALL = SCENARIOS | STOPPED | ADDED | IN_TIME
-SEEN_LATE = SCENARIOS | ADDED
+ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE
+SEEN_LATE = SCENARIOS | ADDED | IN_PLACE
 
 
 def world_of(scenario: Scenario) -> World:
@@ -165,3 +166,42 @@ def test_of_two_controllers_the_slower_one_starts_again(name: str) -> None:
         assert place(contested.world) == place(whole.world), f"a second leader before effect {contested_at}"
         stale += contested.times_stale
     assert stale >= whole.effects / 2
+
+
+@pytest.mark.parametrize("lags", [(0, 0, 0), (0, 0, 3), (1, 4, 2)], ids=str)
+def test_a_gang_runs_again_in_the_same_pods(lags: tuple[int, int, int]) -> None:
+    runner = run(IN_PLACE["a rank crashes, and all run again in their Pods"], lags=lags)
+    world = runner.world
+    attempt = world.status.attempt_status
+    assert (attempt.gang_epoch, attempt.gang_restarts) == (1, 1)
+    assert {name: len(uids) for name, uids in world.made.items()} == dict.fromkeys(world.made, 1)
+    assert dict(world.in_place.runs) == {"ps-0": 2, "worker-0": 2, "worker-1": 2, "worker-2": 2}
+    reasons = [event.reason for event in runner.events]
+    assert (reasons.count("GangRestarting"), reasons.count("GangRestarted")) == (1, 1)
+
+
+def test_what_ended_an_epoch_is_said_with_its_exit_code() -> None:
+    runner = run(IN_PLACE["a rank crashes, and all run again in their Pods"])
+    said = next(event.message for event in runner.events if event.reason == "GangRestarting")
+    assert said == "Epoch 1: worker-1 exited with 1: exit 1; the gang restarts in its Pods (1 of 2 by exits)"
+
+
+def test_beyond_the_limit_the_exit_code_decides_as_that_of_a_failed_pod() -> None:
+    runner = run(IN_PLACE["the limit is reached, and the Task is retried"])
+    assert runner.world.status.attempt_status.gang_restarts == 2
+    assert "TaskRetried" in {event.reason for event in runner.events}
+    refused = next(event.message for event in runner.events if event.reason == "GangNotRestarted")
+    assert refused.startswith("worker-1 has exited, and its attempt ends: exits have restarted the gang 2 times")
+
+
+def test_two_crashes_that_are_seen_together_make_one_epoch() -> None:
+    world = run(IN_PLACE["two ranks crash at once"]).world
+    assert world.status.attempt_status.gang_epoch == 1
+
+
+def test_a_gang_that_does_not_ask_has_no_more_fields_than_before() -> None:
+    world = run(SCENARIOS["a barrier gives up and the kubelet restarts it"]).world
+    assert world.stored is not None
+    for name in (b"gangEpoch", b"gangReleased", b"lastGangRestarts", b'"epoch"', b'"starts"', b"GangReady"):
+        assert name not in world.stored
+    assert all("epoch" not in roster and "behind" not in roster for roster in world.rosters)

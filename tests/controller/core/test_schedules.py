@@ -10,7 +10,7 @@ import os
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from tests.controller.core.chaos import MOVES, Chaos
+from tests.controller.core.chaos import IN_PLACE, MOVES, Chaos
 
 EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "500"))
 WEIGHTS = {
@@ -35,6 +35,8 @@ WEIGHTS = {
     "end": 2,
     "restart_barrier": 2,
     "lack_node": 2,
+    "crash_barrier": 2,
+    "delay_watches": 1,
     "lose_node": 1,
     "collect": 2,
     "kill_pod": 1,
@@ -61,15 +63,30 @@ UNLABELLED_WHILE_IT_IS_DELETED = [
 SCHEDULES = st.lists(st.tuples(st.sampled_from(BAG), NUMBERS, NUMBERS), min_size=40, max_size=200)
 
 
-@settings(
+random_schedules = settings(
     max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
+
+
+@random_schedules
 @example(UNLABELLED_WHILE_IT_IS_DELETED)
 @given(SCHEDULES)
 def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(schedule: list[tuple[str, int, int]]) -> None:
     chaos = Chaos()
+    for kind, one, two in schedule:
+        chaos.move(kind, one, two)
+    chaos.come_to_rest()
+
+
+@random_schedules
+@given(SCHEDULES)
+def test_no_application_runs_with_peers_of_another_epoch_and_each_gang_runs_or_ends(
+    schedule: list[tuple[str, int, int]],
+) -> None:
+    """Each release is compared with all others (`inplace`); at the end everybody behaves, and nobody waits in vain."""
+    chaos = Chaos(IN_PLACE)
     for kind, one, two in schedule:
         chaos.move(kind, one, two)
     chaos.come_to_rest()

@@ -58,6 +58,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.engine import statusencoding
 from tests.controller.core import checks
+from tests.controller.core.inplace import InPlace
 from tests.controller.core.values import core_config
 
 if TYPE_CHECKING:
@@ -159,6 +160,9 @@ class World:
         self.ever_ready: set[str] = set()
         """The UIDs of all Pods that have been Ready."""
         self._failed: Counter[str] = Counter()
+        self.rosters: list[dict[str, Any]] = []
+        """All that barriers could see of the ConfigMap that is there now, the newest last."""
+        self.in_place = InPlace(self)
         self._uids = itertools.count(1)
         self._version = 1
         self._config_map_versions = itertools.count(1)
@@ -271,6 +275,7 @@ class World:
     def _create_config_map(self) -> str:
         uid = self.uid()
         self.roster, self.tampered = None, False
+        self.rosters = []
         owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
         self.config_map = Partial(
             Meta(
@@ -341,6 +346,8 @@ class World:
             self.config_map, self.roster = Partial(meta), roster
         self.tampered = False
         assert self.roster is not None
+        self.rosters.append(self.roster)
+        checks.epoch_of_a_roster(self, self.roster)
         for role in self.roster.get("taskRoles", ()):
             for index, ip, uid8, attempt, *_ in role["tasks"]:
                 # The roster speaks only of what the status has contained.
@@ -386,6 +393,7 @@ class World:
         if annotation is not None:
             meta = replace(meta, annotations={names.ROSTER_ANNOTATION: annotation})
         self.config_map, self.roster, self.tampered = Partial(meta), {"complete": True, "taskRoles": []}, True
+        self.rosters.append(self.roster)
 
     def annotate_config_map(self) -> None:
         """Somebody changes what is none of the controller's concern."""
@@ -454,9 +462,14 @@ class World:
             self.running.pop(pod.metadata.uid, None)
             del self.pods[name]
             return True
-        annotations = pod.metadata.annotations
         if pod.metadata.controller is None:
             return False
+        return self.in_place.live(name) if self.in_place.takes_part(pod) else self._live_alone(name)
+
+    def _live_alone(self, name: str) -> bool:
+        """The kubelet goes on with a Pod that does not restart in place."""
+        pod, task_key = self.pods[name], name.removeprefix("fw-")
+        annotations = pod.metadata.annotations
         attempts = int(annotations[names.FRAMEWORK_ATTEMPT_ID]) + int(annotations[names.TASK_ATTEMPT_ID])
         end = self.plan.end(task_key, attempts)
         if pod.status.phase == "Pending":
@@ -515,7 +528,8 @@ class World:
         pod = self.pods[name]
         state = ContainerState(running=Running()) if runs else ContainerState(waiting=Waiting("CrashLoopBackOff"))
         last = LastState(Terminated(exit_code=code, finished_at=self.stamp))
-        barrier = InitContainerStatus(names.BARRIER_CONTAINER, state, last)
+        count = next((one.restart_count for one in pod.status.init_container_statuses), 0)
+        barrier = InitContainerStatus(names.BARRIER_CONTAINER, state, last, restart_count=count + runs)
         self.pods[name] = replace(pod, status=replace(pod.status, init_container_statuses=(barrier,)))
         if code in {201, 210}:
             self.held_back.add(pod.metadata.uid)

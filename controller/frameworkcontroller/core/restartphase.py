@@ -1,0 +1,132 @@
+"""The gang's part of a reconcile pass, of gangs that restart in place: the end of an epoch, and the gate of the next.
+
+`FrameworkReconciler.reconcile` calls `begin` before the Tasks, and `advance` after them. `restart` decides; this module
+supplies what the decision needs and changes the state. For all other gangs both do nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import attempt, classify, events, framework, restart
+from frameworkcontroller.core.frameworkstate import Haste
+from frameworkcontroller.core.taskphase import TASKS_WAIT
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.status import FrameworkAttemptStatus
+    from frameworkcontroller.core.config import CoreConfig
+    from frameworkcontroller.core.context import ReconcileContext
+    from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey
+    from frameworkcontroller.core.taskphase import TaskPhase
+
+
+class RestartPhase:
+    """The epochs of one Framework's gang.
+
+    Args:
+        config: the settings.
+        state: what is decided.
+        tasks: the Tasks' part of a pass, which has noted what ends an epoch.
+    """
+
+    def __init__(self, config: CoreConfig, state: FrameworkState, tasks: TaskPhase) -> None:
+        self._config, self._state, self._tasks = config, state, tasks
+
+    def begin(self, ctx: ReconcileContext) -> None:
+        """Take over whether the gang restarts in place, as long as the attempt has no Pods."""
+        status, policy = self._state.status, self._state.restart_policy
+        asks = self._state.gate is None and policy is not None
+        has_pods = self._state.has_pods or ctx.in_flight.creates_pods
+        if framework.is_ending(status) or not (status.state in TASKS_WAIT or (asks and not has_pods)):
+            return
+        after = restart.first_epoch(status.attempt_status, policy)
+        if after is not status.attempt_status:
+            self._state.set(replace(status, attempt_status=after))
+
+    def advance(self, ctx: ReconcileContext) -> None:
+        """Begin the next epoch if this one has ended, and open the gate if everybody is there."""
+        gate, ends = self._state.gate, self._tasks.take_ends()
+        if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
+            return
+        if gate.is_open and (ends or self._members != gate.released):
+            self._judge(gate, ends, ctx)
+        self._open()
+
+    @property
+    def _members(self) -> int:
+        """The Tasks of the gang: of all TaskRoles that have begun."""
+        return sum(role_state.counts.active for role_state in self._state.roles.values() if not role_state.waits)
+
+    def _judge(self, gate: restart.Gate, ends: dict[TaskKey, restart.End], ctx: ReconcileContext) -> None:
+        seen = self._state.status.attempt_status
+        verdict = restart.decide(
+            gate,
+            seen.gang_restarts or 0,
+            self._state.restart_policy or restart.Policy(),
+            list(ends.values()),
+            members=self._members,
+            succeeded=self._succeeded() if ends else "",
+        )
+        for task_key, end in ends.items():
+            if end in verdict.refused:
+                self._end(task_key, ctx)
+                self._state.add_event(events.of_gang_not_restarted(end.task, verdict.why))
+        if verdict.cause is not None:
+            self._begin_epoch(restart.next_epoch(seen, verdict, ctx.stamp), ctx)
+        # Members whose instances have ended show at once whether they are back; those that end leave their Pods.
+        self._tasks.advance(ctx)
+
+    def _succeeded(self) -> str:
+        """Return the name of a Task of the gang that has succeeded, "" if there is none."""
+        for name, role_state in self._state.roles.items():
+            for task in role_state.active():
+                if task.completion is not None and task.completion.type.name == TypeName.SUCCEEDED:
+                    return f"{name}-{task.index}"
+        return ""
+
+    def _end(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
+        """End the attempt of a Task that has exited, as if its Pod had failed."""
+        current = self._state.task(task_key)
+        assert current is not None
+        pod = ctx.view.pod(current.attempt_status.pod_name)
+        assert pod is not None, "the end was read from it in this pass"
+        end = classify.failed(restart.as_failed(pod), self._config.codes)
+        self._state.put(task_key, attempt.complete(current, end))
+        self._state.touch(task_key)
+
+    def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> None:
+        state = self._state
+        state.set(replace(state.status, attempt_status=after))
+        state.haste, state.restarting_since = Haste.URGENT, ctx.now
+        state.applications.clear()
+        assert after.gang_epoch is not UNSET
+        for task_key in list(state.task_keys()):
+            task = state.task(task_key)
+            if task is None or task.deletion_pending or task.state is State.COMPLETED:
+                continue
+            left = restart.leave_epoch(task.attempt_status, after.gang_epoch)
+            if left != task.attempt_status:
+                state.put(task_key, replace(task, attempt_status=left))
+                state.touch(task_key)
+        last = (after.last_gang_restarts or ())[-1]
+        ctx.decision.restarts.append(last.reason)
+        limit = (state.restart_policy or restart.Policy()).limit
+        state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
+
+    def _open(self) -> None:
+        """Open the gate, which is written with the status that shows everybody: only then it may be known."""
+        status, gate = self._state.status, self._state.gate
+        if gate is None or gate.is_open or not self._is_complete():
+            return
+        after = replace(status.attempt_status, gang_released=self._members)
+        self._state.set(replace(status, attempt_status=after))
+        self._state.haste = Haste.URGENT
+
+    def _is_complete(self) -> bool:
+        counts = [role_state.counts for role_state in self._state.roles.values() if not role_state.waits]
+        return sum(one.ready for one in counts) == sum(one.active for one in counts) > 0

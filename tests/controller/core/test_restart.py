@@ -1,0 +1,251 @@
+"""Who ends an epoch of a gang that restarts in place, and what follows (docs/reference/restart.md, section 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import GangRestart, TaskAttemptStatus
+from frameworkcontroller.core import classify, restart
+from frameworkcontroller.core.restart import End, Gate, Policy, Reason, Verdict
+from tests.controller.core.values import START, ended, framework, pod, task, terminated
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.pod import Pod
+
+CLOSED, OPEN = Gate(3, 0), Gate(3, 4)
+RUNNING = {"running": {}}
+REMOVED = {"terminated": {"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}}
+CONDITION = {"conditions": [{"type": names.ALL_CONTAINERS_RESTARTING, "status": "True"}]}
+EXIT, PEER_EXIT = End(Reason.EXITED, "worker-1", 1, "boom"), End(Reason.EXITED, "worker-2", 143)
+REPLACED = End(Reason.POD_REPLACED, "worker-0")
+
+
+def seen(count: int = 0, state: dict[str, Any] | None = None, **more: Any) -> Pod:
+    """A Pod whose barrier has been restarted so often."""
+    barrier = {"name": names.BARRIER_CONTAINER, "restartCount": count, "state": RUNNING if state is None else state}
+    phase = more.pop("phase", "Running")
+    return pod(phase, barrier=True, podIP="10.0.0.1", initContainerStatuses=[barrier], **more)
+
+
+def attempt(starts: int | None = None, epoch: int | None = None, *, arrived: bool = False) -> TaskAttemptStatus:
+    found = task(State.RUNNING).attempt_status
+    if starts is None:
+        return found
+    return replace(found, starts=starts, epoch=UNSET if epoch is None else epoch, arrived=arrived)
+
+
+# --- an instance -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "shown", "gate", "after"),
+    [
+        pytest.param(attempt(), seen(), CLOSED, (1, 3, True), id="the first start joins the epoch"),
+        pytest.param(attempt(), seen(state={}), CLOSED, (1, 3, False), id="it arrives when its barrier runs"),
+        pytest.param(attempt(), seen(4), CLOSED, (5, 3, True), id="starts that nobody saw count"),
+        pytest.param(attempt(1, 3, arrived=True), seen(), OPEN, (1, 3, True), id="the same instance stays"),
+        pytest.param(attempt(1, 3, arrived=True), seen(state={}), OPEN, (1, 3, True), id="once it has arrived it has"),
+        pytest.param(attempt(1, 3, arrived=True), seen(1), OPEN, (2, None, False), id="a start more ends the instance"),
+        pytest.param(
+            attempt(1, 3, arrived=True), seen(**CONDITION), OPEN, (2, None, False), id="so does the kubelet's notice"
+        ),
+        pytest.param(attempt(2, None), seen(**CONDITION), OPEN, (2, None, False), id="the notice twice is no news"),
+        pytest.param(attempt(2, None), seen(0), OPEN, (2, None, False), id="a late look at the instance before"),
+        pytest.param(attempt(2, None), seen(1), CLOSED, (2, 3, True), id="the next instance joins the next epoch"),
+        pytest.param(
+            attempt(2, 3, arrived=True), seen(2), CLOSED, (3, 3, True), id="one more while the gate is closed"
+        ),
+        pytest.param(attempt(2, 2), seen(1), CLOSED, (2, 2, False), id="one of an earlier epoch has to restart first"),
+        pytest.param(attempt(2, 2), seen(2, {}), CLOSED, (3, 3, False), id="it restarts"),
+        pytest.param(attempt(3, 3, arrived=True), seen(1), CLOSED, (3, 3, True), id="a late look changes nothing"),
+    ],
+)
+def test_an_instance_is_known_by_the_starts_of_its_barrier(
+    before: TaskAttemptStatus, shown: Pod, gate: Gate, after: tuple[int, int | None, bool]
+) -> None:
+    found = restart.observe(before, shown, gate)
+    assert (found.starts, None if found.epoch is UNSET else found.epoch, found.arrived) == after
+
+
+def test_a_pod_without_a_barrier_takes_no_part() -> None:
+    found = restart.observe(attempt(), pod("Running"), OPEN)
+    assert (found.starts, found.epoch, found.arrived) == (UNSET, UNSET, True)
+    assert restart.ending("tool-0", attempt(), found, pod("Running")) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "end"),
+    [
+        pytest.param(attempt(1, 3), attempt(2, None), End(Reason.EXITED, "w-0", 7, "no more"), id="an exit"),
+        pytest.param(attempt(1, 3), replace(attempt(), id=1), End(Reason.POD_REPLACED, "w-0"), id="a retry"),
+        pytest.param(attempt(), attempt(1, None), End(Reason.POD_REPLACED, "w-0"), id="a Pod that nobody expected"),
+        pytest.param(attempt(1, 3), attempt(1, 3), None, id="nothing"),
+        pytest.param(attempt(), replace(attempt(), id=1), None, id="a retry of a Pod without a barrier"),
+        pytest.param(
+            attempt(1, 3), replace(attempt(2, None), completion_status=ended(1)), None, id="a Task that ends anyway"
+        ),
+    ],
+)
+def test_what_ends_an_epoch(before: TaskAttemptStatus, after: TaskAttemptStatus, end: End | None) -> None:
+    shown = seen(containerStatuses=[terminated("main", 7, message="no\n more ")])
+    assert restart.ending("w-0", before, after, shown) == end
+
+
+# --- which container it was ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "name", "code"),
+    [
+        pytest.param(
+            seen(containerStatuses=[terminated("b", 143, finished=9), terminated("a", 5, finished=7)]),
+            "a",
+            5,
+            id="the first of several: the kubelet has ended the others",
+        ),
+        pytest.param(
+            seen(state={"terminated": {"exitCode": 143}}, containerStatuses=[terminated("a", 5)]),
+            "a",
+            5,
+            id="the application before the barrier",
+        ),
+        pytest.param(
+            seen(state={"terminated": {"exitCode": 137}}, containerStatuses=[{"name": "a", "state": RUNNING}]),
+            names.BARRIER_CONTAINER,
+            137,
+            id="the barrier alone",
+        ),
+        pytest.param(
+            seen(containerStatuses=[{"name": "a", "state": RUNNING, "lastState": {"terminated": {"exitCode": 4}}}]),
+            "a",
+            4,
+            id="the run before",
+        ),
+        pytest.param(
+            seen(containerStatuses=[{"name": "a", "lastState": REMOVED}]), None, None, id="what was removed is no exit"
+        ),
+        pytest.param(seen(containerStatuses=[terminated("a", 0)]), None, None, id="a success is no failure"),
+    ],
+)
+def test_the_container_that_failed_first_is_the_cause(shown: Pod, name: str | None, code: int | None) -> None:
+    found = restart.culprit(shown)
+    end = None if found is None else found.state.terminated
+    assert (found and found.name, end and end.exit_code) == (name, code)
+
+
+@pytest.mark.parametrize(("state", "code"), [(terminated("a", 210), 210), ({"name": "a", "lastState": REMOVED}, -300)])
+def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state: dict[str, Any], code: int) -> None:
+    shown = seen(containerStatuses=[state])
+    assert classify.failed(restart.as_failed(shown), classify.CONTAINER_CONTRACT).code == code
+
+
+# --- the gang --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gate", "restarts", "limit", "ends", "more", "verdict"),
+    [
+        pytest.param(OPEN, 0, 2, [EXIT], {}, Verdict(EXIT, counts=True), id="an exit"),
+        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], {}, Verdict(EXIT, counts=True), id="two exits make one epoch"),
+        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], {}, Verdict(EXIT, counts=True), id="an exit counts, whatever else"),
+        pytest.param(OPEN, 99, 0, [EXIT], {}, Verdict(EXIT, counts=True), id="no limit"),
+        pytest.param(OPEN, 9, 2, [REPLACED], {}, Verdict(REPLACED), id="a new Pod does not count"),
+        pytest.param(
+            OPEN, 9, 2, [], {"members": 5}, Verdict(End(Reason.RESCALED, message="from 4 to 5 Tasks")), id="a rescale"
+        ),
+        pytest.param(OPEN, 0, 2, [], {}, Verdict(), id="nothing"),
+        pytest.param(CLOSED, 0, 2, [EXIT], {}, Verdict(), id="an exit while the gate is closed"),
+        pytest.param(CLOSED, 0, 2, [], {"members": 5}, Verdict(), id="a rescale while the gate is closed"),
+    ],
+)
+def test_what_begins_the_next_epoch(
+    gate: Gate, restarts: int, limit: int, ends: list[End], more: dict[str, Any], verdict: Verdict
+) -> None:
+    assert restart.decide(gate, restarts, Policy(limit), ends, **({"members": 4} | more)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("restarts", "succeeded", "ends", "cause", "refused", "why"),
+    [
+        (2, "", [EXIT], None, (EXIT,), "exits have restarted the gang 2 times"),
+        (0, "worker-3", [EXIT, PEER_EXIT], None, (EXIT, PEER_EXIT), "worker-3 has succeeded and cannot start again"),
+        (2, "", [EXIT, REPLACED], REPLACED, (EXIT,), "exits have restarted the gang 2 times"),
+    ],
+    ids=["the limit", "a success", "the limit, and a new Pod"],
+)
+def test_exits_that_restart_nobody(
+    restarts: int, succeeded: str, ends: list[End], cause: End | None, refused: tuple[End, ...], why: str
+) -> None:
+    verdict = restart.decide(OPEN, restarts, Policy(2), ends, members=4, succeeded=succeeded)
+    assert (verdict.cause, verdict.refused, verdict.counts) == (cause, refused, False)
+    assert verdict.why.startswith(why)
+
+
+def test_an_epoch_closes_the_gate_and_keeps_ten_reasons() -> None:
+    found = restart.first_epoch(framework().attempt_status, Policy())
+    for _ in range(12):
+        found = restart.next_epoch(replace(found, gang_released=4), Verdict(EXIT, counts=True), START)
+    assert (found.gang_epoch, found.gang_released, found.gang_restarts) == (12, 0, 12)
+    kept = found.last_gang_restarts
+    assert isinstance(kept, tuple)
+    assert [one.epoch for one in kept] == list(range(3, 13))
+    assert restart.first_epoch(found, Policy()) is found
+    assert restart.first_epoch(found, None) == framework().attempt_status
+
+
+def test_members_wait_for_their_next_instance_when_an_epoch_begins() -> None:
+    running, over, alone = attempt(1, 3, arrived=True), attempt(2, None), attempt()
+    found = [restart.leave_epoch(one, 4) for one in (running, over, alone)]
+    assert [(one.epoch, one.arrived) for one in found] == [(3, False), (4, False), (UNSET, UNSET)]
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        ({"reason": "Exited", "task": "w-0", "code": 1, "message": "boom"}, "w-0 exited with 1: boom"),
+        ({"reason": "Exited", "task": "w-0", "code": 1}, "w-0 exited with 1"),
+        ({"reason": "Exited", "task": "w-0"}, "w-0 has ended; its exit code was not seen"),
+        ({"reason": "PodReplaced", "task": "w-0"}, "w-0 gets a new Pod"),
+        ({"reason": "Rescaled", "message": "from 3 to 4 Tasks"}, "the gang was rescaled from 3 to 4 Tasks"),
+    ],
+)
+def test_a_restart_is_told_in_one_line(one: dict[str, Any], text: str) -> None:
+    assert restart.describe(GangRestart(epoch=1, time=START, **one)) == text
+
+
+# --- who asks --------------------------------------------------------------------------------------------------------
+
+ASKS = {names.RESTART_ANNOTATION: names.IN_PLACE}
+
+
+def limited(limit: str) -> dict[str, str]:
+    return ASKS | {names.RESTART_LIMIT_ANNOTATION: limit}
+
+
+@pytest.mark.parametrize(
+    ("roles", "policy", "problem"),
+    [
+        ([], None, ""),
+        ([("a", {}), ("b", {})], None, ""),
+        ([("a", ASKS), ("b", ASKS)], Policy(10), ""),
+        ([("a", limited("0"))], Policy(0), ""),
+        ([("a", ASKS), ("b", {})], None, "(a: in-place, limit 10; b: none)"),
+        ([("a", limited("1")), ("b", limited("2"))], None, "(a: in-place, limit 1; b: in-place, limit 2)"),
+        ([("a", limited("-1"))], None, "must be a whole number from 0 to 2147483647"),
+        ([("a", limited("9" * 5000))], None, "must be a whole number"),
+        ([("a", {names.RESTART_ANNOTATION: "never"})], None, "must be in-place"),
+    ],
+)
+def test_all_roles_with_a_barrier_ask_for_the_same(
+    roles: list[tuple[str, dict[str, str]]], policy: Policy | None, problem: str
+) -> None:
+    found, why = restart.read_policy(roles)
+    assert found == policy
+    assert problem in why
+    assert bool(why) is bool(problem)
