@@ -107,11 +107,17 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
     with OutputDirectory(settings.output_dir) as folder:
         # The network comes last: a failure of the settings or of the folder needs none.
         from frameworkbarrier import access, container, render, sources
+        from frameworkbarrier.gate import decide
         from frameworkbarrier.kube import Api
         from frameworkbarrier.writer import Writer
 
         # Who finds this file finds all files; one of an earlier run would open a startup probe too early.
         folder.remove(render.GENERATION)
+        start = None
+        if settings.restart:
+            from frameworkbarrier.restart import OwnStart
+
+            start = OwnStart(folder, log)
         if settings.mode == "sidecar":
             folder.hold()
         reader = SourceReader()
@@ -125,7 +131,15 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
             gc.freeze()
             gc.enable()
 
-        released = wait(reader, settings.identity, settings.timeout_sec, progress, while_waiting=prepare)
+        released = wait(
+            reader,
+            settings.identity,
+            settings.timeout_sec,
+            progress,
+            judge=decide if start is None else start.decide,
+            judge_in=None if start is None else start.due_in,
+            while_waiting=prepare,
+        )
         termination.describe = lambda: " while the files were written"
         writer = Writer(folder, settings, this_container, lambda: sources.read_framework(settings, api), log)
         count = writer.write(released)
@@ -134,7 +148,8 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         gang = released.gang
         last = (
             f"open after {progress.waited():.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} "
-            f"are ready, generation {gang.generation}; wrote {count} files to {settings.output_dir}"
+            f"are ready, generation {gang.generation}{'' if start is None else f', epoch {gang.epoch}'}; "
+            f"wrote {count} files to {settings.output_dir}"
         )
         log.info(last)
         if settings.mode == "sidecar":
@@ -142,6 +157,10 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
             gc.enable()
             termination.describe = lambda: ""
+            if start is not None:
+                from frameworkbarrier import restart
+
+                restart.follow(reader, settings, gang, writer, log, folder, start)
             sidecar.follow(reader, settings.identity, gang, writer, log)
     return last
 

@@ -35,6 +35,12 @@ class WaitTimeoutError(BarrierError):
     exit_code = 201
 
 
+class EpochEndedError(BarrierError):
+    """The epoch of this Pod has ended: all its containers are to start again, with those of its peers."""
+
+    exit_code = 88
+
+
 class OutputError(BarrierError):
     """A file could not be written."""
 

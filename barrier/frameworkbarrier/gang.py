@@ -28,6 +28,8 @@ class Task:
     host_ip: str
     pod: str
     """Name of the Pod."""
+    starts: int = 0
+    """Of the Pod's barrier, in a gang that restarts in place: with the UID they tell instances apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,12 @@ class Gang:
     roles: tuple[Role, ...]
     readiness: str = "ip"
     """What made a Task ready: `ip` or `arrived`."""
+    epoch: int | None = None
+    """Of a gang that restarts in place."""
+    why: str = ""
+    """Why the epoch before has ended."""
+    behind: tuple[tuple[str, int, str, int], ...] = ()
+    """Instances of an earlier epoch that still have to restart: role, index, `uid8`, starts."""
 
 
 @lru_cache(maxsize=4096)  # a gang has thousands of Tasks on some hundred nodes

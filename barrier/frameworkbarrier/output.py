@@ -90,6 +90,19 @@ class OutputDirectory:
         except OSError as fault:
             raise OutputError(f"cannot write {self.path}/{file.name}: {fault.strerror}") from fault
 
+    def read(self, name: str, limit: int) -> bytes:
+        """Return what a regular file begins with, at most `limit` bytes; nothing if there is no such file."""
+        try:
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._handle)
+        except OSError:
+            return b""
+        try:
+            return os.read(handle, limit) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        except OSError:
+            return b""
+        finally:
+            os.close(handle)
+
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
         with contextlib.suppress(OSError):

@@ -8,7 +8,8 @@
                     "tasks": [[index, podIP, uid8, taskAttemptID, nodeName, hostIP], ...]}]}
 
 `taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
-counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some.
+counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some. The
+roster of a gang that restarts in place has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`.
 Source: docs/reference/barrier.md, section 2.
 """
 
@@ -26,6 +27,7 @@ from frameworkbarrier.shape import ShapeError, table, word
 from frameworkbarrier.text import is_dns_name, is_ip, is_role_name, one_line, pod_name
 
 VERSION = 1
+WHY_SHOWN = 300
 PLAIN_KEY = "roster"
 COMPRESSED_KEY = "roster.gz"
 UNPACKED_LIMIT = 64 * 1024 * 1024
@@ -116,6 +118,9 @@ def decode(text: str) -> Gang:
         waiting_for=_waiting_for(document),
         roles=_roles(document, name, total) if complete else (),
         readiness=_text(document, "readiness") or "ip",
+        epoch=None if document.get("epoch") is None else _count(document, "epoch"),
+        why=one_line(_text(document, "why"), WHY_SHOWN),
+        behind=_behind(document),
     )
 
 
@@ -194,6 +199,9 @@ def _role(value: object, framework: str) -> Role:
 
 def _task(value: object, framework: str, role: str, place: int) -> Task:
     # No match statement: its class patterns take four times as long, in every Pod at the moment that all wait for.
+    starts = 0
+    if isinstance(value, list) and len(value) == 7 and type(value[6]) is int:
+        *value, starts = value
     if isinstance(value, list) and len(value) == 6:
         index, ip, uid8, attempt, node, host_ip = value
         # Lists are by index: FB_WORKER_IPS, TF_CONFIG.
@@ -208,11 +216,21 @@ def _task(value: object, framework: str, role: str, place: int) -> Task:
             and isinstance(host_ip, _TEXT_OR_NULL)
             and is_place(node or "", host_ip or "")
         ):
-            return Task(place, ip, uid8, attempt, node or "", host_ip or "", pod_name(framework, role, place))
+            pod = pod_name(framework, role, place)
+            return Task(place, ip, uid8, attempt, node or "", host_ip or "", pod, starts)
     raise RosterError(
         f"taskRoles[{role}].tasks[{place}]: {_short(value)} is not "
         f"[{place}, podIP, uid8, taskAttemptID, nodeName, hostIP]"
     )
+
+
+def _behind(document: Mapping[str, Any]) -> tuple[tuple[str, int, str, int], ...]:
+    entries = _field(document, "behind", list) if document.get("behind") is not None else ()
+    for entry in entries:
+        kinds = [type(one) for one in entry] if isinstance(entry, list) else []
+        if kinds != [str, int, str, int]:
+            raise RosterError(f"behind: {_short(entry)} is not [role, index, uid8, starts]")
+    return tuple(map(tuple, entries))
 
 
 def _waiting_for(document: Mapping[str, Any]) -> tuple[Missing, ...]:

@@ -22,6 +22,7 @@ DEFAULT_OUTPUT_DIR = "/mnt/frameworkbarrier"
 DEFAULT_TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- the folder, not a secret
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 MAX_SECONDS = 30 * 24 * 3600
+MAX_GRACE_SEC = 24 * 3600
 MAX_INDEX = 999_999_999
 MAX_PORT = 65_535
 MAX_COUNT = 10_000
@@ -239,6 +240,20 @@ class Settings:
     env_syntax: str = _setting(
         "FB_ENV_SYNTAX", values.one_of("quoted", "plain"), "quoted", "quoted (Kubernetes 1.35+) or plain"
     )
+    restart: str = _setting(
+        "FB_RESTART",
+        values.one_of("in-place"),
+        "",
+        "in-place: start again in this Pod whenever the gang does",
+        annotation="restart",
+    )
+    restart_grace_sec: int = _setting(
+        "FB_RESTART_GRACE_SEC",
+        values.whole(0, MAX_GRACE_SEC),
+        0,
+        "seconds between the notice to the application and such a restart",
+        annotation="restart-grace",
+    )
     log_format: str = _setting(
         "FB_LOG_FORMAT", values.one_of("text", "json"), "text", "text or json", annotation="log-format"
     )
@@ -319,6 +334,11 @@ def _contradictions(settings: Settings) -> list[str]:
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
     if settings.selector and 0 < len(absent) < 3 and settings.uid is None:
         faults.append("FC_POD_UID: needed too, to know which of the Pods this one is (fieldRef metadata.uid)")
+    if settings.restart:
+        if settings.mode != "sidecar":
+            faults.append("FB_RESTART: needs FB_MODE=sidecar")
+        if settings.selector or absent:
+            faults.append("FB_RESTART: needs a Framework, and FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     if settings.presets and len(absent) == 3:
         faults.append("FB_PRESET: needs FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     return faults

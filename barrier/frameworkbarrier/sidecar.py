@@ -1,7 +1,8 @@
 """The life of a native sidecar after the gate has opened: it follows the gang and rewrites the files.
 
 `__main__` calls `follow` after the first write, with the source that it waited on. It never returns: SIGTERM ends the
-process. It promises that the files are those of the last complete gang that could be written.
+process, or the end of its epoch in a gang that restarts in place (`restart`). It promises that the files are those of
+the last complete gang that could be written.
 """
 
 import time
@@ -10,7 +11,7 @@ from typing import NoReturn
 
 from frameworkbarrier.errors import BarrierError, SettingsError
 from frameworkbarrier.gang import Gang
-from frameworkbarrier.gate import Observation, Released, decide
+from frameworkbarrier.gate import Behind, Observation, Released, Waiting, decide
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Identity
 from frameworkbarrier.wait import SourceReader
@@ -30,6 +31,7 @@ def follow(
     writer: Writer,
     log: Log,
     *,
+    judge: Callable[[Observation, Identity], Released | Waiting | Behind] = decide,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
     """Write the files again whenever the gang has changed and is complete.
@@ -44,6 +46,7 @@ def follow(
         gang: the gang whose files are written already.
         writer: writes the files.
         log: takes a line for each generation and each failure.
+        judge: decides whether files are to be written; what it raises ends the process.
         clock: seconds that never go back.
     """
     written = gang
@@ -57,7 +60,7 @@ def follow(
             log.warning(f"the files stay as they are: {end}")
             _wait_for_sigterm(reader)
         if isinstance(item, Observation):
-            verdict = decide(item, identity)
+            verdict = judge(item, identity)
             if isinstance(verdict, Released):
                 wanted = verdict if _differ(verdict.gang, written) else None
         elif item is not None:

@@ -56,6 +56,7 @@ def attempt(starts: int | None = None, epoch: int | None = None, *, arrived: boo
             attempt(1, 3, arrived=True), seen(**CONDITION), OPEN, (2, None, False), id="so does the kubelet's notice"
         ),
         pytest.param(attempt(2, None), seen(**CONDITION), OPEN, (2, None, False), id="the notice twice is no news"),
+        pytest.param(attempt(2, None), seen(**CONDITION), CLOSED, (2, 3, False), id="it joins before its barrier runs"),
         pytest.param(attempt(2, None), seen(0), OPEN, (2, None, False), id="a late look at the instance before"),
         pytest.param(attempt(2, None), seen(1), CLOSED, (2, 3, True), id="the next instance joins the next epoch"),
         pytest.param(
