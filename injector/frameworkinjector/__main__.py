@@ -80,6 +80,12 @@ def _add_render(render: argparse.ArgumentParser) -> None:
         default=EnvFiles.QUOTED,
         help="what the cluster supports: quoted from Kubernetes 1.35, plain or none before (default: quoted)",
     )
+    render.add_argument(
+        "--in-place-restart",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether the cluster supports it, as from Kubernetes 1.36 on (default: yes)",
+    )
 
 
 def _add_policy(policy: argparse.ArgumentParser) -> None:
@@ -113,6 +119,11 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
         type=_one_of(EnvFiles),
         metavar="|".join(EnvFiles),
         help="what the cluster supports (default: ask the API server; given with --tls-cert-file, never call it)",
+    )
+    serve.add_argument(
+        "--in-place-restart",
+        action="store_true",
+        help="with --env-files: the cluster supports it (default: no; without --env-files, ask the API server)",
     )
     serve.add_argument(
         "--authority-days", type=_positive, default=1825.0, help="life of an authority (default %(default)g)"
@@ -270,6 +281,7 @@ def _config(options: argparse.Namespace) -> Config:
         presets={} if options.preset_dir is None else ownpresets.read(options.preset_dir),
         pull_secrets=tuple(options.barrier_image_pull_secret),
         resources=Claims(options.barrier_requests, options.barrier_limits),
+        in_place_restart=getattr(options, "in_place_restart", False),
     )
 
 

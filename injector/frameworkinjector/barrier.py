@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkbarrier import presets, values
-from frameworkbarrier.settings import SETTINGS
+from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
 from frameworkcontroller.api import names as fc
-from frameworkinjector import names, resources
+from frameworkinjector import inplace, names, resources
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.resources import Claims
 from frameworkinjector.workload import own_selector
@@ -86,6 +86,8 @@ def container(
     if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
+    if settings.barrier.restart:
+        built["restartPolicyRules"] = list(inplace.BARRIER_RULES)
     return built
 
 
@@ -198,10 +200,13 @@ def _startup_probe(settings: Settings) -> JSON:
     """
     folder = settings.barrier.output_dir
     wait = settings.barrier.timeout_sec + PROBE_SLACK_SECONDS
+    test = ["-s", f"{folder}/generation"]
+    if settings.barrier.restart:
+        # The file of the epoch before is there until the barrier runs. The kubelet makes a new termination log with
+        # each start of a container.
+        test = [f"{folder}/generation", "-nt", DEFAULT_TERMINATION_LOG]
     return {
-        "exec": {
-            "command": ["flock", "-s", "-w", str(PROBE_WAIT_SECONDS), folder, "test", "-s", f"{folder}/generation"]
-        },
+        "exec": {"command": ["flock", "-s", "-w", str(PROBE_WAIT_SECONDS), folder, "test", *test]},
         "periodSeconds": PROBE_PERIOD_SECONDS,
         "timeoutSeconds": PROBE_WAIT_SECONDS + PROBE_PERIOD_SECONDS * 10,
         # As if each probe ended at once, as it does until the barrier has the lock.

@@ -50,6 +50,7 @@ class Config:
         pull_secrets: Names of Secrets for its registry, in the namespace of the Pod.
         resources: What the barrier of a sidecar asks for, and the least limits of any barrier.
         presets: The operator's own presets, by their names.
+        in_place_restart: Whether the cluster supports in-place restart.
     """
 
     version: str
@@ -60,3 +61,4 @@ class Config:
         default_factory=lambda: Claims(read_requests(DEFAULT_REQUESTS), read_limits(DEFAULT_LIMITS))
     )
     presets: Presets = field(default_factory=dict)
+    in_place_restart: bool = False

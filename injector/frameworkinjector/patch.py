@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from frameworkinjector import names
+from frameworkinjector import inplace, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,5 +69,10 @@ def _container(received: Container, plan: ContainerPlan) -> Iterator[JSON]:
     elif plan.env:
         yield _add(f"{path}/env", list(plan.env))
     yield from _appended(f"{path}/volumeMounts", plan.mounts, exists=bool(received.volume_mounts))
+    if plan.rules:
+        yield from _appended(f"{path}/restartPolicyRules", plan.rules, exists=bool(received.restart_policy_rules))
+        if not received.restart_policy:
+            # Rules need one; it is that of the Pod.
+            yield _add(f"{path}/restartPolicy", inplace.NEVER)
     if plan.command is not None:
         yield {"op": "replace", "path": f"{path}/command", "value": list(plan.command)}

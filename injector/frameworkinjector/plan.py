@@ -11,7 +11,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frameworkinjector import authors, barrier, delivery, folder, names, platform, skew, workload
+from frameworkinjector import authors, barrier, delivery, folder, inplace, names, platform, skew, workload
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.reasons import Reason, Verdict, shown, verdict
 from frameworkinjector.settings import Delivery, Hosts, parse
@@ -47,6 +47,7 @@ class ContainerPlan:
         command: The whole new command if it is wrapped, else None.
         hosts: Whether the barrier's hosts file is mounted at its /etc/hosts.
         warning: A sentence for the user, None if there is nothing to warn about.
+        rules: Entries of restartPolicyRules to add after its own.
     """
 
     index: int
@@ -56,6 +57,7 @@ class ContainerPlan:
     command: tuple[str, ...] | None
     hosts: bool
     warning: str | None
+    rules: tuple[JSON, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
         return verdict(reason)
     settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings)
+    inplace.refuse(settings, config, of_framework=bool(barrier.framework_name(pod)))
     chosen = _chosen(pod, settings)
     _refuse_what_takes_too_much(chosen)
     containers = [one for _, one in chosen]
@@ -111,6 +114,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
             "env": way.value,
             "containers": [one.name for one in plans],
             "hosts": [one.name for one in plans if one.hosts],
+            **({"restart": settings.barrier.restart} if settings.barrier.restart else {}),
         },
         warnings=(
             *_warnings(pod, settings),
@@ -235,6 +239,7 @@ def _container_plan(
         command=(f"{settings.barrier.output_dir}/run", *(one.command or ())) if way is Delivery.WRAP else None,
         hosts=hosts,
         warning=warning,
+        rules=inplace.rules_of(one, pod, settings),
     )
 
 

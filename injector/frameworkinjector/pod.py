@@ -55,6 +55,12 @@ class Resources(msgspec.Struct, frozen=True):
     limits: Amounts | None = None
 
 
+class RestartRule(msgspec.Struct, frozen=True):
+    """An entry of `restartPolicyRules`."""
+
+    action: str = ""
+
+
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     """An application or init container."""
 
@@ -64,6 +70,8 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     env_from: list[EnvSource] | None = None
     volume_mounts: list[Mount] | None = None
     resources: Resources | None = None
+    restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class OperatingSystem(msgspec.Struct, frozen=True):

@@ -1,9 +1,10 @@
-"""Asks the API server whether it supports `fileKeyRef`: the field may be in its types while a feature gate is off.
+"""Asks the API server what it supports: a field may be in its types while a feature gate is off.
 
-`run` starts `Probe.run` unless the command line gives the answer, and passes `Probe.env_files` to each review. It
+The questions are about `fileKeyRef` and about the action `RestartAllContainers` of `restartPolicyRules`. `run` starts
+`Probe.run` unless the command line gives the answers, and passes them to each review. It
 promises an answer as soon as the API server gives one, a new answer every hour, and no request inside a review.
 
-The question is a dry-run create of a PodTemplate, not of a Pod. Both pass the same validation of Pod specs, but nothing
+A question is a dry-run create of a PodTemplate, not of a Pod. Both pass the same validation of Pod specs, but nothing
 runs a PodTemplate, so permission to create one gives an attacker nothing. Permission to create Pods, dry run or not
 (RBAC does not distinguish the two), would give the holder of a stolen token every service account of the namespace.
 """
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from frameworkinjector import retries
+from frameworkinjector import inplace, retries
 from frameworkinjector.config import EnvFiles
 from frameworkinjector.readiness import PartStatus
 from frameworkkube.errors import InvalidError, KubeError
@@ -34,34 +35,36 @@ FIRST_QUOTED_MINOR: Final = 35
 _log = structlog.get_logger(__name__)
 
 _REFERENCE: Final = {"volumeName": "probe", "path": "env", "key": "NAME"}
-_TEMPLATE: Final[dict[str, Any]] = {
-    "apiVersion": "v1",
-    "kind": "PodTemplate",
-    "metadata": {"generateName": "frameworkinjector-probe-"},
-    "template": {
-        "spec": {
-            "containers": [
-                {
-                    "name": "probe",
-                    "image": "probe",
-                    "env": [{"name": "NAME", "valueFrom": {"fileKeyRef": _REFERENCE}}],
-                }
-            ],
-            "volumes": [{"name": "probe", "emptyDir": {}}],
-        }
-    },
-}
+
+
+def _template(**container: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"generateName": "frameworkinjector-probe-"},
+        "template": {
+            "spec": {
+                "containers": [{"name": "probe", "image": "probe", **container}],
+                "volumes": [{"name": "probe", "emptyDir": {}}],
+            }
+        },
+    }
+
+
+_WITH_ENV_FILE: Final = _template(env=[{"name": "NAME", "valueFrom": {"fileKeyRef": _REFERENCE}}])
+_WITH_RESTART: Final = _template(restartPolicy=inplace.NEVER, restartPolicyRules=list(inplace.BARRIER_RULES))
 
 
 class Probe:
-    """Knows whether the cluster supports `fileKeyRef`, and in which syntax, once the API server has answered.
+    """Knows what the cluster supports, once the API server has answered.
 
     Args:
         client: The client of the API server.
         namespace: Where the injector may create PodTemplates.
 
     Attributes:
-        env_files: The last answer; None before the first.
+        env_files: Whether it supports `fileKeyRef`, and in which syntax; None before the first answer.
+        in_place_restart: Whether it supports in-place restart.
         status: For readiness.
     """
 
@@ -69,6 +72,7 @@ class Probe:
         self._client = client
         self._namespace = namespace
         self.env_files: EnvFiles | None = None
+        self.in_place_restart = False
         self.status = PartStatus("not asked yet")
 
     async def run(self) -> None:
@@ -82,32 +86,49 @@ class Probe:
             found: EnvFiles = await asking(self.ask)
             if found is not self.env_files:
                 _log.info("support for fileKeyRef found", env_files=found.value)
-            self.env_files = found
+            restarts: bool = await asking(self.ask_in_place_restart)
+            if restarts is not self.in_place_restart:
+                _log.info("support for in-place restart found", in_place_restart=restarts)
+            self.env_files, self.in_place_restart = found, restarts
             self.status.succeeded()
             await asyncio.sleep(EVERY_SECONDS)
 
     def _note_failure(self, error: BaseException) -> None:
         if self.status.failed(str(error)):
-            _log.warning("support for fileKeyRef unknown", problem=str(error))
+            _log.warning("what the cluster supports is unknown", problem=str(error))
 
     async def ask(self) -> EnvFiles:
-        """Ask once.
+        """Ask once about `fileKeyRef`.
 
         Raises:
             KubeError: There is no answer, or one that is neither yes nor no.
         """
-        path = f"/api/v1/namespaces/{self._namespace}/podtemplates"
-        try:
-            answer = await self._client.request(
-                "POST", path, query={"dryRun": "All"}, body=msgspec.json.encode(_TEMPLATE)
-            )
-        except InvalidError:
-            # Gate off: the server drops the field, and a valueFrom without a source is invalid.
-            return EnvFiles.NONE
-        if _reference_in(msgspec.json.decode(answer)) != _REFERENCE:
+        # Gate off: the server drops the field, and a valueFrom without a source is invalid.
+        container = await self._created(_WITH_ENV_FILE)
+        if container is None or _reference_in(container) != _REFERENCE:
             # A server that drops an unknown field silently.
             return EnvFiles.NONE
         return syntax_of(msgspec.json.decode(await self._client.get("/version")))
+
+    async def ask_in_place_restart(self) -> bool:
+        """Ask once about in-place restart.
+
+        Raises:
+            KubeError: There is no answer, or one that is neither yes nor no.
+        """
+        container = await self._created(_WITH_RESTART)
+        return container is not None and container.get("restartPolicyRules") == list(inplace.BARRIER_RULES)
+
+    async def _created(self, template: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the container of the template as the API server would store it, None if it is invalid."""
+        path = f"/api/v1/namespaces/{self._namespace}/podtemplates"
+        body = msgspec.json.encode(template)
+        try:
+            answer = await self._client.request("POST", path, query={"dryRun": "All"}, body=body)
+        except InvalidError:
+            return None
+        container: dict[str, Any] = msgspec.json.decode(answer)["template"]["spec"]["containers"][0]
+        return container
 
 
 def syntax_of(version: dict[str, Any]) -> EnvFiles:
@@ -116,8 +137,8 @@ def syntax_of(version: dict[str, Any]) -> EnvFiles:
     return EnvFiles.QUOTED if int(digits or FIRST_QUOTED_MINOR) >= FIRST_QUOTED_MINOR else EnvFiles.PLAIN
 
 
-def _reference_in(template: dict[str, Any]) -> dict[str, Any] | None:
-    (variable,) = template["template"]["spec"]["containers"][0]["env"]
+def _reference_in(container: dict[str, Any]) -> dict[str, Any] | None:
+    (variable,) = container["env"]
     found: dict[str, Any] | None = variable.get("valueFrom", {}).get("fileKeyRef")
     # The server adds the default of `optional`.
     return None if found is None else {key: found[key] for key in _REFERENCE if key in found}

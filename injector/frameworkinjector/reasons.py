@@ -26,6 +26,10 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
 
 
+_RESTART_SINCE = (
+    "Kubernetes 1.36, or 1.35 with the feature gates RestartAllContainersOnContainerExits, ContainerRestartRules and "
+    "NodeDeclaredFeatures on the API server and the nodes"
+)
 _ENV_FILES_SINCE = "Kubernetes 1.34 with the feature gate EnvFiles, on by default from 1.35"
 
 
@@ -145,6 +149,52 @@ class Reason(Enum):
         (
             f"Annotation {{annotation}} is auto, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}) "
             "and container {container} has no command to wrap: add a command, {advice}, or set the annotation to none."
+        ),
+    )
+    RESTART_UNSUPPORTED = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Annotation {annotation} is in-place, but this cluster does not support the action RestartAllContainers of "
+            f"restartPolicyRules ({_RESTART_SINCE}): remove the annotation, and the retry policies restart Tasks."
+        ),
+    )
+    RESTART_WITHOUT_FRAMEWORK = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Annotation {annotation} is in-place, but this Pod belongs to no Framework (it has no FC_FRAMEWORK_NAME, "
+            "or a selector names its peers): only the controller of Frameworks restarts a gang, so remove the "
+            "annotation."
+        ),
+    )
+    RESTART_IN_INIT = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Annotation {annotation} is in-place, which needs a sidecar, but annotation {other} is init: "
+            "remove the latter, or set it to sidecar."
+        ),
+    )
+    RESTART_ALONE = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Annotation {annotation} is in-place, but container {container} has restartPolicy {policy}, by which the "
+            "kubelet restarts it without its peers: set restartPolicy of the Pod or of the container to Never."
+        ),
+    )
+    RESTART_NOT_ASKED = (
+        Outcome.REFUSED,
+        422,
+        "Annotation {annotation} has no effect without annotation {needed}: set that to in-place, or remove this one.",
+    )
+    TOO_MANY_RESTART_RULES = (
+        Outcome.REFUSED,
+        422,
+        (
+            "Container {container} has {limit} restartPolicyRules, as many as Kubernetes allows, and annotation "
+            "{annotation} needs one more: remove one."
         ),
     )
     VOLUME_TAKEN = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -121,7 +121,7 @@ class Injector:
         """Return why this replica should get no calls, one clause each; empty if it is ready."""
         parts = {"certificate": self._certificates.status}
         if self._probe is not None:
-            parts["support for fileKeyRef"] = self._probe.status
+            parts["what the cluster supports"] = self._probe.status
         parts["call to itself"] = self._self_call.status
         return readiness.not_ready(parts, stopping=self._stopping)
 
@@ -171,7 +171,14 @@ class Injector:
         _log.info("stopped")
 
     def _review(self, body: bytes) -> Answer:
-        return answer(body, self._options.config, self._env_files())
+        return answer(body, self._config(), self._env_files())
+
+    def _config(self) -> Config:
+        """Return the configuration with what the API server answered last."""
+        config = self._options.config
+        if self._probe is None or self._probe.in_place_restart is config.in_place_restart:
+            return config
+        return replace(config, in_place_restart=self._probe.in_place_restart)
 
     def _env_files(self) -> EnvFiles:
         """Return what the cluster supports: as the command line says, or as the API server answered last."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frameworkbarrier import presets, values
 from frameworkbarrier.settings import SETTINGS
 from frameworkbarrier.settings import Settings as BarrierSettings
-from frameworkinjector import names
+from frameworkinjector import inplace, names
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.reasons import Reason, shown, verdict
 from frameworkinjector.resources import Amounts, read_limits, read_requests
@@ -63,6 +63,8 @@ class Settings:
         image: The image of the barrier; "" for the injector's default.
         requests: What the barrier requests; the injector decides on resources that are not there.
         limits: The limits of the barrier; the injector decides on resources that are not there.
+        restart_limit: How often exits may restart the gang, as the controller reads it; None if the Pod did not say.
+        restart_exit_codes: Exits of the application that restart the gang; empty for the default.
     """
 
     barrier: BarrierSettings = field(default_factory=BarrierSettings)
@@ -74,6 +76,23 @@ class Settings:
     image: str = ""
     requests: Amounts = field(default_factory=dict)
     limits: Amounts = field(default_factory=dict)
+    restart_limit: int | None = None
+    restart_exit_codes: tuple[int, ...] = ()
+
+    @property
+    def given_for_restart(self) -> tuple[str, ...]:
+        """The annotations that the Pod has and that mean something only with `restart`."""
+        given = {
+            "restart-limit": self.restart_limit is not None,
+            "restart-exit-codes": bool(self.restart_exit_codes),
+            "restart-grace": "restart_grace_sec" in self.given,
+        }
+        return tuple(name for name, is_given in given.items() if is_given)
+
+    @property
+    def asks_for_init(self) -> bool:
+        """Whether the Pod itself asks for an init container."""
+        return "mode" in self.given and self.barrier.mode == "init"
 
 
 def _containers(text: str) -> tuple[str, ...]:
@@ -100,6 +119,8 @@ _OWN: Final[Mapping[str, Callable[[str], Any]]] = {
     "image": image_name,
     "requests": read_requests,
     "limits": read_limits,
+    "restart-limit": values.whole(0, inplace.MAX_LIMIT),
+    "restart-exit-codes": inplace.read_exit_codes,
 }
 # The names of the barrier's settings by their annotations.
 _BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
@@ -121,6 +142,7 @@ _READING_ORDER: Final = (
     *("slots", "run-launcher-as-worker", "nproc-per-node", "nnodes", "max-restarts"),
     *("tf-roles", "rank-roles", "head-role", "addresses", "template", "output-dir"),
     *("image", "requests", "limits"),
+    *("restart", "restart-limit", "restart-exit-codes", "restart-grace"),
 )
 KNOWN: Final = tuple(sorted((*_BARRIER, *_OWN), key=lambda name: (*_READING_ORDER, name).index(name)))
 # The injector writes it; a Pod template that was copied from a running Pod carries an old one, which is replaced.
@@ -156,7 +178,7 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
             if len(text) > MAX_TEXT:
                 raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
             if annotation in _OWN:
-                own[annotation] = validator(annotation)(text)
+                own[annotation.replace("-", "_")] = validator(annotation)(text)
             elif annotation in _BARRIER:
                 name = _BARRIER[annotation]
                 found[name] = validator(annotation)(text)
@@ -168,4 +190,8 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
         except values.BadValueError as fault:
             details = {"annotation": key, "value": shown(annotations[key]), "expected": str(fault)}
             raise RefusalError(verdict(Reason.BAD_VALUE, **details)) from None
-    return Settings(barrier=BarrierSettings(**found), given=frozenset(found), **own)
+    given = frozenset(found)
+    if found.get("restart"):
+        # Only a sidecar learns that the gang starts again.
+        found.setdefault("mode", "sidecar")
+    return Settings(barrier=BarrierSettings(**found), given=given, **own)

@@ -55,11 +55,14 @@ def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles
         for container in pod["spec"]["containers"]:
             # Servers before 1.34 know this field of application containers and forbid it.
             container.pop("restartPolicy", None)
+            container.pop("restartPolicyRules", None)
+    # The action RestartAllContainers is on by default from there on.
+    restarts = int(raw.get("/version")["minor"].rstrip("+")) >= 36
     if "serviceAccountName" in pod["spec"]:
         account = {"metadata": {"name": pod["spec"]["serviceAccountName"]}}
         raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
     try:
-        predicted, _ = rendered(pod, Config(version=__version__), env_files)
+        predicted, _ = rendered(pod, Config(version=__version__, in_place_restart=restarts), env_files)
     except RefusalError as error:
         # A golden Pod that needs a newer cluster.
         with pytest.raises(ApiStatusError, match=re.escape(str(error))):

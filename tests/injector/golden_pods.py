@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from frameworkinjector.config import EnvFiles
+from frameworkinjector.config import Config, EnvFiles
+from tests.injector.reviews import CONFIG
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
@@ -29,9 +31,18 @@ def injected_of(case: str) -> JSON:
     return loaded
 
 
-def env_files_of(case: str) -> EnvFiles:
-    """Return what the cluster of the case supports."""
+def _options_of(case: str) -> JSON:
     options = GOLDEN / case / "case.yaml"
-    loaded = yaml.safe_load(options.read_text()) if options.exists() else {}
-    assert set(loaded) <= {"envFiles"}
-    return EnvFiles(loaded.get("envFiles", "quoted"))
+    loaded: JSON = yaml.safe_load(options.read_text()) if options.exists() else {}
+    assert set(loaded) <= {"envFiles", "inPlaceRestart"}
+    return loaded
+
+
+def env_files_of(case: str) -> EnvFiles:
+    """Return which env files the cluster of the case supports."""
+    return EnvFiles(_options_of(case).get("envFiles", "quoted"))
+
+
+def config_of(case: str) -> Config:
+    """Return the configuration with what else the cluster of the case supports."""
+    return replace(CONFIG, in_place_restart=_options_of(case).get("inPlaceRestart", True))

@@ -8,7 +8,7 @@ from typing import Any
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.review import Answer, answer
 
-CONFIG = Config(version="1.2.3", barrier_image="docker.io/frameworkcontroller/barrier:dev")
+CONFIG = Config(version="1.2.3", barrier_image="docker.io/frameworkcontroller/barrier:dev", in_place_restart=True)
 # The DNS name of the Service, for which certificates are issued and by which the API server calls.
 SERVICE = "frameworkinjector.frameworkcontroller-system.svc"
 

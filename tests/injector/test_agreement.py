@@ -20,7 +20,7 @@ from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
 from frameworkinjector.settings import KNOWN, parse
 
-CONFIG = Config(version="1.2.3")
+CONFIG = Config(version="1.2.3", in_place_restart=True)
 SUPPLIED = presets.names()
 
 
@@ -42,7 +42,9 @@ def pod(annotations: dict[str, str], *, framework: bool) -> Pod:
     if role_label := annotations.get(names.PREFIX + "role-label"):
         # A Pod without a role of its gang is refused.
         labels[role_label] = annotations.get(names.PREFIX + "roles", "").partition("=")[0]
-    return Pod(Metadata(labels, {**own, **annotations}, "train-1"), Spec([Container("app", ["run"])]))
+    return Pod(
+        Metadata(labels, {**own, **annotations}, "train-1"), Spec([Container("app", ["run"])], restart_policy="Never")
+    )
 
 
 VALUES = {
@@ -72,6 +74,10 @@ VALUES = {
     "requests": st.sampled_from(["cpu=10m", "memory=64Mi,cpu=1"]),
     "limits": st.sampled_from(["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"]),
     "log-format": st.sampled_from(["text", "json"]),
+    "restart": st.just("in-place"),
+    "restart-grace": st.sampled_from(["0", "86400"]),
+    "restart-limit": st.sampled_from(["0", "2147483647"]),
+    "restart-exit-codes": st.sampled_from(["1", "1,137"]),
 }
 
 
@@ -96,7 +102,7 @@ def test_the_barrier_takes_what_the_injector_accepts(
     assert isinstance(plan, Plan)
     environ = environment(plan.barrier)
     understood = barrier_settings.parse(environ)
-    assert understood.mode == chosen.get("mode", "init")
+    assert understood.mode == chosen.get("mode", "sidecar" if "restart" in chosen else "init")
     assert understood.timeout_sec == float(chosen.get("timeout", "600"))
     assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").rstrip("/")
     assert {one["mountPath"] for one in plan.barrier["volumeMounts"]} >= {understood.output_dir}
@@ -159,6 +165,8 @@ TEXTS: dict[str, tuple[list[str], list[str]]] = {
     "run-launcher-as-worker": (["true", " false "], ["yes", "True", "1"]),
     "nproc-per-node": (["1", "999999", "auto", "cpu", "gpu"], ["0", "01", "1000000", "tpu", "-1", "1.5", "1e3"]),
     "log-format": (["text", "json"], ["xml", "JSON"]),
+    "restart": (["in-place", " in-place "], ["always", "In-Place", "in-place,in-place"]),
+    "restart-grace": (["0", "86400"], ["-1", "86401", "5s", "1.5"]),
     "output-dir": (
         ["/srv/gang", " /mnt ", "/srv/gang/", "/a.b/c_d-e"],
         ["/", "gang", "/a//b", "/a/../b", "/.", "/a b", "/a:b", "/$(X)", "/a\nb", "/" + "a" * 600],
@@ -174,6 +182,9 @@ def name_of(setting: Setting) -> str:
 def by_barrier(setting: Setting, text: str, *, flag: bool = False) -> object:
     """The value that the barrier reads, "refused" if it does not."""
     environ = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FB_ROLE_LABEL": "role", "FC_POD_UID": "uid"}
+    if setting.annotation == "restart":
+        environ = {"FB_MODE": "sidecar", "FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist"}
+        environ |= {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1", "FC_POD_UID": "uid"}
     argv = [f"{setting.flag}={text}"] if flag else []
     try:
         read = barrier_settings.parse(environ if flag else environ | {setting.env: text}, argv)
@@ -191,6 +202,7 @@ def by_injector(setting: Setting, text: str) -> object:
 
 
 INJECTORS_OWN = {"env", "hosts", "containers", "template", "image", "requests", "limits"}
+INJECTORS_OWN |= {"restart-limit", "restart-exit-codes"}
 WITH_ANNOTATION = {setting.annotation: setting for setting in SETTINGS.values() if setting.annotation}
 
 

@@ -12,18 +12,20 @@ import pytest
 import yaml
 
 from frameworkinjector import commands
-from frameworkinjector.config import EnvFiles
+from frameworkinjector.config import Config, EnvFiles
 from localcluster.waiting import patience
-from tests.injector.golden_pods import GOLDEN, INJECTED, REFUSED, env_files_of, injected_of, pod_of
+from tests.injector.golden_pods import GOLDEN, INJECTED, REFUSED, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import CONFIG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def render(file: Path, env_files: EnvFiles = EnvFiles.QUOTED, *, as_json: bool = False) -> tuple[int, str, str]:
+def render(
+    file: Path, env_files: EnvFiles = EnvFiles.QUOTED, config: Config = CONFIG, *, as_json: bool = False
+) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    code = commands.render(file, CONFIG, env_files, as_json=as_json, out=out, err=err)
+    code = commands.render(file, config, env_files, as_json=as_json, out=out, err=err)
     return code, out.getvalue(), err.getvalue()
 
 
@@ -45,7 +47,7 @@ def test_render_prints_what_the_webhook_would_make_of_the_pod(case: str, tmp_pat
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_render_says_why_a_pod_would_be_refused(case: str) -> None:
-    code, out, err = render(GOLDEN / case / "pod.yaml", env_files_of(case))
+    code, out, err = render(GOLDEN / case / "pod.yaml", env_files_of(case), config_of(case))
     sentence = (GOLDEN / case / "refused.txt").read_text()
     if case in {"refused-malformed", "refused-no-containers"}:
         assert (code, out) == (2, "")

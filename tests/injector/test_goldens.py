@@ -1,7 +1,8 @@
 """Golden Pods: each folder under golden/ holds a Pod and the outcome of its review.
 
 `pod.yaml` goes in. One of these says what comes out: `injected.yaml` (the whole Pod, and `warnings.txt` if
-there are any), `refused.txt` or `left-alone.txt` (the sentence). `case.yaml` may say `envFiles`.
+there are any), `refused.txt` or `left-alone.txt` (the sentence). `case.yaml` may say `envFiles` and
+`inPlaceRestart`.
 `FRAMEWORKINJECTOR_WRITE_GOLDENS=1` rewrites the outcomes; read the difference before committing it.
 """
 
@@ -19,8 +20,8 @@ import yaml
 
 from frameworkinjector.reasons import Outcome, Reason
 from frameworkinjector.review import Answer, answer
-from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, env_files_of, injected_of, pod_of
-from tests.injector.reviews import CONFIG, review_of
+from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, config_of, env_files_of, injected_of, pod_of
+from tests.injector.reviews import review_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ OTHER_FIELDS = {
 
 
 def answer_to(case: str, pod: JSON) -> tuple[Answer, JSON]:
-    given = answer(review_of(pod, **OTHER_FIELDS), CONFIG, env_files_of(case))
+    given = answer(review_of(pod, **OTHER_FIELDS), config_of(case), env_files_of(case))
     assert given.status == 200
     decoded = json.loads(given.body)
     assert (decoded["apiVersion"], decoded["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")

@@ -28,7 +28,7 @@ def test_the_settings_are_those_of_the_specification() -> None:
     of_the_specification = (
         "preset mode wait-for timeout env hosts ports containers selector roles role-label slots nproc-per-node",
         "run-launcher-as-worker nnodes max-restarts tf-roles rank-roles head-role addresses template output-dir",
-        "image requests limits log-format",
+        "image requests limits restart restart-limit restart-exit-codes restart-grace log-format",
     )
     assert set(KNOWN) == {name for line in of_the_specification for name in line.split()}
 
