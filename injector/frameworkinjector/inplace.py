@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkbarrier import values
-from frameworkbarrier.errors import OutputError, SettingsError, WaitTimeoutError
 from frameworkinjector import names
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.reasons import Reason, shown, verdict
@@ -37,9 +36,7 @@ def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
 
 
 # With these codes a barrier says that it has not opened: no application runs, so it may start again alone.
-BARRIER_RULES: Final = (
-    _restart_all("NotIn", sorted({OutputError.exit_code, WaitTimeoutError.exit_code, SettingsError.exit_code})),
-)
+BARRIER_RULES: Final = (_restart_all("NotIn", (1, 201, 210)),)
 
 
 def read_exit_codes(text: str) -> tuple[int, ...]:

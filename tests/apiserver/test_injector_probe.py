@@ -1,4 +1,4 @@
-"""The probe for `fileKeyRef`, on an API server that supports it and on one whose feature gate is off."""
+"""The probe, on an API server that supports what it asks about and on one whose feature gate is off."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ pytestmark = pytest.mark.apiserver
 
 # The release that brought the feature gate EnvFiles, off; from the next one it is on, and nodes read another syntax.
 FIRST_MINOR = 34
+# In-place restart is on by default from there.
+FIRST_RESTARTING_MINOR = 36
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +62,18 @@ def with_gate(cluster: Cluster, minor: int, *, on: bool, folder: Path) -> Iterat
     if on is (minor > FIRST_MINOR) or minor < FIRST_MINOR:
         yield cluster
         return
+    with beside(cluster, f"EnvFiles={str(on).lower()}", folder) as other:
+        yield other
+
+
+@contextlib.contextmanager
+def beside(cluster: Cluster, gates: str, folder: Path) -> Iterator[Cluster]:
+    """Yield the cluster by a second API server with these feature gates."""
     pid = Supervisor(cluster.state).running("kube-apiserver")
     arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     command = [one for one in arguments if one and not one.startswith("--secure-port=")]
     port = free_port()
-    command += [f"--secure-port={port}", f"--feature-gates=EnvFiles={str(on).lower()}"]
+    command += [f"--secure-port={port}", f"--feature-gates={gates}"]
     log = folder / "kube-apiserver.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stderr=stderr, stdout=stderr)
@@ -132,6 +141,28 @@ async def test_a_server_with_the_gate_on_says_yes_and_its_version_says_how(
 
 async def test_a_server_with_the_gate_off_says_no(gate_off: Cluster, identity: Path) -> None:
     assert await asked(gate_off, token_in(identity)) is EnvFiles.NONE
+
+
+async def asked_about_restart(cluster: Cluster, token: str) -> bool:
+    client = KubeClient(Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token}"))
+    try:
+        return await Probe(client, SYSTEM).ask_in_place_restart()
+    finally:
+        await client.close()
+
+
+async def test_in_place_restart_is_there_from_the_version_that_has_it_on(
+    cluster: Cluster, identity: Path, minor: int
+) -> None:
+    assert await asked_about_restart(cluster, token_in(identity)) is (minor >= FIRST_RESTARTING_MINOR)
+
+
+@pytest.mark.requires_kubernetes("1.36", "there is a feature gate to be off")
+async def test_a_server_whose_gate_of_in_place_restart_is_off_says_no(
+    cluster: Cluster, identity: Path, tmp_path: Path
+) -> None:
+    with beside(cluster, "RestartAllContainersOnContainerExits=false", tmp_path) as other:
+        assert await asked_about_restart(other, token_in(identity)) is False
 
 
 async def test_the_question_stores_nothing(cluster: Cluster, raw: RawClient, identity: Path) -> None:

@@ -30,8 +30,9 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 with open("/mnt/frameworkbarrier/roster.json") as file:
     roster = json.load(file)
 members = [[task[0], task[1], task[2], task[6]] for role in roster["taskRoles"] for task in role["tasks"]]
+run = {{"epoch": roster["epoch"], "members": members, "rank": os.environ["RANK"], "at": time.time()}}
 with open("/state/runs", "a") as file:
-    file.write(json.dumps({{"epoch": roster["epoch"], "members": members, "rank": os.environ["RANK"], "at": time.time()}}) + "\\n")
+    file.write(json.dumps(run) + "\\n")
 with open("/state/runs") as file:
     runs = file.read()
 print(runs, end="")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameworkbarrier import presets, values
+from frameworkbarrier import errors, presets, values
 from frameworkbarrier import settings as barrier_settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.settings import SETTINGS, Setting
-from frameworkinjector import names
+from frameworkinjector import inplace, names
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.plan import Plan, decide
@@ -302,3 +302,9 @@ def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(prese
     wanted = [one.name for one in presets.variables([preset])]
     assert [one["name"] for one in container.env] == [*wanted, "FB_VARIABLES"]
     assert container.env[-1]["value"] == ",".join(wanted)
+
+
+def test_a_barrier_that_has_not_opened_starts_again_alone_and_any_other_restarts_its_pod() -> None:
+    (rule,) = inplace.BARRIER_RULES
+    codes = {each.exit_code for each in (errors.BarrierError, *errors.BarrierError.__subclasses__())}
+    assert rule["exitCodes"] == {"operator": "NotIn", "values": sorted(codes - {errors.EpochEndedError.exit_code})}
