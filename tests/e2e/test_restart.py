@@ -43,11 +43,24 @@ while True:
 """
 
 
-def rank() -> Json:
-    template = pod(python(RANK), restart="in-place", preset="pytorch")
+# The same, without crashes.
+STEADY = RANK.replace('== "1" and', '== "none" and')
+
+
+def rank(program: str = RANK) -> Json:
+    template = pod(python(program), restart="in-place", preset="pytorch")
     template["spec"]["volumes"] = [{"name": "state", "emptyDir": {}}]
     template["spec"]["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
     return template
+
+
+def runs_of(name: str, cluster: Cluster, frameworks: Frameworks) -> list[dict[str, Any]]:
+    """What the application of a Pod has seen at each of its starts; AssertionError while it does not run."""
+    try:
+        log = cluster.kubectl("logs", name, "-c", "main", "-n", frameworks.namespace)
+    except LocalClusterError as error:
+        raise AssertionError(error) from error
+    return [json.loads(line) for line in log.splitlines()]
 
 
 def identity_of(found: dict[str, Json]) -> dict[str, tuple[str, str]]:
@@ -59,15 +72,8 @@ def test_each_crash_of_a_rank_starts_the_whole_gang_again_in_its_pods(
 ) -> None:
     frameworks.create("fw", role("worker", 3, pod=rank()))
 
-    def runs_of(name: str) -> list[dict[str, Any]]:
-        try:
-            log = cluster.kubectl("logs", name, "-c", "main", "-n", frameworks.namespace)
-        except LocalClusterError as error:
-            raise AssertionError(error) from error
-        return [json.loads(line) for line in log.splitlines()]
-
     def all_have_run_again() -> dict[str, list[dict[str, Any]]]:
-        found = {name: runs_of(name) for name in frameworks.pods()}
+        found = {name: runs_of(name, cluster, frameworks) for name in frameworks.pods()}
         assert {name: len(runs) for name, runs in found.items()} == dict.fromkeys(
             [f"fw-worker-{index}" for index in range(3)], CRASHES + 1
         )
@@ -106,3 +112,42 @@ def test_each_crash_of_a_rank_starts_the_whole_gang_again_in_its_pods(
 
     for event in eventually(said, 30):
         print(event["reason"], event["note"])
+
+
+def test_whatever_else_ends_an_epoch_all_run_again_with_one_roster(
+    cluster: Cluster, frameworks: Frameworks, raw: RawClient
+) -> None:
+    """The barrier is ended, a Pod is deleted, the gang is scaled up and down."""
+    worker = role("worker", 3, pod=rank(STEADY), retry={"fancyRetryPolicy": False, "maxRetryCount": 3})
+    frameworks.create("fw", worker)
+
+    def run_in(epoch: int, size: int) -> dict[str, str]:
+        """Wait until so many ranks run in this epoch; return the UIDs of their Pods."""
+
+        def check() -> dict[str, str]:
+            attempt, found = frameworks.status("fw")["attemptStatus"], frameworks.pods()
+            assert (attempt.get("gangEpoch"), attempt.get("gangReleased")) == (epoch, size)
+            assert len(found) == size
+            last = {name: (runs_of(name, cluster, frameworks) or [{}])[-1] for name in found}
+            assert {one.get("epoch") for one in last.values()} == {epoch}
+            (members,) = {json.dumps(one["members"]) for one in last.values()}
+            assert len(json.loads(members)) == size
+            return {name: str(one["metadata"]["uid"]) for name, one in found.items()}
+
+        return eventually(check, 90, 0.5)
+
+    before = run_in(0, 3)
+    inside = ["exec", "fw-worker-0", "-c", "frameworkbarrier", "-n", frameworks.namespace, "--"]
+    cluster.kubectl(*inside, "python3", "-c", "import os; os.kill(1, 15)")
+    assert run_in(1, 3) == before
+    raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-worker-2")
+    after = run_in(2, 3)
+    assert {name for name, uid in after.items() if before[name] != uid} == {"fw-worker-2"}
+    frameworks.merge("fw", taskRoles=[{**worker, "taskNumber": 4}])
+    assert run_in(3, 4).items() > after.items()
+    frameworks.merge("fw", taskRoles=[{**worker, "taskNumber": 2}])
+    assert run_in(4, 2).items() < after.items()
+    attempt = frameworks.status("fw")["attemptStatus"]
+    reasons = [one["reason"] for one in attempt["lastGangRestarts"]]
+    assert reasons == ["Exited", "PodReplaced", "Rescaled", "Rescaled"]
+    assert (attempt["id"], attempt["gangRestarts"]) == (0, 1)

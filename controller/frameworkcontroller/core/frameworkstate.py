@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.core.restartpolicy import Policy
 
 TaskKey: TypeAlias = tuple[str, int]
 """A Task: the name of its role and its index."""
@@ -93,7 +94,7 @@ class FrameworkState:
         self.gpus: Mapping[str, int] = {}
         self.gang_report = GangReport()
         self.gone: set[str] = set()
-        self.restart_policy: restart.Policy | None = None
+        self.restart_policy: Policy | None = None
         self.restart_problem = ""
         self.restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
@@ -156,7 +157,7 @@ class FrameworkState:
             self.waits_for_arrival = waits
             self.touch_all()
 
-    def set_restart(self, policy: restart.Policy | None, problem: str) -> None:
+    def set_restart(self, policy: Policy | None, problem: str) -> None:
         """Set what the Pod templates ask for; an attempt that has Pods goes on as it began."""
         if problem and problem != self.restart_problem:
             self.add_event(events.of_refused_restart(problem))

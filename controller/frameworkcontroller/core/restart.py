@@ -8,7 +8,6 @@ Source: docs/reference/restart.md.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -22,22 +21,15 @@ from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, 
 from frameworkcontroller.core.readiness import has_arrived
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.core.restartpolicy import Policy
 
-DEFAULT_LIMIT: Final = 10
-MAX_LIMIT: Final = 2**31 - 1
 KEPT_RESTARTS: Final = 10
 MESSAGE_CHARACTERS: Final = 200
 """Of what a container has left when it ended: it goes to the status, the roster and an Event."""
 LAST: Final = datetime.max.replace(tzinfo=UTC)
-
-
-class Policy(Struct, frozen=True):
-    """How often exits may restart the gang in one Framework attempt; 0: no limit."""
-
-    limit: int = DEFAULT_LIMIT
 
 
 class Gate(Struct, frozen=True):
@@ -91,43 +83,6 @@ class Verdict(Struct, frozen=True):
     counts: bool = False
     refused: tuple[End, ...] = ()
     why: str = ""
-
-
-# --- who asks --------------------------------------------------------------------------------------------------------
-
-
-def read_policy(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Policy | None, str]:
-    """Return the policy of a gang, None if it does not restart in place, and what is wrong with it, "" if nothing is.
-
-    Args:
-        roles: the TaskRoles whose Pods have a barrier, each with the annotations of its template.
-    """
-    asked: dict[str, Policy | None] = {}
-    for name, notes in roles:
-        asked[name] = None
-        mode = notes.get(names.RESTART_ANNOTATION)
-        if mode is None:
-            continue
-        where = f"TaskRole {name}: annotation"
-        if mode != names.IN_PLACE:
-            return None, f"{where} {names.RESTART_ANNOTATION} must be {names.IN_PLACE}"
-        limit = notes.get(names.RESTART_LIMIT_ANNOTATION, str(DEFAULT_LIMIT))
-        if not re.fullmatch("[0-9]{1,10}", limit) or int(limit) > MAX_LIMIT:
-            return None, f"{where} {names.RESTART_LIMIT_ANNOTATION} must be a whole number from 0 to {MAX_LIMIT}"
-        asked[name] = Policy(int(limit))
-    if len(set(asked.values())) > 1:
-        named = "; ".join(f"{name}: {_described(policy)}" for name, policy in list(asked.items())[:10])
-        text = (
-            "the TaskRoles whose Pods have a barrier must ask for the same restart, as they are one gang "
-            f"({named}): give all of them the annotations {names.RESTART_ANNOTATION} and "
-            f"{names.RESTART_LIMIT_ANNOTATION}, or none"
-        )
-        return None, text
-    return next(iter(asked.values()), None), ""
-
-
-def _described(policy: Policy | None) -> str:
-    return "none" if policy is None else f"{names.IN_PLACE}, limit {policy.limit}"
 
 
 def gate_of(attempt: FrameworkAttemptStatus) -> Gate | None:

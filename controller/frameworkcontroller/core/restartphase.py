@@ -15,6 +15,7 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, events, framework, restart
 from frameworkcontroller.core.frameworkstate import Haste
+from frameworkcontroller.core.restartpolicy import Policy
 from frameworkcontroller.core.taskphase import TASKS_WAIT
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class RestartPhase:
         verdict = restart.decide(
             gate,
             seen.gang_restarts or 0,
-            self._state.restart_policy or restart.Policy(),
+            self._state.restart_policy or Policy(),
             list(ends.values()),
             members=self._members,
             succeeded=self._succeeded() if ends else "",
@@ -115,7 +116,7 @@ class RestartPhase:
                 state.touch(task_key)
         last = (after.last_gang_restarts or ())[-1]
         ctx.decision.restarts.append(last.reason)
-        limit = (state.restart_policy or restart.Policy()).limit
+        limit = (state.restart_policy or Policy()).limit
         state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
 
     def _open(self) -> None:

@@ -14,8 +14,8 @@ import msgspec
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
-from frameworkcontroller.core import restart
 from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
+from frameworkcontroller.core.restartpolicy import Policy, read_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -240,7 +240,7 @@ class TemplateFacts:
     """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
-    restart_policy: restart.Policy | None = None
+    restart_policy: Policy | None = None
     """Of a gang that restarts in place."""
     restart_problem: str = ""
     """Why it cannot be as the templates ask for, "" if it can."""
@@ -275,5 +275,5 @@ def facts_of(spec: FrameworkSpec) -> TemplateFacts:
             or annotations_ask_for_arrival(annotations)
             or any(container.asks_for_arrival for container in pod.init_containers or ())
         )
-    policy, problem = restart.read_policy(with_barrier)
+    policy, problem = read_policy(with_barrier)
     return TemplateFacts(tuple(sorted(accounts)), arrival or policy is not None, gpus, policy, problem)

@@ -12,7 +12,8 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import GangRestart, TaskAttemptStatus
 from frameworkcontroller.core import classify, restart
-from frameworkcontroller.core.restart import End, Gate, Policy, Reason, Verdict
+from frameworkcontroller.core.restart import End, Gate, Reason, Verdict
+from frameworkcontroller.core.restartpolicy import Policy, read_policy
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def limited(limit: str) -> dict[str, str]:
 def test_all_roles_with_a_barrier_ask_for_the_same(
     roles: list[tuple[str, dict[str, str]]], policy: Policy | None, problem: str
 ) -> None:
-    found, why = restart.read_policy(roles)
+    found, why = read_policy(roles)
     assert found == policy
     assert problem in why
     assert bool(why) is bool(problem)

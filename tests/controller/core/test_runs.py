@@ -77,9 +77,15 @@ def test_a_life_seen_late_ends_as_its_policies_say(scenario: Scenario, lags: tup
         assert world.status.completion.code == scenario.code
 
 
-@pytest.mark.parametrize("name", ["a worker is retried once", "scaled down and up again", "a ConfigMap never shows up"])
+ABRIDGED = (
+    *("a worker is retried once", "scaled down and up again", "a ConfigMap never shows up"),
+    "a rank crashes, and all run again in their Pods",
+)
+
+
+@pytest.mark.parametrize("name", ABRIDGED)
 def test_a_life_whose_status_is_abridged_ends_in_the_same_place(name: str) -> None:
-    scenario = SCENARIOS[name]
+    scenario = ALL[name]
     whole = run(scenario)
     for cut in range(-whole.effects, whole.effects + 1):
         world = world_of(scenario)
@@ -154,10 +160,16 @@ class Contested(Run):
         return super().send(effect)
 
 
-@pytest.mark.parametrize("name", ["all workers succeed", "a worker is retried once", "scaled down and up again"])
+CONTESTED = (
+    *("all workers succeed", "a worker is retried once", "scaled down and up again"),
+    *("a rank crashes, and all run again in their Pods", "a Pod is deleted, and the others wait for the next one"),
+)
+
+
+@pytest.mark.parametrize("name", CONTESTED)
 def test_of_two_controllers_the_slower_one_starts_again(name: str) -> None:
     """Each of its writes says what it builds upon, so that two histories never mix."""
-    scenario = SCENARIOS[name]
+    scenario = ALL[name]
     whole = run(scenario)
     stale = 0
     for contested_at in range(1, whole.effects + 1):

@@ -12,11 +12,12 @@ import pytest
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import classify, dependencies, events, readiness
+from frameworkcontroller.core import classify, dependencies, events, readiness, restart
 from frameworkcontroller.engine import slimpods
 from frameworkcontroller.engine.slimpods import SlimPods
 from tests.controller.core.values import task
 
+CONDITIONS = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
 UID = "8d3d4d2e-5a53-4a9c-9d7e-6e9a1b1f2a3c"
 BYTES = 1200
 """Of a Pod, at most."""
@@ -84,6 +85,22 @@ PODS = {
     "failed, the second container last": decoded(
         phase="Failed", containerStatuses=[ended(3, 5, "a"), ended(4, 9, "b", "second"), ended(0, 10, "", "third")]
     ),
+    "restarting in place": decoded(
+        conditions=[{"type": names.ALL_CONTAINERS_RESTARTING, "status": "True"}],
+        initContainerStatuses=[{"name": names.BARRIER_CONTAINER, "restartCount": 3, "state": {"running": {}}}],
+        containerStatuses=[ended(5, 2, "a", "boom"), ended(143, 3, "b")],
+    ),
+    "restarted in place": decoded(
+        initContainerStatuses=[
+            {
+                "name": names.BARRIER_CONTAINER,
+                "restartCount": 4,
+                "state": {"running": {}},
+                "lastState": {"terminated": {"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}},
+            }
+        ],
+        containerStatuses=[{"name": "main", "lastState": {"terminated": {"exitCode": 7, "message": "x"}}}],
+    ),
     "evicted": decoded(phase="Failed", reason="Evicted", message="low on memory", containerStatuses=[]),
 }
 
@@ -102,6 +119,13 @@ def test_whatever_decides_stays(whole: Pod) -> None:
     waiting, running = (task(state, pod_uid=meta.uid) for state in (State.PREPARING, State.RUNNING))
     assert readiness.obstacle_of(waiting, slim) == readiness.obstacle_of(waiting, whole)
     assert dependencies.is_pod_ready(running, slim) == dependencies.is_pod_ready(running, whole)
+    attempt, gate = running.attempt_status, restart.Gate(2, 0)
+    assert restart.observe(attempt, slim, gate) == restart.observe(attempt, whole, gate)
+    assert (restart.is_restarting(slim), restart.culprit(slim)) == (
+        restart.is_restarting(whole),
+        restart.culprit(whole),
+    )
+    assert restart.runs_applications(slim) == restart.runs_applications(whole)
     assert events.of_missing_barrier(slim) == events.of_missing_barrier(whole)
     assert (slim.spec, slim.status.pod_ip, slim.status.host_ip) == (
         whole.spec,
@@ -111,7 +135,7 @@ def test_whatever_decides_stays(whole: Pod) -> None:
 
 
 def test_what_nothing_reads_goes() -> None:
-    slim = SlimPods()(decoded())
+    slim = SlimPods()(decoded(conditions=[*CONDITIONS, {"type": names.ALL_CONTAINERS_RESTARTING, "status": "False"}]))
     assert "network-status" not in slim.metadata.annotations
     assert {one.type for one in slim.status.conditions} == {"PodScheduled", "Ready"}
 

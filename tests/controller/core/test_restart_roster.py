@@ -1,0 +1,145 @@
+"""What the roster of a gang says that restarts in place, and when; its times, and its condition."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import GangRestart, TaskRoleStatus, TaskStatus
+from frameworkcontroller.core.conditions import GANG_READY, conditions
+from frameworkcontroller.core.effects import GateSummary, RolesSummary
+from frameworkcontroller.core.frameworkstate import FrameworkState
+from frameworkcontroller.core.gang import RestartTimes
+from frameworkcontroller.core.gangstate import Phase
+from tests.controller.core.test_gangstate import Keeper
+from tests.controller.core.values import START, at, framework, spec, task
+
+WHY = "worker-1 exited with 1"
+
+
+def member(index: int, starts: int, epoch: int, *, arrived: bool = True) -> TaskStatus:
+    found = task(State.RUNNING, index=index, ip=f"10.0.0.{index}", pod_uid=f"{index}2345678-pod")
+    return replace(found, attempt_status=replace(found.attempt_status, starts=starts, epoch=epoch, arrived=arrived))
+
+
+def gang(epoch: int, *members: TaskStatus, revision: int) -> RolesSummary:
+    """A status of a gang in this epoch; its gate is open if everybody is there."""
+    ready = sum(one.attempt_status.arrived is True for one in members)
+    gate = GateSummary(epoch, ready == len(members), WHY if epoch else "", at(0) if epoch else None)
+    roles = (TaskRoleStatus("worker", "role-uid", task_statuses=members),)
+    return RolesSummary(roles, ("worker",), ready, len(members), by_arrival=True, member_revision=revision, gate=gate)
+
+
+OPEN = gang(0, member(0, 1, 0), member(1, 1, 0), revision=1)
+ENDED = gang(1, member(0, 1, 0, arrived=False), member(1, 2, 1, arrived=False), revision=2)
+LATE = gang(1, member(0, 1, 0, arrived=False), member(1, 2, 1), revision=3)
+AGAIN = gang(1, member(0, 2, 1), member(1, 2, 1), revision=4)
+
+
+def test_the_end_of_an_epoch_is_told_at_once_and_who_is_behind_some_seconds_later() -> None:
+    keeper = Keeper()
+    first, _ = keeper.decide(OPEN, 1)
+    assert first is not None
+    assert (first["epoch"], first["complete"], first["why"]) == (0, True, "")
+    assert [row[6] for row in first["taskRoles"][0]["tasks"]] == [1, 1]
+    closed, wake_at = keeper.decide(ENDED, 1.1)
+    assert closed is not None
+    assert (closed["epoch"], closed["complete"], closed["why"]) == (1, False, WHY)
+    assert "behind" not in closed
+    assert wake_at == at(6.1)
+    assert keeper.decide(LATE, 3) == (None, at(6.1))
+    late, _ = keeper.decide(LATE, 6.1)
+    assert late is not None
+    assert late["behind"] == [["worker", 0, "02345678", 1]]
+    again, _ = keeper.decide(AGAIN, 7)
+    assert again is not None
+    assert (again["epoch"], again["complete"], again["generation"]) == (1, True, 2)
+    assert "behind" not in again
+
+
+def test_a_leader_that_takes_over_goes_on_with_the_epoch_that_was_told() -> None:
+    keeper = Keeper()
+    keeper.decide(OPEN, 1)
+    keeper.decide(ENDED, 2)
+    assert keeper.last is not None
+    assert json.loads(keeper.last.annotation) == {
+        "generation": 1,
+        "complete": False,
+        "digest": keeper.state.digest,
+        "epoch": 1,
+    }
+    next_leader = Keeper(keeper.last.annotation)
+    assert next_leader.decide(ENDED, 3) == (None, at(5))
+    behind_the_times = Keeper('{"generation":1,"complete":true,"digest":"x","epoch":0}')
+    assert behind_the_times.state.phase is Phase.COMPLETE
+    told, _ = behind_the_times.decide(ENDED, 3)
+    assert told is not None
+    assert told["epoch"] == 1
+
+
+def test_a_failed_write_of_the_end_of_an_epoch_is_repeated() -> None:
+    keeper = Keeper()
+    keeper.decide(OPEN, 1)
+    keeper.decide(ENDED, 2)
+    keeper.fail()
+    told, _ = keeper.decide(ENDED, 2.1)
+    assert told is not None
+    assert (told["epoch"], told["complete"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"completion": "ended"}, {"deletion_pending": True}, {"epoch": UNSET}, {"arrived": UNSET}],
+    ids=["it ends", "it is scaled down", "it has restarted", "it has no barrier"],
+)
+def test_nobody_else_is_behind(changes: dict[str, Any]) -> None:
+    from frameworkcontroller.core.roster import behind
+    from tests.controller.core.values import ended
+
+    one = member(0, 1, 0, arrived=False)
+    if "completion" in changes:
+        one = replace(one, attempt_status=replace(one.attempt_status, completion_status=ended(1)))
+    elif "deletion_pending" in changes:
+        one = replace(one, deletion_pending=True)
+    else:
+        one = replace(one, attempt_status=replace(one.attempt_status, **changes))
+    assert behind(gang(1, one, member(1, 2, 1), revision=1)) == ()
+
+
+# --- times and condition ---------------------------------------------------------------------------------------------
+
+
+def test_the_seconds_of_a_restart_begin_with_the_end_of_the_epoch() -> None:
+    state, times = FrameworkState("fw"), RestartTimes()
+    times.note(GateSummary(0, is_open=False, why="", since=None))
+    times.is_released = True
+    assert list(times.milestones(state, 2, at(1))) == []
+    times.note(GateSummary(1, is_open=False, why=WHY, since=at(10)))
+    assert list(times.milestones(state, 2, at(11))) == []
+    times.is_released = True
+    assert [(one.phase, one.seconds) for one in times.milestones(state, 2, at(12))] == [("restart-open", 2)]
+    assert list(times.milestones(state, 2, at(13))) == []
+    state.applications |= {("worker", 0), ("worker", 1)}
+    assert [(one.phase, one.seconds) for one in times.milestones(state, 2, at(14))] == [("restart-running", 4)]
+    assert list(times.milestones(state, 2, at(15))) == []
+    (event,) = state.journal.take_events(0)
+    assert (event.reason, event.message) == ("GangRestarted", "Epoch 1: all 2 Tasks are ready again after 2.0 s")
+
+
+def test_the_condition_says_whether_the_gate_is_open_and_why_it_was_closed() -> None:
+    running = framework(State.RUNNING)
+    last = GangRestart(epoch=2, time=START, reason="Exited", task="worker-1", code=1)
+
+    def shown(released: int) -> tuple[str, str, str] | None:
+        attempt = replace(running.attempt_status, gang_epoch=2, gang_released=released, last_gang_restarts=(last,))
+        found = conditions((), replace(running, attempt_status=attempt), spec(), 1, START)
+        return next(((one.status, one.reason, one.message) for one in found if one.type == GANG_READY), None)
+
+    assert shown(0) == ("False", "GateClosed", f"Epoch 2: {WHY}")
+    assert shown(3) == ("True", "GateOpen", f"Epoch 2: {WHY}")
+    assert not [one for one in conditions((), running, spec(), 1, START) if one.type == GANG_READY]
