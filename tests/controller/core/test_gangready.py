@@ -9,7 +9,7 @@ import pytest
 
 from frameworkcontroller.api.status import Condition
 from frameworkcontroller.core import gangready
-from frameworkcontroller.core.effects import Failed, WriteStatus
+from frameworkcontroller.core.effects import Failed, GateSummary, RolesSummary, WriteStatus
 from frameworkcontroller.core.gangready import EVERY, GangReport
 from frameworkcontroller.core.readiness import NOT_CREATED, Obstacle
 from tests.controller.core.checks import gang_ready_of
@@ -32,8 +32,12 @@ UNSCHEDULABLE = Obstacle(
 )
 
 
-def summary(ready: int, gate: GateSummary | None = None) -> RolesSummary:
-    return RolesSummary((), (), ready, 4, by_arrival=False, member_revision=0, gate=gate)
+def summary(ready: int, of_epoch: GateSummary | None = None) -> RolesSummary:
+    return RolesSummary((), (), ready, 4, by_arrival=False, member_revision=0, gate=of_epoch)
+
+
+def gate(epoch: int, *, is_open: bool = True) -> GateSummary:
+    return GateSummary(epoch, is_open, "worker-1 exited with 7" if epoch else "", None)
 
 
 def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
@@ -212,17 +216,17 @@ def test_a_quota_is_named_while_the_gang_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "ready", "expected"),
+    ("of_epoch", "ready", "expected"),
     [
-        (GateSummary(0, True, "", None), 4, None),
-        (GateSummary(1, False, "worker-1 exited with 7", None), 3, (False, "Restarting", "3/4: epoch 1: worker-1 exited with 7")),
-        (GateSummary(1, False, "worker-1 exited with 7", None), 4, (False, "Restarting", "4/4: epoch 1: worker-1 exited with 7")),
-        (GateSummary(1, True, "worker-1 exited with 7", None), 4, (True, "AllTasksReady", "4/4")),
+        (gate(0), 4, None),
+        (gate(1, is_open=False), 3, (False, "Restarting", "3/4: epoch 1: worker-1 exited with 7")),
+        (gate(1, is_open=False), 4, (False, "Restarting", "4/4: epoch 1: worker-1 exited with 7")),
+        (gate(1), 4, (True, "AllTasksReady", "4/4")),
     ],
     ids=["first epoch", "gathers", "opens", "open"],
 )
 def test_a_gang_that_restarts_in_place_has_the_condition_from_its_first_restart_on(
-    gate: GateSummary, ready: int, expected: tuple[bool, str, str] | None
+    of_epoch: GateSummary, ready: int, expected: tuple[bool, str, str] | None
 ) -> None:
-    found = gangready.condition(GangReport(), summary(ready, gate))
+    found = gangready.condition(GangReport(), summary(ready, of_epoch))
     assert found == (None if expected is None else ("GangReady", *expected))

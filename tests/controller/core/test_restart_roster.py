@@ -10,14 +10,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import GangRestart, TaskRoleStatus, TaskStatus
-from frameworkcontroller.core.conditions import GANG_READY, conditions
+from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.gang import RestartTimes
 from frameworkcontroller.core.gangstate import Phase
 from tests.controller.core.test_gangstate import Keeper
-from tests.controller.core.values import START, at, framework, spec, task
+from tests.controller.core.values import at, task
 
 WHY = "worker-1 exited with 1"
 
@@ -129,17 +128,3 @@ def test_the_seconds_of_a_restart_begin_with_the_end_of_the_epoch() -> None:
     assert list(times.milestones(state, 2, at(15))) == []
     (event,) = state.journal.take_events(0)
     assert (event.reason, event.message) == ("GangRestarted", "Epoch 1: all 2 Tasks are ready again after 2.0 s")
-
-
-def test_the_condition_says_whether_the_gate_is_open_and_why_it_was_closed() -> None:
-    running = framework(State.RUNNING)
-    last = GangRestart(epoch=2, time=START, reason="Exited", task="worker-1", code=1)
-
-    def shown(released: int) -> tuple[str, str, str] | None:
-        attempt = replace(running.attempt_status, gang_epoch=2, gang_released=released, last_gang_restarts=(last,))
-        found = conditions((), replace(running, attempt_status=attempt), spec(), 1, START)
-        return next(((one.status, one.reason, one.message) for one in found if one.type == GANG_READY), None)
-
-    assert shown(0) == ("False", "GateClosed", f"Epoch 2: {WHY}")
-    assert shown(3) == ("True", "GateOpen", f"Epoch 2: {WHY}")
-    assert not [one for one in conditions((), running, spec(), 1, START) if one.type == GANG_READY]
