@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkbarrier import values
 from frameworkinjector import names
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.reasons import Reason, shown, verdict
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 JSON = dict[str, Any]
 
 NEVER: Final = "Never"
-MAX_LIMIT: Final = 2**31 - 1
-MAX_EXIT_CODE: Final = 255
 # As many as Kubernetes allows in a container.
 MAX_RULES: Final = 20
 SUCCEEDED: Final = 0
@@ -39,17 +36,6 @@ def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
 BARRIER_RULES: Final = (_restart_all("NotIn", (1, 201, 210)),)
 
 
-def read_exit_codes(text: str) -> tuple[int, ...]:
-    """Return exit codes, each once.
-
-    Raises:
-        values.BadValueError: It is no list of codes.
-    """
-    expected = f"exit codes from 1 to {MAX_EXIT_CODE}, separated by commas"
-    found = [values.whole(1, MAX_EXIT_CODE)(item) for item in values.items(text, expected)]
-    return tuple(dict.fromkeys(found))
-
-
 def refuse(settings: Settings, config: Config, *, of_framework: bool) -> None:
     """Check what does not depend on the chosen containers.
 
@@ -58,8 +44,7 @@ def refuse(settings: Settings, config: Config, *, of_framework: bool) -> None:
     """
     annotation = f"{names.PREFIX}restart"
     if not settings.barrier.restart:
-        alone = next((name for name in settings.given_for_restart), None)
-        if alone is not None:
+        for alone in settings.given_for_restart:
             details = {"annotation": f"{names.PREFIX}{alone}", "needed": annotation}
             raise RefusalError(verdict(Reason.RESTART_NOT_ASKED, **details))
         return

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frameworkbarrier import presets, values
 from frameworkbarrier.settings import SETTINGS
 from frameworkbarrier.settings import Settings as BarrierSettings
-from frameworkinjector import inplace, names
+from frameworkinjector import names
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.reasons import Reason, shown, verdict
 from frameworkinjector.resources import Amounts, read_limits, read_requests
@@ -95,12 +95,22 @@ class Settings:
         return "mode" in self.given and self.barrier.mode == "init"
 
 
+MAX_RESTARTS: Final = 2**31 - 1
+MAX_EXIT_CODE: Final = 255
+
+
 def _containers(text: str) -> tuple[str, ...]:
     expected = "names of containers, separated by commas"
     items = values.items(text, expected)
     for item in items:
         values.matching(values.DNS_LABEL, expected, 63)(item)
     return items
+
+
+def _exit_codes(text: str) -> tuple[int, ...]:
+    expected = f"exit codes from 1 to {MAX_EXIT_CODE}, separated by commas"
+    found = [values.whole(1, MAX_EXIT_CODE)(item) for item in values.items(text, expected)]
+    return tuple(dict.fromkeys(found))
 
 
 def _delivery(text: str) -> Delivery:
@@ -119,8 +129,8 @@ _OWN: Final[Mapping[str, Callable[[str], Any]]] = {
     "image": image_name,
     "requests": read_requests,
     "limits": read_limits,
-    "restart-limit": values.whole(0, inplace.MAX_LIMIT),
-    "restart-exit-codes": inplace.read_exit_codes,
+    "restart-limit": values.whole(0, MAX_RESTARTS),
+    "restart-exit-codes": _exit_codes,
 }
 # The names of the barrier's settings by their annotations.
 _BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
