@@ -105,7 +105,8 @@ def condition(report: GangReport, summary: RolesSummary) -> tuple[str, bool, str
     if gate is not None and restarted and not gate.is_open:
         text = f"{numbers}: epoch {gate.epoch}: {gate.why}; {report.missing}"
         return GANG_READY, False, RESTARTING_REASON, text.rstrip("; ")
-    return GANG_READY, False, report.reason, f"{numbers}: {report.missing}".rstrip(": ")
+    # An attempt that ends as its last Task becomes ready opens no gate, and nobody is missing.
+    return GANG_READY, False, report.reason or WAITING_REASON, f"{numbers}: {report.missing}".rstrip(": ")
 
 
 def _described(found: Sequence[tuple[str, Obstacle]]) -> str:
