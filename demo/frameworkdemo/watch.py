@@ -51,7 +51,7 @@ class Watcher:
         self._namespace = namespace
         self._framework = framework
         self._post = post
-        self._followed: set[tuple[str, str]] = set()
+        self._followed: set[tuple[str, str, int]] = set()
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -143,8 +143,9 @@ class Watcher:
             return
         self._post_unless_stopped(events.PodObserved(time.time(), info))
         for container, state in ((BARRIER_CONTAINER, info.barrier), (info.application_name, info.application)):
-            if state in _STARTED and (info.uid, container) not in self._followed:
-                self._followed.add((info.uid, container))
+            start = (info.uid, container, info.restarts.get(container, 0))
+            if state in _STARTED and start not in self._followed:
+                self._followed.add(start)
                 self._thread(self._follow_log, info, container)
 
     def _follow_log(self, pod: PodInfo, container: str) -> None:

@@ -5,64 +5,29 @@ Each test is named like its section there and shows the lines that the section q
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-import localcluster
 from localcluster import LocalClusterError, images
 from localcluster.frameworks import role
-from localcluster.supervisor import Supervisor
 from localcluster.waiting import eventually
+from tests.e2e.outages import SYSTEM, without, without_replicas
 from tests.e2e.pods import pod, python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from localcluster.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 
-SYSTEM = "frameworkcontroller-system"
 HELD = [{"name": "example.org/held"}]
 STAYS = ["sleep", "600"]
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "operate" / "drills.md").read_text().split())
 AWAY_SEC = 120
-
-
-@contextlib.contextmanager
-def without(cluster: Cluster, *components: str) -> Iterator[None]:
-    """Stop components of the cluster, and start them again at the end."""
-    processes = Supervisor(cluster.state)
-    for component in components:
-        assert processes.stop(component, grace_seconds=0)
-    try:
-        yield
-    finally:
-        localcluster.up(cluster.name, cluster.depth, kubernetes=cluster.version)
-
-
-@contextlib.contextmanager
-def without_replicas(cluster: Cluster, deployment: str) -> Iterator[None]:
-    """Scale a Deployment of the project to nothing, and back at the end."""
-
-    def scale(replicas: int) -> None:
-        cluster.kubectl("scale", "-n", SYSTEM, f"deployment/{deployment}", f"--replicas={replicas}")
-        cluster.kubectl("rollout", "status", "-n", SYSTEM, f"deployment/{deployment}", "--timeout=300s")
-
-    scale(0)
-    # A replica that ends serves the API server's open connections to their end.
-    labels = f"app.kubernetes.io/name={deployment}"
-    cluster.kubectl("wait", "-n", SYSTEM, "pod", "-l", labels, "--for=delete", "--timeout=300s")
-    try:
-        yield
-    finally:
-        scale(2)
 
 
 def quoted(text: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import LocalClusterError
-from localcluster.frameworks import role
 from localcluster.waiting import eventually
-from tests.e2e.pods import pod, python
+from tests.e2e.ranks import NAME, Gang, rank
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -23,89 +21,39 @@ pytestmark = [
 ]
 
 CRASHES = 3
-# Keeps what it sees of its gang at each start in a volume, and prints all of it. Rank 1 exits as soon as it runs.
-RANK = f"""
-import json, os, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-with open("/mnt/frameworkbarrier/roster.json") as file:
-    roster = json.load(file)
-members = [[task[0], task[1], task[2], task[6]] for role in roster["taskRoles"] for task in role["tasks"]]
-run = {{"epoch": roster["epoch"], "members": members, "rank": os.environ["RANK"], "at": time.time()}}
-with open("/state/runs", "a") as file:
-    file.write(json.dumps(run) + "\\n")
-with open("/state/runs") as file:
-    runs = file.read()
-print(runs, end="")
-if os.environ["FC_TASK_INDEX"] == "1" and len(runs.splitlines()) <= {CRASHES}:
-    sys.exit(17)
-while True:
-    time.sleep(0.1)
-"""
 
 
-# The same, without crashes.
-STEADY = RANK.replace('== "1" and', '== "none" and')
+@pytest.fixture
+def gang(cluster: Cluster, frameworks: Frameworks) -> Gang:
+    return Gang(cluster, frameworks)
 
 
-def rank(program: str = RANK) -> Json:
-    template = pod(python(program), restart="in-place", preset="pytorch")
-    template["spec"]["volumes"] = [{"name": "state", "emptyDir": {}}]
-    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
-    return template
+def addresses(gang: Gang) -> dict[str, str]:
+    return {name: one["status"]["podIP"] for name, one in gang.frameworks.pods().items()}
 
 
-def runs_of(name: str, cluster: Cluster, frameworks: Frameworks) -> list[dict[str, Any]]:
-    """What the application of a Pod has seen at each of its starts; AssertionError while it does not run."""
-    try:
-        log = cluster.kubectl("logs", name, "-c", "main", "-n", frameworks.namespace)
-    except LocalClusterError as error:
-        raise AssertionError(error) from error
-    return [json.loads(line) for line in log.splitlines()]
+def test_each_crash_of_a_rank_starts_the_whole_gang_again_in_its_pods(gang: Gang, raw: RawClient) -> None:
+    gang.create(3, rank(crashes=CRASHES))
 
-
-def identity_of(found: dict[str, Json]) -> dict[str, tuple[str, str]]:
-    return {name: (one["metadata"]["uid"], one["status"]["podIP"]) for name, one in found.items()}
-
-
-def test_each_crash_of_a_rank_starts_the_whole_gang_again_in_its_pods(
-    cluster: Cluster, frameworks: Frameworks, raw: RawClient
-) -> None:
-    frameworks.create("fw", role("worker", 3, pod=rank()))
-
-    def all_have_run_again() -> dict[str, list[dict[str, Any]]]:
-        found = {name: runs_of(name, cluster, frameworks) for name in frameworks.pods()}
-        assert {name: len(runs) for name, runs in found.items()} == dict.fromkeys(
-            [f"fw-worker-{index}" for index in range(3)], CRASHES + 1
-        )
-        return found
-
-    def has_pods() -> dict[str, tuple[str, str]]:
-        found = frameworks.pods()
-        assert [name for name, one in found.items() if one["status"].get("podIP")] == list(found)
+    def has_pods() -> tuple[dict[str, str], dict[str, str]]:
+        found = gang.frameworks.pods()
         assert len(found) == 3
-        return identity_of(found)
+        assert all(one["status"].get("podIP") for one in found.values())
+        return {name: str(one["metadata"]["uid"]) for name, one in found.items()}, addresses(gang)
 
     before = eventually(has_pods, 60)
-    runs = eventually(all_have_run_again, 150, 0.5)
-    assert identity_of(frameworks.pods()) == before
-    # Everybody has seen the same gang in each epoch, and nobody has run twice in one.
-    (seen,) = {json.dumps([[one["epoch"], one["members"]] for one in each]) for each in runs.values()}
-    epochs = [json.loads(seen)[number][0] for number in range(CRASHES + 1)]
-    assert epochs == list(range(CRASHES + 1))
-    for number in range(CRASHES):
-        crash, back = runs["fw-worker-1"][number]["at"], max(each[number + 1]["at"] for each in runs.values())
-        print(f"epoch {number + 1}: all ranks run {back - crash:.1f} s after the crash")
+    assert (gang.run_together(3, epoch=CRASHES, timeout=150), addresses(gang)) == before
+    runs = {name: gang.runs(name) for name in before[0]}
+    # An epoch may be over before the applications of the others have begun.
+    assert [one["epoch"] for one in runs["fw-worker-1"]] == list(range(CRASHES + 1))
     assert [{one["rank"] for one in each} for each in runs.values()] == [{"0"}, {"1"}, {"2"}]
-    attempt = frameworks.status("fw")["attemptStatus"]
-    assert (attempt["id"], attempt["gangEpoch"], attempt["gangRestarts"]) == (0, CRASHES, CRASHES)
-    assert {(one["task"], one.get("code")) for one in attempt["lastGangRestarts"]} <= {
-        ("worker-1", 17),
-        ("worker-1", None),
-    }
-    assert {task["attemptStatus"]["id"] for task in frameworks.tasks("fw").values()} == {0}
+    attempt = gang.attempt()
+    assert (attempt["id"], attempt["gangRestarts"]) == (0, CRASHES)
+    assert set(gang.causes()) <= {("Exited", "worker-1", 17), ("Exited", "worker-1", None)}
+    assert {task["attemptStatus"]["id"] for task in gang.frameworks.tasks(NAME).values()} == {0}
 
     def said() -> list[Json]:
-        found = raw.get(f"/apis/events.k8s.io/v1/namespaces/{frameworks.namespace}/events")["items"]
+        found = raw.get(f"/apis/events.k8s.io/v1/namespaces/{gang.frameworks.namespace}/events")["items"]
         restarts = [one for one in found if one["reason"] in {"GangRestarting", "GangRestarted"}]
         assert {one["reason"] for one in restarts} == {"GangRestarting", "GangRestarted"}
         return restarts
@@ -114,40 +62,110 @@ def test_each_crash_of_a_rank_starts_the_whole_gang_again_in_its_pods(
         print(event["reason"], event["note"])
 
 
-def test_whatever_else_ends_an_epoch_all_run_again_with_one_roster(
-    cluster: Cluster, frameworks: Frameworks, raw: RawClient
-) -> None:
+def test_whatever_else_ends_an_epoch_all_run_again_with_one_roster(gang: Gang, raw: RawClient) -> None:
     """The barrier is ended, a Pod is deleted, the gang is scaled up and down."""
-    worker = role("worker", 3, pod=rank(STEADY), retry={"fancyRetryPolicy": False, "maxRetryCount": 3})
-    frameworks.create("fw", worker)
-
-    def run_in(epoch: int, size: int) -> dict[str, str]:
-        """Wait until so many ranks run in this epoch; return the UIDs of their Pods."""
-
-        def check() -> dict[str, str]:
-            attempt, found = frameworks.status("fw")["attemptStatus"], frameworks.pods()
-            assert (attempt.get("gangEpoch"), attempt.get("gangReleased")) == (epoch, size)
-            assert len(found) == size
-            last = {name: (runs_of(name, cluster, frameworks) or [{}])[-1] for name in found}
-            assert {one.get("epoch") for one in last.values()} == {epoch}
-            (members,) = {json.dumps(one["members"]) for one in last.values()}
-            assert len(json.loads(members)) == size
-            return {name: str(one["metadata"]["uid"]) for name, one in found.items()}
-
-        return eventually(check, 90, 0.5)
-
-    before = run_in(0, 3)
-    inside = ["exec", "fw-worker-0", "-c", "frameworkbarrier", "-n", frameworks.namespace, "--"]
-    cluster.kubectl(*inside, "python3", "-c", "import os; os.kill(1, 15)")
-    assert run_in(1, 3) == before
-    raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-worker-2")
-    after = run_in(2, 3)
+    worker = gang.create(3, rank())
+    before = gang.run_together(3, epoch=0)
+    gang.execute(0, "frameworkbarrier", "kill -TERM 1")
+    assert gang.run_together(3, epoch=1) == before
+    raw.delete(f"/api/v1/namespaces/{gang.frameworks.namespace}/pods/fw-worker-2")
+    after = gang.run_together(3, epoch=2)
     assert {name for name, uid in after.items() if before[name] != uid} == {"fw-worker-2"}
-    frameworks.merge("fw", taskRoles=[{**worker, "taskNumber": 4}])
-    assert run_in(3, 4).items() > after.items()
-    frameworks.merge("fw", taskRoles=[{**worker, "taskNumber": 2}])
-    assert run_in(4, 2).items() < after.items()
-    attempt = frameworks.status("fw")["attemptStatus"]
-    reasons = [one["reason"] for one in attempt["lastGangRestarts"]]
-    assert reasons == ["Exited", "PodReplaced", "Rescaled", "Rescaled"]
+    gang.frameworks.merge(NAME, taskRoles=[{**worker, "taskNumber": 4}])
+    assert gang.run_together(4, epoch=3).items() > after.items()
+    gang.frameworks.merge(NAME, taskRoles=[{**worker, "taskNumber": 2}])
+    assert gang.run_together(2, epoch=4).items() < after.items()
+    assert [reason for reason, *_ in gang.causes()] == ["Exited", "PodReplaced", "Rescaled", "Rescaled"]
+    attempt = gang.attempt()
     assert (attempt["id"], attempt["gangRestarts"]) == (0, 1)
+
+
+@pytest.mark.long
+def test_a_rank_may_die_in_any_way(gang: Gang) -> None:
+    gang.create(3, rank())
+    before = gang.run_together(3, epoch=0)
+    gang.kill(1)
+    assert gang.run_together(3, epoch=1) == before
+    gang.do(2, "oom")
+    assert gang.run_together(3, epoch=2) == before
+    gang.do(0, "hang")
+    assert gang.run_together(3, epoch=3) == before
+    gang.do(1, "3")
+    assert gang.run_together(3, epoch=4) == before
+    assert [(reason, task) for reason, task, _ in gang.causes()] == [
+        ("Exited", task) for task in ("worker-1", "worker-2", "worker-0", "worker-1")
+    ]
+    codes = [code for _, _, code in gang.causes()]
+    assert all(code in {expected, None} for code, expected in zip(codes, (137, 137, 143, 3), strict=True)), codes
+
+
+@pytest.mark.long
+def test_two_ranks_that_die_at_once_and_one_that_dies_during_the_restart(gang: Gang) -> None:
+    gang.create(3, rank())
+    before = gang.run_together(3, epoch=0)
+    gang.kill(0)
+    gang.kill(2)
+    # One restart of the gang or two: the second exit may be seen when all run again.
+    assert gang.run_together(3) == before
+    assert gang.attempt()["gangEpoch"] in {1, 2}
+    last = gang.attempt()["gangEpoch"]
+    gang.do(1, "17")
+
+    def is_closed() -> None:
+        assert (gang.attempt()["gangEpoch"], gang.attempt()["gangReleased"]) == (last + 1, 0)
+
+    eventually(is_closed, 30, 0.05)
+    for index in (0, 1, 2):
+        # Whatever runs in the Pods at this moment; what does not run cannot be killed.
+        try:
+            gang.kill(index)
+        except (AssertionError, KeyError, ProcessLookupError):
+            continue
+    assert gang.run_together(3) == before
+
+
+@pytest.mark.long
+def test_a_rank_that_fails_after_another_has_succeeded_ends_its_attempt(gang: Gang) -> None:
+    gang.create(3, rank(), retries=0)
+    gang.run_together(3, epoch=0)
+    gang.do(0, "0")
+
+    def has_succeeded() -> None:
+        assert gang.frameworks.tasks(NAME)["worker-0"]["state"] == "Completed"
+
+    eventually(has_succeeded, 60)
+    gang.do(1, "17")
+
+    def has_failed() -> Json:
+        found: Json = gang.frameworks.tasks(NAME)["worker-1"]
+        assert found["state"] == "Completed"
+        return found
+
+    assert eventually(has_failed, 60)["attemptStatus"]["completionStatus"]["code"] == 17
+    assert gang.attempt()["gangEpoch"] == 0
+
+
+@pytest.mark.long
+def test_beyond_the_limit_an_exit_ends_the_attempt_of_its_task(gang: Gang) -> None:
+    gang.create(3, rank(restart_limit="1"), retries=1)
+    before = gang.run_together(3, epoch=0)
+    gang.do(1, "17")
+    assert gang.run_together(3, epoch=1) == before
+    gang.do(1, "18")
+    # The retry policy gives the Task a new Pod, which starts the others again.
+    after = gang.run_together(3, epoch=2)
+    assert {name for name, uid in after.items() if before[name] != uid} == {"fw-worker-1"}
+    assert [reason for reason, *_ in gang.causes()] == ["Exited", "PodReplaced"]
+    assert gang.frameworks.tasks(NAME)["worker-1"]["retryPolicyStatus"]["totalRetriedCount"] == 1
+
+
+@pytest.mark.long
+def test_fifty_restarts_in_a_row(gang: Gang) -> None:
+    gang.create(3, rank(crashes=50, restart_limit="0"))
+    gang.run_together(3, epoch=50, timeout=600)
+    starts = [one["at"] for one in gang.runs("fw-worker-1")]
+    seconds = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    print(f"first ten {[round(one, 1) for one in seconds[:10]]}, last ten {[round(one, 1) for one in seconds[-10:]]} s")
+    # The kubelet holds nobody back.
+    assert max(seconds[-10:]) < 10 + 3 * max(seconds[:10])
+    assert gang.attempt()["gangRestarts"] == 50

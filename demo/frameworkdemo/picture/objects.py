@@ -58,6 +58,7 @@ class PodInfo:
         barrier: The state of the injected container; ABSENT means that no barrier was injected.
         application: The state of the user's containers, the worst of them.
         application_name: The name of the first of them, whose log is read.
+        restarts: How often the kubelet has restarted each container, by its name; each start has a log of its own.
         reason: Why it makes no progress, in Kubernetes' words; else empty.
         deleting: Whether its deletion has begun.
     """
@@ -71,6 +72,7 @@ class PodInfo:
     barrier: ContainerState
     application: ContainerState
     application_name: str
+    restarts: Mapping[str, int]
     reason: str
     deleting: bool
 
@@ -135,6 +137,7 @@ def read_pod(pod: JsonObject) -> PodInfo | None:
         barrier=_container_state(found.container(BARRIER_CONTAINER)) if found.has_barrier else ContainerState.ABSENT,
         application=_worst_state(own),
         application_name=next(iter(found.application), ""),
+        restarts={one.name: one.restart_count for one in found.statuses},
         reason=found.reason,
         deleting=found.metadata.deletion_timestamp is not None,
     )
