@@ -22,7 +22,7 @@ TASKS ?= 10000
 # `make bench SCALE=0.1 SHAPES=1x100,200x10`
 SCALE ?= 1
 SHAPES ?=
-# `make bench-restart PODS=1000,100000 COMPLETED=100,10000`
+# `make bench-start PODS=1000,100000 COMPLETED=100,10000`
 PODS ?= 1000,10000,100000
 COMPLETED ?= 100,1000,10000
 DEMO_FLAGS ?= $(if $(CONTEXT),--context $(CONTEXT))
@@ -65,7 +65,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-long test-roles large chaos soak fuzz bench bench-restart scale bench-barrier bench-logs bench-injector
+.PHONY: test-long test-roles large chaos soak fuzz bench bench-start bench-restart scale bench-barrier bench-logs bench-injector
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
 	$(BIN)/pytest -m "node and long"
 	$(BIN)/pytest -m "chart and long"
@@ -97,8 +97,11 @@ fuzz: venv ## Send broken input to the injector (guided by coverage), the watche
 bench: venv ## Measure the controller against a bare create loop, on simulated nodes (SCALE=0.1 SHAPES=1x100,200x10)
 	$(BIN)/python bench/controller.py --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")
 
-bench-restart: venv ## Measure a start of the controller in a full cluster (PODS=1000,100000 COMPLETED=100,10000)
-	$(BIN)/python bench/restart.py --pods "$(PODS)" --completed "$(COMPLETED)"
+bench-start: venv ## Measure a start of the controller in a full cluster (PODS=1000,100000 COMPLETED=100,10000)
+	$(BIN)/python bench/start.py --pods "$(PODS)" --completed "$(COMPLETED)"
+
+bench-restart: venv ## Measure how long a gang is away after a crash: in place, and with new Pods (root; CRASHES=10)
+	$(BIN)/python bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
 
 scale: venv ## Keep what the two benchmarks above have measured, and write docs/scale.md
 	$(BIN)/python -m frameworkrelease.scale

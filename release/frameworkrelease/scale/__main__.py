@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     found = arguments.files or sorted(results.MEASURED.glob("*.json"))
     if not found:
-        parser.error(f"{results.MEASURED} has no figures: run `make bench` or `make bench-restart` first")
+        parser.error(f"{results.MEASURED} has no figures: run `make bench` or `make bench-start` first")
     kept = results.Results() if arguments.fresh else results.read()
     for file in found:
         if not file.exists():

@@ -1,7 +1,7 @@
 """The figures of the benchmarks of scale: what they write, and what is kept of it.
 
 `bench/controller.py` makes `Row`s, two for each shape: one of the controller, one of the bare loop that does the same
-to Pods without a Framework. `bench/restart.py` makes `Restart`s.
+to Pods without a Framework. `bench/start.py` makes `Restart`s.
 """
 
 from __future__ import annotations
