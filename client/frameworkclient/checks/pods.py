@@ -55,7 +55,7 @@ def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = Fa
     """
     name = str(manifest["metadata"]["name"])
     where = str(manifest["metadata"].get("namespace") or namespace)
-    config = Config(version=__version__)
+    config = Config(version=__version__, in_place_restart=True)
     for role in manifest["spec"].get("taskRoles") or ():
         attempt = RoleAttempt(where, name, FRAMEWORK_UID, 0, CONFIG_MAP_UID, role["name"], "TASKROLE-UID")
         path = f"spec.taskRoles[{role['name']}].task.pod"
