@@ -36,6 +36,7 @@ _SPEC_FIELDS: Final = (
     "taskRoles",
     "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",
+    "retainPods",
 )
 
 
@@ -181,6 +182,7 @@ class Framework:
         retry_policy: When the end of an attempt of the whole Framework is retried; by default never.
         active_deadline_seconds: Seconds from its first running Task until it fails; None: no deadline.
         ttl_seconds_after_finished: Seconds from its end until it is deleted; None: the controller's setting.
+        retain_pods: Which Pods stay after the end of their Task, with their logs: `Never`, `OnFailure` or `Always`.
     """
 
     name: str
@@ -193,6 +195,7 @@ class Framework:
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
+    retain_pods: str = "Never"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest, without what is the default."""
@@ -203,6 +206,7 @@ class Framework:
             retryPolicy=_changed(self.retry_policy),
             activeDeadlineSeconds=self.active_deadline_seconds,
             ttlSecondsAfterFinished=self.ttl_seconds_after_finished,
+            retainPods="" if self.retain_pods == "Never" else self.retain_pods,
         )
         return {
             "apiVersion": names.API_VERSION,
@@ -249,6 +253,7 @@ class Framework:
             retry_policy=_policy(spec.get("retryPolicy"), RetryPolicy, "spec.retryPolicy"),
             active_deadline_seconds=seconds["activeDeadlineSeconds"],
             ttl_seconds_after_finished=seconds["ttlSecondsAfterFinished"],
+            retain_pods=_converted(spec.get("retainPods") or "Never", str, "spec.retainPods"),
         )
 
     @classmethod

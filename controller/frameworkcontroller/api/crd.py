@@ -13,7 +13,16 @@ import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.explained import TEXTS
-from frameworkcontroller.api.spec import COMPLETE, MAX_SECONDS, MAX_TASK_NUMBER, MAX_TASKS, READY
+from frameworkcontroller.api.spec import (
+    COMPLETE,
+    MAX_SECONDS,
+    MAX_TASK_NUMBER,
+    MAX_TASKS,
+    READY,
+    RETAIN_ALWAYS,
+    RETAIN_NEVER,
+    RETAIN_ON_FAILURE,
+)
 from frameworkcontroller.api.states import State
 
 Schema = dict[str, Any]
@@ -162,6 +171,7 @@ def spec() -> Schema:
             },
             "activeDeadlineSeconds": _seconds(1),
             "ttlSecondsAfterFinished": _seconds(0),
+            "retainPods": STRING | {"enum": [RETAIN_NEVER, RETAIN_ON_FAILURE, RETAIN_ALWAYS]},
         },
         {
             "x-kubernetes-validations": [

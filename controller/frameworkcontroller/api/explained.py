@@ -53,6 +53,8 @@ TEXTS: Final = {
     "Framework fails with code -240. null: never.",
     "spec.ttlSecondsAfterFinished": "So many seconds after its end the Framework is deleted, 0: at once. null: after "
     "frameworkCompletedRetainSec of the controller.",
+    "spec.retainPods": "Which Pods stay after the end of their Task, with their logs, until the Framework is deleted "
+    "or a retry needs their names: those that have failed, or all that have ended. Never, if it is absent.",
     "status": "What the controller knows of the Framework, null before it has seen it.",
     "status.startTime": "When the controller has seen the Framework first.",
     "status.runTime": "When the first Task ran, null before.",
@@ -91,6 +93,7 @@ ADDED: Final = frozenset(
         "spec.taskRoles[].dependsOn[].status",
         "spec.activeDeadlineSeconds",
         "spec.ttlSecondsAfterFinished",
+        "spec.retainPods",
         "status.ready",
         "status.observedGeneration",
         "status.conditions",

@@ -55,6 +55,9 @@ FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 # The version of the controller that created a Pod: the injector compares it with that of the barrier.
 CONTROLLER_VERSION: Final = f"{GROUP}/controller-version"
 
+RETAINED_LABEL: Final = f"{GROUP}/retained"
+"""Of a Pod that has ended and that the controller has let go, for its logs."""
+
 # The barrier: the label that asks for it, the settings by which it waits for arrival, and the roster that it reads.
 BARRIER_LABEL: Final = f"{GROUP}/barrier"
 BARRIER_CONTAINER: Final = "frameworkbarrier"

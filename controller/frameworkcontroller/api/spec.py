@@ -48,6 +48,10 @@ class TaskSpec(Wire, frozen=True):
     pod: Raw = Raw(b"{}")
 
 
+RETAIN_NEVER: Final = "Never"
+RETAIN_ON_FAILURE: Final = "OnFailure"
+RETAIN_ALWAYS: Final = "Always"
+
 READY: Final = "Ready"
 COMPLETE: Final = "Complete"
 
@@ -70,7 +74,7 @@ class TaskRoleSpec(Wire, frozen=True):
 
 
 class FrameworkSpec(Wire, frozen=True):
-    """What the user asks for; the last two fields are additions of this controller."""
+    """What the user asks for; the last three fields are additions of this controller."""
 
     description: str | None = None
     execution_type: str = "Start"
@@ -78,6 +82,7 @@ class FrameworkSpec(Wire, frozen=True):
     task_roles: tuple[TaskRoleSpec, ...] | None = ()
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
+    retain_pods: str = RETAIN_NEVER
 
     @property
     def tasks(self) -> int:

@@ -157,6 +157,20 @@ class DeletePod:
 
 
 @dataclass(frozen=True)
+class RetainPod:
+    """Let go of the Pod of this UID, which has ended: it belongs to the Framework, and the caches do not show it."""
+
+    role: str
+    index: int
+    uid: str
+
+    @property
+    def key(self) -> EffectKey:
+        """The key: one request about a Task's Pod at a time."""
+        return ("pod", self.role, self.index)
+
+
+@dataclass(frozen=True)
 class FindPod:
     """Ask the API server for the Pod of this Task's name, which the cache does not show as expected."""
 
@@ -237,6 +251,7 @@ Effect: TypeAlias = (
     | DeleteConfigMap
     | CreatePod
     | DeletePod
+    | RetainPod
     | FindPod
     | FindConfigMap
     | LabelConfigMap

@@ -151,6 +151,11 @@ def of_missing_barrier(pod: Pod) -> KubeEvent | None:
     return KubeEvent("BarrierMissing", text, warning=True)
 
 
+def of_not_retained_pod(task: str, message: str) -> KubeEvent:
+    """Return the Event of a Pod that was to stay and is deleted instead."""
+    return KubeEvent("PodNotRetained", f"The Pod of {task} is deleted with its logs: {message}", warning=True)
+
+
 def of_failure(about: str, message: str) -> KubeEvent:
     """Return the Event of a creation that failed and is tried again."""
     return KubeEvent("FailedCreate", f"{about}: {message}", warning=True)

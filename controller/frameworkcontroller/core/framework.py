@@ -66,6 +66,8 @@ class AttemptContext(Struct, frozen=True):
     creates_pods: bool
     """The creation of a Pod is among them. If the ConfigMap were deleted first, its deletion would not wait for that
     Pod."""
+    retains_pods: bool
+    """Pods that have ended are still to be let go: the deletion of the ConfigMap would take them along."""
     config_map_gone: bool
     """The API server was asked for the ConfigMap and does not have it."""
     has_pods: bool
@@ -290,7 +292,7 @@ def _with_config_map(
         if status.completion is not None:
             status = move(status, State.DELETION_PENDING, ctx.now)
         return Step(status)
-    if status.state is State.DELETION_PENDING and persisted and not ctx.creates_pods:
+    if status.state is State.DELETION_PENDING and persisted and not (ctx.creates_pods or ctx.retains_pods):
         return Step(status, Action.DELETE, config_map.metadata.uid)
     return Step(status)
 

@@ -158,6 +158,7 @@ class FrameworkPhase:
             conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
             requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
             creates_pods=ctx.in_flight.creates_pods,
+            retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
             config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.gone,
             has_pods=self._state.has_pods,
         )

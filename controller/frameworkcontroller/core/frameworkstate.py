@@ -73,6 +73,7 @@ class FrameworkState:
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
         gang_report: what the condition GangReady says.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
+        not_retained: the UIDs of Pods that were to stay and cannot.
         restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
         restart_problem: why the gang can have none of the restarts that its Pod templates ask for, "" if it can.
         restarting_since: the steady time of the end of the last epoch, None if that is not known.
@@ -94,6 +95,7 @@ class FrameworkState:
         self.gpus: Mapping[str, int] = {}
         self.gang_report = GangReport()
         self.gone: set[str] = set()
+        self.not_retained: set[str] = set()
         self.restart_policy: Policy | None = None
         self.restart_problem = ""
         self.restarting_since: datetime | None = None
@@ -227,6 +229,7 @@ class FrameworkState:
         self._awaiting.clear()
         self._alarms.clear()
         self.gone.clear()
+        self.not_retained.clear()
         self.gang_report = GangReport()
         self.applications.clear()
         self._ended = None

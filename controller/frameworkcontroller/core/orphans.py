@@ -26,6 +26,11 @@ def is_unlabelled(meta: Meta) -> bool:
     return names.FRAMEWORK_NAME not in meta.labels
 
 
+def is_hidden_pod(meta: Meta) -> bool:
+    """Report whether the caches do not show a Pod, because of its labels."""
+    return is_unlabelled(meta) or names.RETAINED_LABEL in meta.labels
+
+
 def grace_deadline(meta: Meta, now: datetime) -> datetime | None:
     """Return the end of the orphan's grace period, None if it is over.
 

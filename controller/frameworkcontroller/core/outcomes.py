@@ -23,9 +23,11 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Refused,
+    RetainPod,
     WriteStatus,
 )
-from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.orphans import is_hidden_pod, is_unlabelled
+from frameworkcontroller.core.retention import is_retained
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import TaskStatus
@@ -43,13 +45,13 @@ FAILURES_UNTIL_EVENT: Final = 3
 
 
 def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
-    """Return the failure to back off for, None if there is none. Only for the creation of a Pod is a refusal final."""
+    """Return the failure to back off for, None if there is none. To create or retain a Pod is refused for good."""
     match effect, outcome:
         case _, Failed():
             return outcome
         case _, NameTaken():
             return Failed(outcome.message)
-        case CreatePod(), Refused():
+        case CreatePod() | RetainPod(), Refused():
             return None
         case _, Refused():
             # No code ends an attempt for this, and the reason may pass (a quota, a namespace that is being deleted).
@@ -61,7 +63,13 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
 
 
 def apply_pod_outcome(
-    state: FrameworkState, in_flight: InFlight, effect: CreatePod | DeletePod | FindPod, outcome: Outcome, now: Now
+    state: FrameworkState,
+    in_flight: InFlight,
+    effect: CreatePod | DeletePod | FindPod,
+    outcome: Outcome,
+    now: Now,
+    *,
+    framework_uid: str,
 ) -> None:
     """Advance the Task, if it is still the one that the effect was for."""
     task_key = (effect.role, effect.index)
@@ -73,7 +81,7 @@ def apply_pod_outcome(
     stamp = now.stamp
     match effect, outcome:
         case FindPod(), _:
-            _apply_search(state, in_flight, effect, outcome, now)
+            _apply_search(state, in_flight, effect, outcome, now, framework_uid=framework_uid)
         case CreatePod(), Done():
             state.put(task_key, task.record_pod(current, outcome.uid, stamp))
         case CreatePod(), Failed() | NameTaken() if is_news:
@@ -93,6 +101,25 @@ def apply_pod_outcome(
             if isinstance(outcome, Missing):
                 in_flight.free_name(effect.key)
             in_flight.recheck_later(effect.key, now.steady)
+        case _:
+            pass
+
+
+def apply_retention_outcome(state: FrameworkState, effect: RetainPod, outcome: Outcome, now: Now) -> None:
+    """Take in whether the Pod of a Task that has ended stays; if it cannot, it is deleted as any other."""
+    task_key = (effect.role, effect.index)
+    state.touch(task_key)
+    current = state.task(task_key)
+    if current is None:
+        return
+    match outcome:
+        case Done() if current.state is State.DELETION_PENDING:
+            state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, now.stamp))
+        case Missing():
+            state.not_retained.add(effect.uid)
+        case Refused():
+            state.not_retained.add(effect.uid)
+            state.add_event(events.of_not_retained_pod(f"{effect.role}-{effect.index}", outcome.message))
         case _:
             pass
 
@@ -141,7 +168,9 @@ def apply_status_failure(
         state.journal.add_event(events.of_unwritten_status(outcome.message), state.persisted_revision)
 
 
-def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now) -> None:
+def _apply_search(
+    state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now, *, framework_uid: str
+) -> None:
     """Take in what the API server has under the name of a Task's Pod that the cache does not show."""
     task_key = (effect.role, effect.index)
     current = state.task(task_key)
@@ -152,10 +181,14 @@ def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, o
             in_flight.free_name(effect.key)
             state.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
-            _meet(in_flight, effect, outcome, now)
-        case Found() if uid is not None and outcome.metadata.uid != uid:
+            _meet(in_flight, effect, outcome, now, is_hidden=is_hidden_pod(outcome.metadata))
+        case Found() if uid is not None and (
+            outcome.metadata.uid != uid or is_retained(outcome.metadata, framework_uid)
+        ):
             state.gone.add(uid)
-        case Found() if is_unlabelled(outcome.metadata):
+        case Found() if is_hidden_pod(outcome.metadata) and current.completion is not None:
+            state.not_retained.update({uid} if uid is not None else ())
+        case Found() if is_hidden_pod(outcome.metadata):
             text = f"Pod has lost its label {names.FRAMEWORK_NAME} and is deleted: whoever removed it gave the Pod up"
             lost = classify.predefined(Code.POD_EXTERNAL_DELETED, text)
             state.put(task_key, attempt.complete(current, lost))
@@ -165,10 +198,10 @@ def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, o
             pass
 
 
-def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now) -> None:
+def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now, *, is_hidden: bool) -> None:
     """Take in the object that has the name of one that is to be created."""
     in_flight.take(effect.key, outcome.metadata)
-    if not is_unlabelled(outcome.metadata):
+    if not is_hidden:
         # The cache will show it, or it is not ours: look again later and later.
         in_flight.back_off(effect.key, Failed("the name is in use"), now.steady)
 
@@ -219,7 +252,7 @@ def _apply_config_map_search(
             in_flight.free_name(CONFIG_MAP)
             state.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
-            _meet(in_flight, effect, outcome, now)
+            _meet(in_flight, effect, outcome, now, is_hidden=is_unlabelled(outcome.metadata))
         case Found() if uid is not None and outcome.metadata.uid != uid:
             state.gone.add(uid)
         case Found() if is_unlabelled(outcome.metadata):

@@ -39,6 +39,7 @@ from frameworkcontroller.core.effects import (
     NameTaken,
     Outcome,
     Refused,
+    RetainPod,
     StaleStatus,
     WriteRoster,
     WriteStatus,
@@ -51,6 +52,7 @@ from frameworkcontroller.core.outcomes import (
     apply_config_map_outcome,
     apply_label_outcome,
     apply_pod_outcome,
+    apply_retention_outcome,
     apply_status_failure,
     failure_of,
     shares_back_off,
@@ -190,7 +192,9 @@ class FrameworkReconciler:
             case WriteStatus():
                 self._apply_status_outcome(effect, outcome, now)
             case CreatePod() | DeletePod() | FindPod():
-                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now)
+                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, framework_uid=self.uid)
+            case RetainPod():
+                apply_retention_outcome(self._state, effect, outcome, now)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
                 if isinstance(outcome, Done):
                     self._config_map_done = outcome

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.spec import RetryPolicy
+from frameworkcontroller.api.spec import RETAIN_NEVER, RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
 from frameworkcontroller.core import barrierexit, classify, orphans, restart
@@ -24,6 +24,7 @@ from frameworkcontroller.core.attempt import Step, after, complete, duration, fo
 from frameworkcontroller.core.classify import CodeInfo
 from frameworkcontroller.core.policy import count_retry, decide_retry
 from frameworkcontroller.core.readiness import arrival_of
+from frameworkcontroller.core.retention import may_stay
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta
@@ -36,6 +37,8 @@ class Action(Enum):
     CREATE = auto()
     DELETE = auto()
     """Delete the Task's Pod gracefully."""
+    RETAIN = auto()
+    """Let go of the Task's Pod, which has ended, so that its logs stay."""
     DELETE_ORPHAN = auto()
     """Delete a Pod of ours under the Task's name that the status does not name (see `orphans`)."""
     DELETE_FORCED = auto()
@@ -66,6 +69,10 @@ class TaskContext(Struct, frozen=True):
     """The role of the Task waits for others: no Pod is created yet."""
     gate: restart.Gate | None = None
     """Of a gang that restarts in place."""
+    retain_pods: str = RETAIN_NEVER
+    """Which Pods stay, as the spec says it."""
+    not_retained: Collection[str] = frozenset()
+    """UIDs of Pods that cannot be let go, so that they are deleted."""
 
 
 TaskStep: TypeAlias = Step[TaskStatus, Action]
@@ -205,7 +212,8 @@ def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> Task
         # It may run without the label by which the cache finds it, or the cache may be older than the status.
         if not persisted:
             return Step(task)
-        if task.completion is None:
+        may_be_retained = ctx.retain_pods != RETAIN_NEVER and task.attempt_status.pod_uid not in ctx.not_retained
+        if task.completion is None or may_be_retained:
             return Step(task, Action.FIND)
         return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid)
     if task.state is not State.CREATION_REQUESTED:
@@ -248,8 +256,17 @@ def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) 
     if task.state is State.PREPARING and status.phase == "Running":
         return Step(move(task, State.RUNNING, ctx.now))
     if task.state is State.DELETION_PENDING and persisted:
-        return Step(task, Action.DELETE, pod.metadata.uid)
+        return Step(task, Action.RETAIN if stays(task, pod, ctx) else Action.DELETE, pod.metadata.uid)
     return Step(task)
+
+
+def stays(task: TaskStatus, pod: Pod, ctx: TaskContext) -> bool:
+    """Report whether the Pod of a Task that has ended is to stay: the Task does not need its name for a retry."""
+    if task.completion is None or pod.metadata.uid in ctx.not_retained or not may_stay(ctx.retain_pods, pod):
+        return False
+    if ctx.attempt_ending or task.deletion_pending:
+        return True
+    return not decide_retry(ctx.retry_policy, task.retry_policy_status, task.completion).wanted
 
 
 def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext, *, persisted: bool) -> TaskStep:

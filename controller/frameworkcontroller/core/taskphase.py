@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.spec import RetryPolicy, TaskSpec
+from frameworkcontroller.api.spec import RETAIN_NEVER, RetryPolicy, TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
-from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod
-from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
+from frameworkcontroller.core.orphans import is_hidden_pod
+from frameworkcontroller.core.retention import is_retained
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class TaskPhase:
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
             waits=self._state.roles[role].waits and not dependencies.problem_of(role, ctx.spec),
             gate=self._state.gate,
+            retain_pods=ctx.spec.retain_pods,
+            not_retained=self._state.not_retained,
         )
 
     def _act(self, task_key: TaskKey, step: task.TaskStep, pod: Pod | None, ctx: ReconcileContext) -> None:
@@ -152,6 +155,9 @@ class TaskPhase:
             effect = FindPod(*task_key)
         elif step.action is task.Action.CREATE and ctx.in_flight.is_taken(("pod", *task_key)):
             effect = self._find_or_delete(task_key, ctx)
+        elif step.action is task.Action.RETAIN:
+            assert step.uid is not None
+            effect = RetainPod(*task_key, step.uid)
         elif step.action is not task.Action.CREATE:
             assert step.uid is not None
             effect = DeletePod(
@@ -185,9 +191,26 @@ class TaskPhase:
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
         """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
         found = ctx.in_flight.found(("pod", *task_key))
-        if found is not None and is_unlabelled(found) and task.is_ours(found, self._task_context(task_key[0], ctx)):
-            return DeletePod(*task_key, found.uid, orphan=True)
-        return FindPod(*task_key)
+        if found is None:
+            return FindPod(*task_key)
+        lost = is_hidden_pod(found) and task.is_ours(found, self._task_context(task_key[0], ctx))
+        is_in_the_way = lost or is_retained(found, self._uid)
+        return DeletePod(*task_key, found.uid, orphan=True) if is_in_the_way else FindPod(*task_key)
+
+    def retains_pods(self, ctx: ReconcileContext) -> bool:
+        """Report whether Pods are still to be let go before the ConfigMap is deleted, which would take them along."""
+        if ctx.spec.retain_pods == RETAIN_NEVER:
+            return False
+        contexts = {role: self._task_context(role, ctx) for role in self._state.roles}
+        for task_key in self._state.task_keys():
+            current = self._state.task(task_key)
+            if current is None or current.state not in task.UNEXPECTED:
+                continue
+            pod = ctx.view.pod(current.attempt_status.pod_name)
+            is_its = pod is not None and pod.metadata.uid == current.attempt_status.pod_uid
+            if pod is not None and is_its and task.stays(current, pod, contexts[task_key[0]]):
+                return True
+        return False
 
     def take_snapshots(self, ctx: ReconcileContext) -> None:
         """Make snapshots of the Tasks and Task attempts that this pass has replaced; their last state is persisted."""

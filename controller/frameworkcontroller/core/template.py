@@ -127,6 +127,8 @@ def _complete(pod: dict[str, Any], values: dict[str, str], attempt: RoleAttempt)
     annotations |= {name: values[name] for name in names.POD_ANNOTATIONS}
     annotations[names.CONTROLLER_VERSION] = __version__
     labels = _object(_own(metadata, "labels", {}), "metadata.labels")
+    # With it, the caches would not show the Pod.
+    labels.pop(names.RETAINED_LABEL, None)
     labels |= {name: values[name] for name in names.POD_LABELS}
     spec = _object(_own(pod, "spec", {}), "spec")
     predefined: list[dict[str, Any]] = [{"name": name, "value": values[name]} for name in names.POD_ANNOTATIONS]

@@ -113,7 +113,7 @@ class Caches:
             on_change=self._on_pod,
             keep=SlimPods(),
             on_deleted=self._on_pod_deletion,
-            label_selector=names.FRAMEWORK_NAME,
+            label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
         )
         self._informers = (self._frameworks, self._config_maps, self._pods)
 

@@ -27,7 +27,16 @@ from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.attempt import duration
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import CreatePod, DeletePod, Done, Dropped, Effect, Missing, WriteStatus
+from frameworkcontroller.core.effects import (
+    CreatePod,
+    DeletePod,
+    Done,
+    Dropped,
+    Effect,
+    Missing,
+    RetainPod,
+    WriteStatus,
+)
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.core.outcomes import failure_of
@@ -291,7 +300,7 @@ class Engine:
     def _submit(self, key: FrameworkKey, reconciler: FrameworkReconciler, effects: list[Effect]) -> None:
         for effect in effects:
             executor = self._status_executor if isinstance(effect, WriteStatus) else self._executor
-            urgent = not isinstance(effect, CreatePod | DeletePod)
+            urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
             executor.submit(key, WorkItem(key, reconciler, effect), urgent=urgent)
 
     def _start(self, key: FrameworkKey, seen: Framework) -> FrameworkReconciler:

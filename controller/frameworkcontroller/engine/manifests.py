@@ -14,7 +14,13 @@ from frameworkkube.rest import resource_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frameworkcontroller.core.effects import CreateConfigMap, GrantRosterAccess, LabelConfigMap, WriteRoster
+    from frameworkcontroller.core.effects import (
+        CreateConfigMap,
+        GrantRosterAccess,
+        LabelConfigMap,
+        RetainPod,
+        WriteRoster,
+    )
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,16 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
 def config_map_patch(subject: Subject, effect: LabelConfigMap) -> bytes:
     """Return a merge patch that sets what the metadata always says; the UID is a precondition."""
     return msgspec.json.encode({"metadata": _config_map_metadata(subject, effect.attempt_id) | {"uid": effect.uid}})
+
+
+def retained_pod_patch(subject: Subject, effect: RetainPod) -> bytes:
+    """Return a merge patch that gives a Pod to the Framework, and hides it from the caches."""
+    metadata = {
+        "uid": effect.uid,
+        "labels": {names.RETAINED_LABEL: "true"},
+        "ownerReferences": [subject.owner(controller=True)],
+    }
+    return msgspec.json.encode({"metadata": metadata})
 
 
 def roster_patch(subject: Subject, effect: WriteRoster, packed: bytes | None) -> bytes:

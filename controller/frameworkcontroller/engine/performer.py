@@ -36,6 +36,7 @@ from frameworkcontroller.core.effects import (
     NameTaken,
     Outcome,
     Refused,
+    RetainPod,
     WriteRoster,
     WriteStatus,
 )
@@ -45,6 +46,7 @@ from frameworkkube.rest import (
     AlreadyExistsError,
     ApiStatusError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     KubeClient,
     KubeError,
@@ -107,7 +109,7 @@ class Performer:
             # the next attempt finds out.
             return Failed(f"the API server's answer cannot be decoded: {error}")
 
-    async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: PLR0911 -- one for each effect
+    async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911 -- one for each effect
         match effect:
             case WriteStatus():
                 return await self._write_status(subject, effect)
@@ -123,6 +125,8 @@ class Performer:
                 return await self._find(subject, "configmaps", names.config_map_name(subject.name))
             case DeletePod():
                 return await self._delete_pod(subject, effect)
+            case RetainPod():
+                return await self._retain_pod(subject, effect)
             case DeleteConfigMap():
                 return await self._delete_config_map(subject, effect)
             case LabelConfigMap():
@@ -171,6 +175,16 @@ class Performer:
         outcome = await self._delete(path, effect.uid, resource_version=found.resource_version)
         if isinstance(outcome, Missing) and (await self._read(path)).uid == effect.uid:
             return Failed(f"Pod {name} changed while it was to be deleted")
+        return outcome
+
+    async def _retain_pod(self, subject: Subject, effect: RetainPod) -> Outcome:
+        name = names.pod_name(subject.name, effect.role, effect.index)
+        path = resource_path("v1", "pods", namespace=subject.namespace, name=name)
+        try:
+            outcome = await self._patch(path, manifests.retained_pod_patch(subject, effect))
+        except (ForbiddenError, InvalidError) as error:
+            # No permission, or a policy of somebody: the Framework must end all the same.
+            return Refused(error.code, error.message)
         return outcome
 
     async def _delete_config_map(self, subject: Subject, effect: DeleteConfigMap) -> Outcome:
@@ -249,7 +263,10 @@ class Performer:
 
     async def _patch_config_map(self, subject: Subject, patch: bytes) -> Outcome:
         name = names.config_map_name(subject.name)
-        path = resource_path("v1", "configmaps", namespace=subject.namespace, name=name)
+        return await self._patch(resource_path("v1", "configmaps", namespace=subject.namespace, name=name), patch)
+
+    async def _patch(self, path: str, patch: bytes) -> Outcome:
+        """Send a merge patch whose UID is a precondition."""
         try:
             answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
         except ConflictError:

@@ -171,6 +171,23 @@ ADDED = {
         -240, CONFLICT, spec=with_fields("activeDeadlineSeconds: 30"), retried=1
     ),
     "deleted as soon as it is over": Scenario(0, spec=with_fields("ttlSecondsAfterFinished: 0"), exists=False),
+    "what fails stays": Scenario(210, PERMANENT, spec=with_fields("retainPods: OnFailure"), retained=("fw-worker-0",)),
+    "what has ended stays": Scenario(
+        0, spec=with_fields("retainPods: Always"), retained=("fw-worker-0", "fw-worker-1", "fw-worker-2")
+    ),
+    "what succeeds does not stay": Scenario(0, spec=with_fields("retainPods: OnFailure")),
+    "what is retried needs its name": Scenario(
+        0, {"worker-1": [1, 0]}, spec=with_fields("retainPods: OnFailure"), tasks_retried={"worker-1": 1}
+    ),
+    "what stayed makes room for the next attempt of all": Scenario(
+        0, {"worker-1": [1, 1, 0]}, spec=with_fields("retainPods: OnFailure"), retried=1
+    ),
+    "what cannot stay is deleted": Scenario(
+        210, PERMANENT, spec=with_fields("retainPods: OnFailure"), plan={"keep_none": {"worker-0"}}
+    ),
+    "what has stayed goes with its Framework": Scenario(
+        210, PERMANENT, spec=with_fields("retainPods: Always", "ttlSecondsAfterFinished: 20"), exists=False
+    ),
     "scaled down, and the policy with it": Scenario(0, {"worker-2": ["stay"]}, need_one_less, spec=BY_PERCENT),
     "scaled up, and the policy with it": Scenario(
         0, STAY | {"worker-3": ["stay"], "worker-4": ["stay"]}, need_two_more, spec=BY_PERCENT

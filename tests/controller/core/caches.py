@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.orphans import is_hidden_pod, is_unlabelled
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
@@ -47,7 +47,7 @@ class Caches:
 
     def _is_visible(self, name: str, pod: Pod) -> bool:
         # A foreign Pod is visible in these tests, with or without the label.
-        unlabelled = pod.metadata.controller is not None and is_unlabelled(pod.metadata)
+        unlabelled = pod.metadata.controller is not None and is_hidden_pod(pod.metadata)
         return not unlabelled and not self._is_hidden(name, pod.metadata.uid)
 
     def _is_hidden(self, name: str, uid: str) -> bool:

@@ -348,9 +348,10 @@ class Chaos(Driver):
             (self.world.plan.unready.add if two < 3 else self.world.plan.unready.discard)(key)
 
     def give_deadline(self, one: int, two: int) -> None:
-        """The user limits how long it may run."""
+        """The user limits how long it may run, and says what stays after that."""
         self.world.spec["activeDeadlineSeconds"] = (None, None, None, None, None, None, 30, 3000)[one]
         self.world.spec["ttlSecondsAfterFinished"] = (None, 10**6)[two % 2]
+        self.world.spec["retainPods"] = ("Never", "OnFailure", "Always")[(one + two) % 3]
         self.world.edited()
 
     def stop(self, one: int, two: int) -> None:

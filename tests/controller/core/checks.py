@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import ENDED, NEXT, State
-from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, DeleteConfigMap, DeleteFramework, DeletePod
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeleteFramework,
+    DeletePod,
+    RetainPod,
+)
 from frameworkcontroller.core.orphans import is_unlabelled
 
 if TYPE_CHECKING:
@@ -40,6 +47,8 @@ def may_ask_for(world: World, effect: Effect) -> None:
             may_create_pod(world, effect)
         case DeletePod():
             may_delete_pod(world, effect)
+        case RetainPod():
+            may_retain_pod(world, effect)
         case DeleteFramework():
             may_delete_framework(world)
         case _:
@@ -85,6 +94,15 @@ def may_delete_pod(world: World, effect: DeletePod) -> None:
         assert meta.deletion_timestamp is not None
         begun = meta.deletion_timestamp - timedelta(seconds=meta.deletion_grace_period_seconds or 0)
         assert world.now >= begun + timedelta(seconds=seconds)
+
+
+def may_retain_pod(world: World, effect: RetainPod) -> None:
+    """The end of exactly this Pod is persisted."""
+    if _is_shrunk(world.status):
+        return
+    task = tasks_of(world.status)[effect.role, effect.index]
+    assert (task.state, task.attempt_status.pod_uid) == (State.DELETION_PENDING, effect.uid)
+    assert task.completion is not None
 
 
 def may_delete_config_map(world: World, effect: DeleteConfigMap) -> None:
@@ -153,7 +171,9 @@ def _gang_ready(before: FrameworkStatus, after: FrameworkStatus) -> None:
         assert gang_ready_of(before) is None or before.attempt_status.id != after.attempt_status.id
         return
     ready, total = map(int, found.message.partition(":")[0].split("/"))
-    assert found.status == ("True" if ready == total > 0 else "False")
+    gate_is_open = after.attempt_status.gang_released != 0
+    assert found.status == ("True" if ready == total > 0 and gate_is_open else "False")
+    assert found.reason
     assert isinstance(after.ready, str)
     assert ready == int(after.ready.partition("/")[0])
 
@@ -336,4 +356,5 @@ def place(world: World) -> dict[str, Any]:
             for task_key, task in tasks_of(status).items()
         },
         "left": (world.config_map, sorted(world.pods), sorted(world.running)),
+        "retained": sorted(world.retained),
     }

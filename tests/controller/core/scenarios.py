@@ -67,6 +67,8 @@ class Scenario:
     plan: dict[str, Any] = field(default_factory=dict)
     config: CoreConfig = field(default_factory=core_config)
     exists: bool = True
+    retained: tuple[str, ...] = ()
+    """The Pods that stay."""
     lags: tuple[int, int, int] = (0, 0, 0)
     """How many seconds late the caches of Frameworks, ConfigMaps and Pods are."""
     exact: bool = True

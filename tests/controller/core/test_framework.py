@@ -165,6 +165,9 @@ ROWS = {
     "deletion pending, a Pod is being created: wait for its answer": Row(
         ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, code=0, context={"creates_pods": True}
     ),
+    "deletion pending, a Pod that has ended is still to be let go: wait": Row(
+        ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, code=0, context={"retains_pods": True}
+    ),
     "deletion pending, being deleted": Row(ending(S.DELETION_PENDING), GOING, S.DELETING, code=0),
     "deletion pending, not seen any more: delete it until it is gone": Row(
         ending(S.DELETION_PENDING), None, S.DELETION_PENDING, Action.DELETE_UNSEEN, code=0

@@ -39,6 +39,7 @@ def test_a_life_ends_as_its_policies_say(scenario: Scenario) -> None:
     world, status = runner.world, runner.world.status
     assert world.exists == scenario.exists
     assert (world.config_map, world.pods, world.running) == (None, {}, {})
+    assert tuple(sorted(world.retained)) == scenario.retained
     assert set(scenario.said) <= set(runner.transitions)
     if scenario.code is None:
         return
@@ -72,6 +73,7 @@ def test_a_life_seen_late_ends_as_its_policies_say(scenario: Scenario, lags: tup
     world = run(scenario, lags=lags).world
     assert world.exists == scenario.exists
     assert (world.config_map, world.pods, world.running) == (None, {}, {})
+    assert tuple(sorted(world.retained)) == scenario.retained
     if scenario.code is not None:
         assert world.status.completion is not None
         assert world.status.completion.code == scenario.code

@@ -242,6 +242,7 @@ def attempt_context(**changes: Any) -> AttemptContext:
         "conflict_delay_sec": 0,
         "requests_in_flight": False,
         "creates_pods": False,
+        "retains_pods": False,
         "config_map_gone": False,
         "has_pods": False,
     }

@@ -52,6 +52,7 @@ from frameworkcontroller.core.effects import (
     NameTaken,
     Outcome,
     Refused,
+    RetainPod,
     StaleStatus,
     WriteRoster,
     WriteStatus,
@@ -104,6 +105,8 @@ class Plan:
     """Pods that run and are not Ready."""
     stuck: set[str] = field(default_factory=set)
     """Pods that do not end when they are deleted while they run."""
+    keep_none: set[str] = field(default_factory=set)
+    """Pods that the controller may not let go."""
     gives_up: dict[str, list[int]] = field(default_factory=dict)
     """The first attempts' barriers exit with these codes, however often the kubelet restarts them; 0 is open."""
 
@@ -140,6 +143,8 @@ class World:
         self.stored: bytes | None = None
         self.config_map: Partial | None = None
         self.pods: dict[str, Pod] = {}
+        self.retained: dict[str, Pod] = {}
+        """Pods that the controller has let go; the caches do not show them."""
         self.running: dict[str, Pod] = {}
         """What really runs on nodes, by Pod UID: it may outlive its Pod object only by force."""
         self.held_back: set[str] = set()
@@ -200,7 +205,7 @@ class World:
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    def perform(self, effect: Effect) -> Outcome:  # noqa: C901, PLR0911 -- one for each effect
+    def perform(self, effect: Effect) -> Outcome:  # noqa: C901, PLR0911, PLR0912 -- one for each effect
         self.history[type(effect).__name__] += 1
         if not self.exists:
             return Missing()
@@ -216,8 +221,11 @@ class World:
                 return self._create(f"{effect.role}-{effect.index}", attempts, lambda: self._create_pod(effect))
             case DeletePod():
                 return self._delete_pod(effect)
+            case RetainPod():
+                return self._retain_pod(effect)
             case FindPod():
-                pod = self.pods.get(names.pod_name("fw", effect.role, effect.index))
+                name = names.pod_name("fw", effect.role, effect.index)
+                pod = self.pods.get(name) or self.retained.get(name)
                 return Missing() if pod is None else Found(pod.metadata)
             case FindConfigMap():
                 return Missing() if self.config_map is None else Found(self.config_map.metadata)
@@ -262,7 +270,7 @@ class World:
                 # No attempt ends for that; the ConfigMap is refused so many times.
                 self.plan.refuse[key] = refusals[1:]
             return Refused(code, "refused")
-        if (self.config_map is not None) if key == CONFIG_MAP else (f"fw-{key}" in self.pods):
+        if (self.config_map is not None) if key == CONFIG_MAP else (f"fw-{key}" in {**self.pods, **self.retained}):
             return NameTaken("the name is in use")
         uid = create()
         instances = self.made.setdefault(key, [])
@@ -298,6 +306,9 @@ class World:
 
     def _delete_pod(self, effect: DeletePod) -> Outcome:
         name = names.pod_name("fw", effect.role, effect.index)
+        if name in self.retained and self.retained[name].metadata.uid == effect.uid:
+            del self.retained[name]
+            return Done()
         pod = self.pods.get(name)
         if pod is None or pod.metadata.uid != effect.uid:
             return Missing()
@@ -308,6 +319,21 @@ class World:
             self.running.pop(effect.uid, None)
         else:
             self.terminate(name)
+        return Done()
+
+    def _retain_pod(self, effect: RetainPod) -> Outcome:
+        name = names.pod_name("fw", effect.role, effect.index)
+        pod = self.pods.get(name)
+        if pod is None or pod.metadata.uid != effect.uid:
+            return Missing()
+        if name.removeprefix("fw-") in self.plan.keep_none:
+            return Refused(403, "pods is forbidden")
+        assert pod.status.phase in TERMINAL
+        assert effect.uid not in self.running
+        del self.pods[name]
+        owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
+        labels = pod.metadata.labels | {names.RETAINED_LABEL: "true"}
+        self.retained[name] = replace(pod, metadata=replace(pod.metadata, labels=labels, owner_references=(owner,)))
         return Done()
 
     def terminate(self, name: str) -> None:
@@ -432,6 +458,7 @@ class World:
         if "deletionTimestamp" in self.manifest["metadata"] and self.exists:
             if self.config_map is None:
                 self.exists, changed = self.held, not self.held
+                self.retained.clear()
             elif self.config_map.metadata.deletion_timestamp is None:
                 self.delete_config_map()
                 changed = True
