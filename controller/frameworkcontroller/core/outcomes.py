@@ -27,7 +27,7 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from frameworkcontroller.core.orphans import is_hidden_pod, is_unlabelled
-from frameworkcontroller.core.retention import is_retained
+from frameworkcontroller.core.retention import retained_by
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import TaskStatus
@@ -68,8 +68,6 @@ def apply_pod_outcome(
     effect: CreatePod | DeletePod | FindPod,
     outcome: Outcome,
     now: Now,
-    *,
-    framework_uid: str,
 ) -> None:
     """Advance the Task, if it is still the one that the effect was for."""
     task_key = (effect.role, effect.index)
@@ -81,7 +79,7 @@ def apply_pod_outcome(
     stamp = now.stamp
     match effect, outcome:
         case FindPod(), _:
-            _apply_search(state, in_flight, effect, outcome, now, framework_uid=framework_uid)
+            _apply_search(state, in_flight, effect, outcome, now)
         case CreatePod(), Done():
             state.put(task_key, task.record_pod(current, outcome.uid, stamp))
         case CreatePod(), Failed() | NameTaken() if is_news:
@@ -168,9 +166,7 @@ def apply_status_failure(
         state.journal.add_event(events.of_unwritten_status(outcome.message), state.persisted_revision)
 
 
-def _apply_search(
-    state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now, *, framework_uid: str
-) -> None:
+def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now) -> None:
     """Take in what the API server has under the name of a Task's Pod that the cache does not show."""
     task_key = (effect.role, effect.index)
     current = state.task(task_key)
@@ -182,9 +178,7 @@ def _apply_search(
             state.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
             _meet(in_flight, effect, outcome, now, is_hidden=is_hidden_pod(outcome.metadata))
-        case Found() if uid is not None and (
-            outcome.metadata.uid != uid or is_retained(outcome.metadata, framework_uid)
-        ):
+        case Found() if uid is not None and (outcome.metadata.uid != uid or retained_by(outcome.metadata)):
             state.gone.add(uid)
         case Found() if is_hidden_pod(outcome.metadata) and current.completion is not None:
             state.not_retained.update({uid} if uid is not None else ())

@@ -192,7 +192,7 @@ class FrameworkReconciler:
             case WriteStatus():
                 self._apply_status_outcome(effect, outcome, now)
             case CreatePod() | DeletePod() | FindPod():
-                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, framework_uid=self.uid)
+                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now)
             case RetainPod():
                 apply_retention_outcome(self._state, effect, outcome, now)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():

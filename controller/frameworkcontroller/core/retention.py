@@ -37,8 +37,8 @@ def may_stay(retain_pods: str, pod: Pod) -> bool:
     return have_ended and all(one.state.running is None for one in init_containers)
 
 
-def is_retained(found: Meta, framework_uid: str) -> bool:
-    """Report whether a Pod was let go by the controller of this Framework."""
+def retained_by(found: Meta) -> str:
+    """Return the UID of the Framework whose controller has let go of a Pod, "" if none has."""
     owner = found.controller
-    belongs = owner is not None and (owner.kind, owner.uid) == (names.KIND, framework_uid)
-    return belongs and names.RETAINED_LABEL in found.labels
+    is_let_go = names.RETAINED_LABEL in found.labels and owner is not None and owner.kind == names.KIND
+    return owner.uid if owner is not None and is_let_go else ""

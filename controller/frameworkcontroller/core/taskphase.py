@@ -19,7 +19,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
 from frameworkcontroller.core.orphans import is_hidden_pod
-from frameworkcontroller.core.retention import is_retained
+from frameworkcontroller.core.retention import retained_by
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class TaskPhase:
         if found is None:
             return FindPod(*task_key)
         lost = is_hidden_pod(found) and task.is_ours(found, self._task_context(task_key[0], ctx))
-        is_in_the_way = lost or is_retained(found, self._uid)
+        is_in_the_way = lost or retained_by(found) == self._uid
         return DeletePod(*task_key, found.uid, orphan=True) if is_in_the_way else FindPod(*task_key)
 
     def retains_pods(self, ctx: ReconcileContext) -> bool:

@@ -24,10 +24,11 @@ from frameworkcontroller.core.effects import (
     Missing,
     Outcome,
     Refused,
+    RetainPod,
 )
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.inflight import InFlight
-from frameworkcontroller.core.outcomes import apply_config_map_outcome, apply_pod_outcome
+from frameworkcontroller.core.outcomes import apply_config_map_outcome, apply_pod_outcome, apply_retention_outcome
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
     POD_UID,
@@ -233,3 +234,25 @@ def test_an_event_says_why_the_config_map_is_not_created(outcome: Outcome) -> No
     assert [(one.reason, one.message) for one in state.journal.take_events(state.persisted_revision)] == [
         ("FailedCreate", "ConfigMap: sick")
     ]
+
+
+RETAIN = RetainPod("worker", 0, POD_UID)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "becomes", "is_given_up"),
+    [
+        (Done(), S.DELETION_REQUESTED, False),
+        (Failed("busy"), S.DELETION_PENDING, False),
+        (Missing(), S.DELETION_PENDING, True),
+        (Refused(403, "pods is forbidden"), S.DELETION_PENDING, True),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_pod_stays_or_is_deleted_after_all(outcome: Outcome, becomes: State, *, is_given_up: bool) -> None:
+    state = state_of(TO_DELETE)
+    apply_retention_outcome(state, RETAIN, outcome, moment(1000))
+    found = state.task(W0)
+    assert found is not None
+    assert found.state is becomes
+    assert (POD_UID in state.not_retained) is is_given_up

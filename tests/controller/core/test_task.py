@@ -30,6 +30,11 @@ ORPHAN = pod("Running", uid="orphan-uid")
 FOREIGN = pod("Running", uid="foreign-uid", foreign=True)
 FAILED_POD = pod("Failed", containerStatuses=[terminated("main", 7, finished=5)])
 DELETING_POD = pod("Running", deleted=900)
+SUCCEEDED_POD = pod("Succeeded", containerStatuses=[terminated("main", 0)])
+RUNNING_SIDECAR = {"name": "log", "state": {"running": {}}}
+ENDED = task(S.DELETION_PENDING, ended(7))
+ON_FAILURE: dict[str, Any] = {"retain_pods": "OnFailure"}
+ALWAYS: dict[str, Any] = {"retain_pods": "Always"}
 GONE: dict[str, Any] = {"gone": {POD_UID}}
 GOING: dict[str, Any] = {"deletion_pending": True}
 
@@ -53,6 +58,56 @@ def requested(**more: Any) -> TaskStatus:
 
 
 ROWS = {
+    # retainPods
+    "failed, and stays": Row(ENDED, FAILED_POD, S.DELETION_PENDING, Action.RETAIN, code=7, context=ON_FAILURE),
+    "succeeded, and does not stay": Row(
+        task(S.DELETION_PENDING, ended(0)), SUCCEEDED_POD, S.DELETION_PENDING, Action.DELETE, code=0, context=ON_FAILURE
+    ),
+    "succeeded, and stays": Row(
+        task(S.DELETION_PENDING, ended(0)), SUCCEEDED_POD, S.DELETION_PENDING, Action.RETAIN, code=0, context=ALWAYS
+    ),
+    "failed, and is retried": Row(
+        ENDED,
+        FAILED_POD,
+        S.DELETION_PENDING,
+        Action.DELETE,
+        code=7,
+        context={**ON_FAILURE, "retry_policy": retry_policy(1, fancy=False)},
+    ),
+    "failed, and would be retried if the attempt went on": Row(
+        ENDED,
+        FAILED_POD,
+        S.DELETION_PENDING,
+        Action.RETAIN,
+        code=7,
+        context={**ON_FAILURE, "retry_policy": retry_policy(1, fancy=False), "attempt_ending": True},
+    ),
+    "said to have failed, but its kubelet has not said so": Row(
+        ENDED, pod("Failed"), S.DELETION_PENDING, Action.DELETE, code=7, context=ALWAYS
+    ),
+    "failed, but a sidecar runs": Row(
+        ENDED,
+        pod("Failed", containerStatuses=[terminated("main", 7)], initContainerStatuses=[RUNNING_SIDECAR]),
+        S.DELETION_PENDING,
+        Action.DELETE,
+        code=7,
+        context=ALWAYS,
+    ),
+    "runs on after the attempt has ended": Row(
+        task(S.DELETION_PENDING, ended(-220)),
+        pod("Running"),
+        S.DELETION_PENDING,
+        Action.DELETE,
+        code=-220,
+        context={**ALWAYS, "attempt_ending": True},
+    ),
+    "cannot stay": Row(
+        ENDED, FAILED_POD, S.DELETION_PENDING, Action.DELETE, code=7, context={**ALWAYS, "not_retained": {POD_UID}}
+    ),
+    "not seen, and may have stayed: look": Row(
+        ENDED, None, S.DELETION_PENDING, Action.FIND, code=7, context=ALWAYS, uid=""
+    ),
+    "not seen, and has stayed: over": Row(ENDED, None, S.ATTEMPT_COMPLETED, code=7, context={**ALWAYS, **GONE}),
     # AttemptCreationPending
     "pending, nothing there: create": Row(task(), None, S.CREATION_PENDING, Action.CREATE, uid=""),
     "pending, the attempt is ending: wait": Row(task(), None, S.CREATION_PENDING, context={"attempt_ending": True}),

@@ -1,0 +1,77 @@
+"""Pods that have ended and stay for their logs, on a real API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster.frameworks import role
+from localcluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from localcluster.client import RawClient
+    from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.player import Player
+
+pytestmark = pytest.mark.apiserver
+
+ONE_FAILS = {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}
+
+
+def test_what_has_failed_stays_until_its_framework_is_deleted(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"worker-0": ["stay"], "worker-1": [210]}
+    frameworks.create("fw", role("worker", 2, completion=ONE_FAILS), retainPods="OnFailure")
+    with player.playing():
+        status = frameworks.wait("fw", "Completed")
+    assert status["attemptStatus"]["completionStatus"]["code"] == 210
+    (kept,) = frameworks.pods().values()
+    assert (kept["metadata"]["name"], kept["status"]["phase"]) == ("fw-worker-1", "Failed")
+    assert kept["metadata"]["labels"]["frameworkcontroller.microsoft.com/retained"] == "true"
+    (owner,) = kept["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Framework", frameworks.get("fw")["metadata"]["uid"])
+    frameworks.raw.delete(f"{frameworks.path}/fw?propagationPolicy=Foreground")
+
+    def gone() -> None:
+        assert frameworks.pods() == {}
+
+    eventually(gone, 30)
+
+
+def test_a_retry_of_all_takes_the_names_of_what_has_stayed(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"worker-0": [1, 0]}
+    retry = {"fancyRetryPolicy": False, "maxRetryCount": 1}
+    frameworks.create("fw", role("worker", 1, completion=ONE_FAILS), retainPods="OnFailure", retryPolicy=retry)
+    with player.playing():
+        status = frameworks.wait("fw", "Completed", 60)
+    assert (status["attemptStatus"]["id"], status["attemptStatus"]["completionStatus"]["code"]) == (1, 0)
+    assert frameworks.pods() == {}
+
+
+def test_a_controller_that_takes_over_finds_what_has_stayed(
+    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, player: Player
+) -> None:
+    """As after a crash between the request and the next write of the status."""
+    player.plan = {"worker-0": ["stay"], "worker-1": [210]}
+    frameworks.create("fw", role("worker", 2), retainPods="Always")
+    with player.playing():
+        frameworks.wait("fw", "AttemptRunning")
+
+        def has_failed() -> None:
+            assert frameworks.pods()["fw-worker-1"]["status"]["phase"] == "Failed"
+
+        eventually(has_failed)
+
+        def stays() -> None:
+            assert frameworks.tasks("fw")["worker-1"]["state"] == "Completed"
+
+        eventually(stays)
+        controller.kill()
+        controller.start()
+        frameworks.merge("fw", executionType="Stop")
+        frameworks.wait("fw", "Completed")
+    assert list(frameworks.pods()) == ["fw-worker-1"]
