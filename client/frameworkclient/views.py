@@ -22,7 +22,7 @@ from frameworkcontroller.api.status import FrameworkStatus, UnreadableStatusErro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frameworkcontroller.api.status import Condition, TaskCompletion, TaskStatus
+    from frameworkcontroller.api.status import Condition, GangRestart, TaskCompletion, TaskStatus
 
 _NO_SPEC = FrameworkSpec()
 
@@ -238,6 +238,12 @@ class FrameworkView:
     def attempts(self) -> int:
         """Attempts so far, the current one included; 0 before the first."""
         return self.status.attempt_status.id + 1 if self.status else 0
+
+    @property
+    def gang_restarts(self) -> tuple[GangRestart, ...]:
+        """The last restarts of the gang in its Pods in this attempt, the newest last; each has its number, `epoch`."""
+        found = self.status.attempt_status.last_gang_restarts if self.status else ()
+        return found or ()
 
     @property
     def conditions(self) -> dict[str, Condition]:

@@ -76,6 +76,7 @@ def framework(
     attempt: int = 0,
     end: Json | None = None,
     waits: frozenset[str] = frozenset(),
+    restarts: list[Json] | None = None,
     **status: Any,
 ) -> FrameworkView:
     """A Framework `demo/training`; without `state` it has no status."""
@@ -106,6 +107,7 @@ def framework(
                 "configMapName": "training-attempt",
                 "configMapUID": "config-map-uid",
                 "completionStatus": end,
+                **({"lastGangRestarts": restarts} if restarts else {}),
                 "taskRoleStatuses": [
                     {
                         "name": name,

@@ -13,7 +13,7 @@ from frameworkclient.cli.picture import picture
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.html import framework_html, list_html
-from tests.client.documents import NOW, SUCCEEDED, completion, container, event, framework, pod, role, task
+from tests.client.documents import BEGIN, NOW, SUCCEEDED, completion, container, event, framework, pod, role, task
 
 if TYPE_CHECKING:
     from frameworkclient.views import FrameworkView
@@ -111,6 +111,14 @@ LAST SEEN   TYPE     REASON           OBJECT                  MESSAGE
 5m12s       Normal   Failed           Pod training-worker-0   why
 """
     )
+
+
+def test_a_description_says_how_often_a_gang_has_restarted_and_which_pods_stay() -> None:
+    last = {"epoch": 2, "time": BEGIN, "reason": "Exited", "task": "worker-1", "code": 137, "message": "OOMKilled"}
+    view = framework(role("worker", 1), spec={"retainPods": "OnFailure"}, restarts=[last])
+    text = description(view, {}, [], NOW, PLAIN)
+    assert "\nRestarted   in its Pods, 2 times; the last time, worker-1 exited with 137: OOMKilled\n" in text
+    assert "\nPods stay   those that have failed\n" in text
 
 
 def test_a_description_of_the_end_names_the_task_that_decided() -> None:

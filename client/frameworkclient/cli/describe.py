@@ -8,6 +8,7 @@ from frameworkclient.cli.tables import STATE_COLOURS, events_table
 from frameworkclient.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
 from frameworkclient.pods import Stage
 from frameworkclient.text import counted, sanitize, since
+from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 EVENTS: Final = 10
 _WIDTH: Final = 12
+_RETAINED: Final = {RETAIN_ON_FAILURE: "those that have failed", RETAIN_ALWAYS: "all that have ended"}
 
 
 def description(
@@ -68,10 +70,16 @@ def _head(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]
     used = view.status.retry_policy_status if view.status else None
     retried = f"; {used.total_retried_count} so far, {used.accountable_retried_count} of them count" if used else ""
     yield _field("Retries", counts_text(view.spec.retry_policy) + retried)
+    if restarts := view.gang_restarts:
+        yield _field(
+            "Restarted", f"in its Pods, {counted(restarts[-1].epoch, 'time')}; the last time, {restarts[-1].why}"
+        )
     if (limit := view.spec.active_deadline_seconds) is not None:
         yield _field("Deadline", f"{limit} s after its first Task ran")
     if (kept := view.spec.ttl_seconds_after_finished) is not None:
         yield _field("Kept", f"{kept} s after its end")
+    if pods := _RETAINED.get(view.spec.retain_pods):
+        yield _field("Pods stay", pods)
 
 
 def _field(name: str, text: str, *, safe: bool = False) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from base64 import b64decode
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -144,6 +145,17 @@ class TaskRoleStatus(Wire, frozen=True):
     """An addition of this controller, set only for roles with `dependsOn`: the role has begun, or still waits."""
 
 
+class RestartReason(StrEnum):
+    """What ends an epoch of a gang that restarts in place."""
+
+    EXITED = "Exited"
+    """An instance has ended in its Pod."""
+    POD_REPLACED = "PodReplaced"
+    """A Task is retried with a new Pod."""
+    RESCALED = "Rescaled"
+    """The gang has another number of Tasks."""
+
+
 class GangRestart(Wire, frozen=True, omit_defaults=True, kw_only=True):
     """One restart of a gang in its Pods: the epoch that began, and why the one before it has ended."""
 
@@ -153,6 +165,19 @@ class GangRestart(Wire, frozen=True, omit_defaults=True, kw_only=True):
     task: str = ""
     code: int | None = None
     message: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why the epoch before has ended, in one line."""
+        match self.reason:
+            case RestartReason.EXITED if self.code is None:
+                return f"{self.task} has ended; its exit code was not seen"
+            case RestartReason.EXITED:
+                return f"{self.task} exited with {self.code}" + (f": {self.message}" if self.message else "")
+            case RestartReason.POD_REPLACED:
+                return f"{self.task} gets a new Pod"
+            case _:
+                return f"the gang was rescaled {self.message}".rstrip()
 
 
 class FrameworkAttemptStatus(Wire, frozen=True):

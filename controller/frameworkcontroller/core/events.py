@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import restart
+from frameworkcontroller.api.status import RestartReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,9 +100,9 @@ def of_gang_ready(total: int, waiting: int, seconds: float) -> KubeEvent:
 
 def of_gang_restarting(last: GangRestart, restarts: int, limit: int) -> KubeEvent:
     """Return the Event of a gang whose epoch has ended."""
-    rescaled = last.reason == restart.Reason.RESCALED
+    rescaled = last.reason == RestartReason.RESCALED
     counted = f" ({restarts} of {limit} by exits)" if limit else ""
-    text = f"Epoch {last.epoch}: {restart.describe(last)}; the gang restarts in its Pods{counted}"
+    text = f"Epoch {last.epoch}: {last.why}; the gang restarts in its Pods{counted}"
     return KubeEvent("GangRestarting", text, warning=not rescaled)
 
 

@@ -422,7 +422,7 @@ class FrameworkState:
         if gate is None:
             return None
         last = (self.status.attempt_status.last_gang_restarts or ())[-1:]
-        why = restart.describe(last[0]) if last else ""
+        why = last[0].why if last else ""
         return GateSummary(gate.epoch, gate.is_open, why, self.restarting_since or (last[0].time if last else None))
 
     def add_event(self, event: KubeEvent) -> None:

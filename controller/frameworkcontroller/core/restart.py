@@ -9,7 +9,6 @@ Source: docs/reference/restart.md.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import ContainerState, ContainerStatus
-from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, TaskAttemptStatus
+from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core.readiness import has_arrived
 
 if TYPE_CHECKING:
@@ -49,21 +48,10 @@ class Gate(Struct, frozen=True):
         return self.released > 0
 
 
-class Reason(StrEnum):
-    """What ends an epoch."""
-
-    EXITED = "Exited"
-    """An instance has ended in its Pod."""
-    POD_REPLACED = "PodReplaced"
-    """A Task is retried with a new Pod."""
-    RESCALED = "Rescaled"
-    """The gang has another number of Tasks."""
-
-
 class End(Struct, frozen=True):
     """One thing that ends an epoch: of which Task, and what is known of the exit."""
 
-    reason: Reason
+    reason: RestartReason
     task: str = ""
     code: int | None = None
     message: str = ""
@@ -146,16 +134,16 @@ def ending(task: str, before: TaskAttemptStatus, after: TaskAttemptStatus, pod: 
         pod: of the Task, if there is one.
     """
     if after.id != before.id:
-        return None if before.starts is UNSET else End(Reason.POD_REPLACED, task)
+        return None if before.starts is UNSET else End(RestartReason.POD_REPLACED, task)
     if not is_without_epoch(after) or after.completion_status is not None:
         return None
     if before.starts is UNSET:
-        return End(Reason.POD_REPLACED, task)
+        return End(RestartReason.POD_REPLACED, task)
     container = None if pod is None else culprit(pod)
     end = None if container is None else container.state.terminated
     if end is None:
-        return End(Reason.EXITED, task)
-    return End(Reason.EXITED, task, end.exit_code, " ".join(end.message.split())[:MESSAGE_CHARACTERS])
+        return End(RestartReason.EXITED, task)
+    return End(RestartReason.EXITED, task, end.exit_code, " ".join(end.message.split())[:MESSAGE_CHARACTERS])
 
 
 def culprit(pod: Pod) -> ContainerStatus | None:
@@ -211,8 +199,8 @@ def decide(
     """
     if not gate.is_open:
         return Verdict()
-    exits = tuple(end for end in ends if end.reason is Reason.EXITED)
-    others = [end for end in ends if end.reason is not Reason.EXITED]
+    exits = tuple(end for end in ends if end.reason is RestartReason.EXITED)
+    others = [end for end in ends if end.reason is not RestartReason.EXITED]
     why = ""
     if exits and succeeded:
         why = f"{succeeded} has succeeded and cannot start again"
@@ -221,7 +209,7 @@ def decide(
     if not why and exits:
         return Verdict(exits[0], counts=True)
     if not others and members != gate.released:
-        others = [End(Reason.RESCALED, message=f"from {gate.released} to {members} Tasks")]
+        others = [End(RestartReason.RESCALED, message=f"from {gate.released} to {members} Tasks")]
     return Verdict(others[0] if others else None, refused=exits, why=why)
 
 
@@ -261,16 +249,3 @@ def leave_epoch(attempt: TaskAttemptStatus, epoch: int) -> TaskAttemptStatus:
     if attempt.starts is UNSET:
         return attempt
     return replace(attempt, arrived=False, epoch=epoch if attempt.epoch is UNSET else attempt.epoch)
-
-
-def describe(one: GangRestart) -> str:
-    """Return why an epoch has ended, in one line."""
-    match one.reason:
-        case Reason.EXITED if one.code is None:
-            return f"{one.task} has ended; its exit code was not seen"
-        case Reason.EXITED:
-            return f"{one.task} exited with {one.code}" + (f": {one.message}" if one.message else "")
-        case Reason.POD_REPLACED:
-            return f"{one.task} gets a new Pod"
-        case _:
-            return f"the gang was rescaled {one.message}".rstrip()

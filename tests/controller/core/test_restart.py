@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import GangRestart, TaskAttemptStatus
+from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core import classify, restart
-from frameworkcontroller.core.restart import End, Gate, Reason, Verdict
+from frameworkcontroller.core.restart import End, Gate, Verdict
 from frameworkcontroller.core.restartpolicy import Policy, read_policy
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
@@ -23,8 +23,8 @@ CLOSED, OPEN = Gate(3, 0), Gate(3, 4)
 RUNNING = {"running": {}}
 REMOVED = {"terminated": {"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}}
 CONDITION = {"conditions": [{"type": names.ALL_CONTAINERS_RESTARTING, "status": "True"}]}
-EXIT, PEER_EXIT = End(Reason.EXITED, "worker-1", 1, "boom"), End(Reason.EXITED, "worker-2", 143)
-REPLACED = End(Reason.POD_REPLACED, "worker-0")
+EXIT, PEER_EXIT = End(RestartReason.EXITED, "worker-1", 1, "boom"), End(RestartReason.EXITED, "worker-2", 143)
+REPLACED = End(RestartReason.POD_REPLACED, "worker-0")
 
 
 def seen(count: int = 0, state: dict[str, Any] | None = None, **more: Any) -> Pod:
@@ -84,9 +84,11 @@ def test_a_pod_without_a_barrier_takes_no_part() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "end"),
     [
-        pytest.param(attempt(1, 3), attempt(2, None), End(Reason.EXITED, "w-0", 7, "no more"), id="an exit"),
-        pytest.param(attempt(1, 3), replace(attempt(), id=1), End(Reason.POD_REPLACED, "w-0"), id="a retry"),
-        pytest.param(attempt(), attempt(1, None), End(Reason.POD_REPLACED, "w-0"), id="a Pod that nobody expected"),
+        pytest.param(attempt(1, 3), attempt(2, None), End(RestartReason.EXITED, "w-0", 7, "no more"), id="an exit"),
+        pytest.param(attempt(1, 3), replace(attempt(), id=1), End(RestartReason.POD_REPLACED, "w-0"), id="a retry"),
+        pytest.param(
+            attempt(), attempt(1, None), End(RestartReason.POD_REPLACED, "w-0"), id="a Pod that nobody expected"
+        ),
         pytest.param(attempt(1, 3), attempt(1, 3), None, id="nothing"),
         pytest.param(attempt(), replace(attempt(), id=1), None, id="a retry of a Pod without a barrier"),
         pytest.param(
@@ -159,7 +161,13 @@ def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state:
         pytest.param(OPEN, 99, 0, [EXIT], {}, Verdict(EXIT, counts=True), id="no limit"),
         pytest.param(OPEN, 9, 2, [REPLACED], {}, Verdict(REPLACED), id="a new Pod does not count"),
         pytest.param(
-            OPEN, 9, 2, [], {"members": 5}, Verdict(End(Reason.RESCALED, message="from 4 to 5 Tasks")), id="a rescale"
+            OPEN,
+            9,
+            2,
+            [],
+            {"members": 5},
+            Verdict(End(RestartReason.RESCALED, message="from 4 to 5 Tasks")),
+            id="a rescale",
         ),
         pytest.param(OPEN, 0, 2, [], {}, Verdict(), id="nothing"),
         pytest.param(CLOSED, 0, 2, [EXIT], {}, Verdict(), id="an exit while the gate is closed"),
@@ -218,7 +226,7 @@ def test_members_wait_for_their_next_instance_when_an_epoch_begins() -> None:
     ],
 )
 def test_a_restart_is_told_in_one_line(one: dict[str, Any], text: str) -> None:
-    assert restart.describe(GangRestart(epoch=1, time=START, **one)) == text
+    assert GangRestart(epoch=1, time=START, **one).why == text
 
 
 # --- who asks --------------------------------------------------------------------------------------------------------
