@@ -22,6 +22,7 @@ from localcluster import Depth
 from localcluster.client import RawClient
 
 CLUSTER = "bench-node"
+_HEAD = ("| after a crash | seconds until all ranks run: median | least | most |", "| --- | --- | --- | --- |")
 
 
 def main() -> int:
@@ -34,17 +35,15 @@ def main() -> int:
     ways = [way for way in arguments.ways.split(",") if way]
     if not set(ways) <= set(WAYS):
         parser.error(f"--ways: {arguments.ways!r} is not a list of {', '.join(WAYS)}")
-    lines = ["| after a crash | seconds until all ranks run: median | least | most |", "| --- | --- | --- | --- |"]
-    lines += [_row(way, seconds) for way, seconds in _measured(ways, arguments.crashes).items()]
+    if ways:
+        rows = [_row(way, seconds) for way, seconds in _measured(ways, arguments.crashes).items()]
+        print("", *_HEAD, *rows, "", sep="\n", flush=True)
     if arguments.tasks:
-        lines += ["", *simulate(arguments.tasks)]
-    print("", *lines, sep="\n")
+        print(*simulate(arguments.tasks), sep="\n")
     return 0
 
 
 def _measured(ways: list[str], crashes: int) -> dict[str, list[float]]:
-    if not ways:
-        return {}
     cluster = localcluster.up(CLUSTER, Depth.NODE)
     try:
         with contextlib.closing(RawClient(cluster)) as raw:

@@ -108,13 +108,13 @@ class _SimulatedGang:
         }
         status: Json = {"phase": "Pending", "hostIP": _HOST_IP, "hostIPs": [{"ip": _HOST_IP}]}
         status |= {"podIP": address, "podIPs": [{"ip": address}], "initContainerStatuses": [barrier]}
-        if restarting:
-            status["conditions"] = [{"type": names.ALL_CONTAINERS_RESTARTING, "status": "True"}]
+        status["conditions"] = [{"type": names.ALL_CONTAINERS_RESTARTING, "status": str(restarting)}]
         pod = names.pod_name(NAME, "worker", index)
         self._raw.merge(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status", {"status": status})
 
     def _roster(self) -> Json:
         notes = self._frameworks.config_map(NAME)["metadata"]["annotations"]
+        assert names.ROSTER_ANNOTATION in notes, "no roster is written yet"
         found: Json = json.loads(notes[names.ROSTER_ANNOTATION])
         return found
 

@@ -103,7 +103,7 @@ class Crashes:
     """
 
     def __init__(self, node: Node, way: str) -> None:
-        self._node, self._name, self._way = node, way, WAYS[way]
+        self._node, self._name, self._way = node, way.replace("-", ""), WAYS[way]
         self._frameworks = Frameworks(node.raw, NAMESPACE)
         self._pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
@@ -127,10 +127,12 @@ class Crashes:
 
     def _crash(self) -> float:
         """Let rank 1 exit, and return the seconds until all run again."""
+        pod = self._node.raw.get(f"{self._pods}/{names.pod_name(self._name, 'worker', 1)}")
+        before = time.time()
         self._execute(1, "touch /tmp/crash")
         if self._way.deletes:
-            self._delete_all()
-        after = self._last("crash")
+            self._delete_all(pod["metadata"]["uid"])
+        after = eventually(lambda: self._crashed(before), _SECONDS, _LOOK_SECONDS)
         return self._wait_for(set(range(RANKS)) if self._way.all_again else {1}, after) - after
 
     def _wait_for(self, ranks: set[int], after: float) -> float:
@@ -143,8 +145,11 @@ class Crashes:
 
         return eventually(check, _SECONDS, _LOOK_SECONDS)
 
-    def _last(self, what: str) -> float:
-        return max(at for noted, _, at in self._noted() if noted == what)
+    def _crashed(self, before: float) -> float:
+        """Return when rank 1 has exited."""
+        times = [at for what, _, at in self._noted() if what == "crash" and at > before]
+        assert times, "rank 1 has not exited"
+        return times[0]
 
     def _noted(self) -> list[tuple[str, int, float]]:
         """Return what the ranks have written; AssertionError while none of them runs."""
@@ -158,12 +163,12 @@ class Crashes:
         except LocalClusterError as error:
             raise AssertionError(error) from error
 
-    def _delete_all(self) -> None:
-        """Delete all Pods when one of them has failed."""
+    def _delete_all(self, crashed: str) -> None:
+        """Delete all Pods when that of this UID has failed, or is gone already since its Task is retried."""
         deadline = time.monotonic() + _SECONDS
         while True:
             found = self._node.raw.get(self._pods)["items"]
-            if any(pod["status"]["phase"] == "Failed" for pod in found):
+            if not any(pod["metadata"]["uid"] == crashed and pod["status"]["phase"] != "Failed" for pod in found):
                 break
             assert time.monotonic() < deadline, "no Pod has failed"
             time.sleep(_LOOK_SECONDS)
@@ -171,7 +176,7 @@ class Crashes:
             try:
                 self._node.raw.delete(f"{self._pods}/{pod['metadata']['name']}")
             except ApiStatusError as error:
-                if error.code != 404:
+                if error.status != 404:
                     raise
 
     def _is_empty(self) -> None:
