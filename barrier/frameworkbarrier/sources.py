@@ -54,12 +54,15 @@ def choose(settings: Settings, answer: ConfigMapAnswer, *, framework_readable: b
 
     Args:
         settings: the barrier's settings; a selector means that there is no Framework. Only a roster knows who has
-            `arrived`, so a barrier that asks for that keeps asking for the ConfigMap.
+            `arrived`, so a barrier that asks for that keeps asking for the ConfigMap. Only a roster has epochs, so one
+            that restarts in place waits for it whatever the ConfigMap shows.
         answer: what the ConfigMap has shown.
         framework_readable: whether the Framework may be read; it matters only for `FORBIDDEN`.
     """
     if settings.selector:
         return Source.PODS
+    if settings.restart:
+        return Source.ROSTER
     instead = answer is ConfigMapAnswer.FORBIDDEN and framework_readable and settings.wait_for != "arrived"
     if instead or answer is ConfigMapAnswer.NO_ROSTER:
         return Source.FRAMEWORK

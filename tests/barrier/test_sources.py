@@ -502,3 +502,10 @@ def test_an_unusable_roster_is_a_fault_and_not_the_end(serve: Serve) -> None:
     item = first(serve(answers(configmap=broken, framework=404)))
     assert isinstance(item, Fault)
     assert "no usable roster" in item.text
+
+
+@pytest.mark.parametrize("answer", list(ConfigMapAnswer))
+def test_a_barrier_that_restarts_in_place_knows_epochs_only_from_a_roster(answer: ConfigMapAnswer) -> None:
+    """Somebody empties the ConfigMap for a moment: a Framework has no epochs, and its source is never left again."""
+    found = settings.parse(environment(FB_MODE="sidecar", FB_RESTART="in-place"))
+    assert choose(found, answer, framework_readable=True) is Source.ROSTER

@@ -96,9 +96,10 @@ class Container(Wire, frozen=True):
 
 
 class PodSpec(Wire, frozen=True):
-    """The node of the Pod, and what runs before its application."""
+    """The node of the Pod, what runs before its application, and whether that is tried again."""
 
     node_name: str = ""
+    restart_policy: str = ""
     init_containers: tuple[Container, ...] = ()
 
 

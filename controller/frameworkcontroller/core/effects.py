@@ -292,9 +292,15 @@ class Failed:
 
 @dataclass(frozen=True)
 class Found:
-    """The object of this name, as it is now."""
+    """The object of this name, as it is now.
+
+    Attributes:
+        metadata: of the object.
+        has_ended: it is a Pod of which nothing runs any more, nor will.
+    """
 
     metadata: Meta
+    has_ended: bool = False
 
 
 @dataclass(frozen=True)

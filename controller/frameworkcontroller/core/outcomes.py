@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 # The API server understood the Pod and will never accept it (docs/reference/framework-api.md, section 5).
 PERMANENT_REFUSALS = frozenset({413, 422})
 TOO_LARGE: Final = 413
+NAME_IN_USE: Final = "the name is in use"
 # One or two failed writes of a status are everyday life: a restart of the API server, a moment of overload.
 FAILURES_UNTIL_EVENT: Final = 3
+# A Pod that cannot be let go is deleted: the end of a Task is worth more than its logs.
+TRIES_TO_RETAIN: Final = 5
 
 
 def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
@@ -68,6 +71,7 @@ def apply_pod_outcome(
     effect: CreatePod | DeletePod | FindPod,
     outcome: Outcome,
     now: Now,
+    framework_uid: str,
 ) -> None:
     """Advance the Task, if it is still the one that the effect was for."""
     task_key = (effect.role, effect.index)
@@ -79,10 +83,10 @@ def apply_pod_outcome(
     stamp = now.stamp
     match effect, outcome:
         case FindPod(), _:
-            _apply_search(state, in_flight, effect, outcome, now)
+            _apply_search(state, in_flight, effect, outcome, now, framework_uid)
         case CreatePod(), Done():
             state.put(task_key, task.record_pod(current, outcome.uid, stamp))
-        case CreatePod(), Failed() | NameTaken() if is_news:
+        case CreatePod(), Failed() if is_news:
             state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", outcome.message))
         case CreatePod(), Refused():
             permanent = outcome.code in PERMANENT_REFUSALS
@@ -103,7 +107,9 @@ def apply_pod_outcome(
             pass
 
 
-def apply_retention_outcome(state: FrameworkState, effect: RetainPod, outcome: Outcome, now: Now) -> None:
+def apply_retention_outcome(
+    state: FrameworkState, in_flight: InFlight, effect: RetainPod, outcome: Outcome, now: Now
+) -> None:
     """Take in whether the Pod of a Task that has ended stays; if it cannot, it is deleted as any other."""
     task_key = (effect.role, effect.index)
     state.touch(task_key)
@@ -115,9 +121,12 @@ def apply_retention_outcome(state: FrameworkState, effect: RetainPod, outcome: O
             state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, now.stamp))
         case Missing():
             state.not_retained.add(effect.uid)
-        case Refused():
+        case Refused() | Failed():
+            if isinstance(outcome, Failed) and in_flight.failures(effect.key) < TRIES_TO_RETAIN:
+                return
             state.not_retained.add(effect.uid)
             state.add_event(events.of_not_retained_pod(f"{effect.role}-{effect.index}", outcome.message))
+            in_flight.reset_delay(effect.key)
         case _:
             pass
 
@@ -134,7 +143,7 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
         if isinstance(outcome, Done):
             in_flight.slow_start.succeed(now.steady)
         return False
-    return isinstance(outcome, NameTaken) or in_flight.slow_start.fail(failure, now.steady)
+    return not isinstance(outcome, NameTaken) and in_flight.slow_start.fail(failure, now.steady)
 
 
 def apply_status_failure(
@@ -166,7 +175,9 @@ def apply_status_failure(
         state.journal.add_event(events.of_unwritten_status(outcome.message), state.persisted_revision)
 
 
-def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now) -> None:
+def _apply_search(
+    state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now, framework_uid: str
+) -> None:
     """Take in what the API server has under the name of a Task's Pod that the cache does not show."""
     task_key = (effect.role, effect.index)
     current = state.task(task_key)
@@ -177,13 +188,20 @@ def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, o
             in_flight.free_name(effect.key)
             state.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
-            _meet(in_flight, effect, outcome, now, is_hidden=is_hidden_pod(outcome.metadata))
-        case Found() if uid is not None and (outcome.metadata.uid != uid or retained_by(outcome.metadata)):
+            is_news = in_flight.found(effect.key) is None
+            if is_news and outcome.metadata.annotations.get(names.FRAMEWORK_UID) != framework_uid:
+                state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", NAME_IN_USE))
+            _meet(in_flight, effect, outcome, now)
+        case Found() if uid is not None and outcome.metadata.uid != uid:
             state.gone.add(uid)
-        case Found() if is_hidden_pod(outcome.metadata) and current.completion is not None:
-            state.not_retained.update({uid} if uid is not None else ())
+        case Found() if uid is not None and current.completion is not None:
+            # One that was let go has ended, whoever gave it the label; any other is deleted by its UID.
+            is_let_go = outcome.has_ended and bool(retained_by(outcome.metadata))
+            (state.gone if is_let_go else state.not_retained).add(uid)
         case Found() if is_hidden_pod(outcome.metadata):
-            text = f"Pod has lost its label {names.FRAMEWORK_NAME} and is deleted: whoever removed it gave the Pod up"
+            changed = "has lost its label" if is_unlabelled(outcome.metadata) else "has not ended and has the label"
+            label = names.FRAMEWORK_NAME if is_unlabelled(outcome.metadata) else names.RETAINED_LABEL
+            text = f"Pod {changed} {label} and is deleted: whoever changed that gave the Pod up"
             lost = classify.predefined(Code.POD_EXTERNAL_DELETED, text)
             state.put(task_key, attempt.complete(current, lost))
         case Found():
@@ -192,12 +210,13 @@ def _apply_search(state: FrameworkState, in_flight: InFlight, effect: FindPod, o
             pass
 
 
-def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now, *, is_hidden: bool) -> None:
-    """Take in the object that has the name of one that is to be created."""
+def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now) -> None:
+    """Take in the object that has the name of one that is to be created.
+
+    The cache will show it, or it is hidden and deleted, or it is not ours: look again later and later.
+    """
     in_flight.take(effect.key, outcome.metadata)
-    if not is_hidden:
-        # The cache will show it, or it is not ours: look again later and later.
-        in_flight.back_off(effect.key, Failed("the name is in use"), now.steady)
+    in_flight.back_off(effect.key, Failed(NAME_IN_USE), now.steady)
 
 
 def is_unseen(current: TaskStatus, uid: str) -> bool:
@@ -246,7 +265,7 @@ def _apply_config_map_search(
             in_flight.free_name(CONFIG_MAP)
             state.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
-            _meet(in_flight, effect, outcome, now, is_hidden=is_unlabelled(outcome.metadata))
+            _meet(in_flight, effect, outcome, now)
         case Found() if uid is not None and outcome.metadata.uid != uid:
             state.gone.add(uid)
         case Found() if is_unlabelled(outcome.metadata):

@@ -192,9 +192,9 @@ class FrameworkReconciler:
             case WriteStatus():
                 self._apply_status_outcome(effect, outcome, now)
             case CreatePod() | DeletePod() | FindPod():
-                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now)
+                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, self.uid)
             case RetainPod():
-                apply_retention_outcome(self._state, effect, outcome, now)
+                apply_retention_outcome(self._state, self._in_flight, effect, outcome, now)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
                 if isinstance(outcome, Done):
                     self._config_map_done = outcome

@@ -107,8 +107,12 @@ def observe(attempt: TaskAttemptStatus, pod: Pod, gate: Gate) -> TaskAttemptStat
 
 
 def starts_of(pod: Pod) -> int | None:
-    """Return how often the barrier of the Pod has started, None if the Pod has none."""
-    if not any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
+    """Return how often the barrier of the Pod has started, None if the Pod has none that can end with an epoch.
+
+    A template that was edited while the attempt runs may have another.
+    """
+    barrier = (names.BARRIER_CONTAINER, "Always")
+    if not any((container.name, container.restart_policy) == barrier for container in pod.spec.init_containers):
         return None
     counts = (one.restart_count for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
     return next(counts, 0) + 1

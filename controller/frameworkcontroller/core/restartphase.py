@@ -6,11 +6,12 @@ supplies what the decision needs and changes the state. For all other gangs both
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, events, framework, restart
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.context import ReconcileContext
     from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey
     from frameworkcontroller.core.taskphase import TaskPhase
+
+
+# A barrier that is killed while it waits, by its memory limit for example, starts again without a back-off.
+MAX_STARTS_WHILE_CLOSED: Final = 10
 
 
 class RestartPhase:
@@ -56,6 +61,8 @@ class RestartPhase:
             return
         if gate.is_open and (ends or self._members != gate.released):
             self._judge(gate, ends, ctx)
+        if self._tasks.starts_while_closed:
+            self._end_those_that_never_stay(ctx)
         self._open()
 
     @property
@@ -82,10 +89,27 @@ class RestartPhase:
         # Members whose instances have ended show at once whether they are back; those that end leave their Pods.
         self._tasks.advance(ctx)
 
+    def _end_those_that_never_stay(self, ctx: ReconcileContext) -> None:
+        """End the attempts of Tasks that start again and again before the gate opens: no limit counts those starts."""
+        counted = self._tasks.starts_while_closed
+        given_up = [task_key for task_key, starts in counted.items() if starts > MAX_STARTS_WHILE_CLOSED]
+        for task_key in given_up:
+            del counted[task_key]
+            pod_name = names.pod_name(ctx.framework.metadata.name, *task_key)
+            if self._state.task(task_key) is None or ctx.view.pod(pod_name) is None:
+                continue
+            self._end(task_key, ctx)
+            why = f"it has started {MAX_STARTS_WHILE_CLOSED} times more while its gang waited"
+            self._state.add_event(events.of_gang_not_restarted(f"{task_key[0]}-{task_key[1]}", why))
+        if given_up:
+            self._tasks.advance(ctx)
+
     def _succeeded(self) -> str:
         """Return the name of a Task of the gang that has succeeded, "" if there is none."""
         for name, role_state in self._state.roles.items():
             for task in role_state.active():
+                if task.attempt_status.starts is UNSET:
+                    continue  # without a barrier it takes no part
                 if task.completion is not None and task.completion.type.name == TypeName.SUCCEEDED:
                     return f"{name}-{task.index}"
         return ""
@@ -105,6 +129,7 @@ class RestartPhase:
         state.set(replace(state.status, attempt_status=after))
         state.haste, state.restarting_since = Haste.URGENT, ctx.now
         state.applications.clear()
+        self._tasks.starts_while_closed.clear()
         assert after.gang_epoch is not UNSET
         for task_key in list(state.task_keys()):
             task = state.task(task_key)
@@ -127,6 +152,12 @@ class RestartPhase:
         after = replace(status.attempt_status, gang_released=self._members)
         self._state.set(replace(status, attempt_status=after))
         self._state.haste = Haste.URGENT
+        self._tasks.starts_while_closed.clear()
+        for task_key in self._state.task_keys():
+            task = self._state.task(task_key)
+            if task is not None and task.attempt_status.starts is UNSET:
+                # It takes no part, so nothing else asks whether its application runs.
+                self._state.touch(task_key)
 
     def _is_complete(self) -> bool:
         counts = [role_state.counts for role_state in self._state.roles.values() if not role_state.waits]

@@ -10,7 +10,9 @@ from msgspec import Struct
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+    from frameworkcontroller.api.spec import Dependency
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 2**31 - 1
@@ -50,6 +52,27 @@ def read_policy(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Policy 
         )
         return None, text
     return next(iter(asked.values()), None), ""
+
+
+def read_starts(roles: Iterable[tuple[str, Collection[Dependency]]]) -> str:
+    """Return what is wrong with a gang that restarts in place whose TaskRoles do not begin together, "" if they do.
+
+    Those that run would have to start again as soon as the others begin.
+
+    Args:
+        roles: the TaskRoles whose Pods have a barrier, each with what it waits for.
+    """
+    begins = {name: frozenset(waits_for) for name, waits_for in roles}
+    if len(set(begins.values())) < 2:
+        return ""
+    named = "; ".join(
+        f"{name}: {', '.join(sorted(one.name for one in waits_for)) or 'nothing'}"
+        for name, waits_for in list(begins.items())[:10]
+    )
+    return (
+        f"the TaskRoles of a gang with {names.RESTART_ANNOTATION} must begin together, but their dependsOn differ "
+        f"({named}): give all of them the same, or remove the annotation"
+    )
 
 
 def _described(policy: Policy | None) -> str:

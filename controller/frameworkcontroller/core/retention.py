@@ -25,16 +25,31 @@ PHASES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def may_stay(retain_pods: str, pod: Pod) -> bool:
-    """Report whether the user wants the Pod, and its kubelet has said that nothing of it runs any more.
+    """Report whether the user wants the Pod, and it has ended."""
+    wanted = pod.status.phase in PHASES.get(retain_pods, ())
+    return wanted and pod.metadata.deletion_timestamp is None and has_ended(pod)
+
+
+def has_ended(pod: Pod) -> bool:
+    """Report whether the kubelet of the Pod has said that nothing of it runs any more, nor will.
 
     The phase alone does not say that: the control plane sets it, too, for a Pod whose node is lost.
     """
     status = pod.status
-    if pod.metadata.deletion_timestamp is not None or status.phase not in PHASES.get(retain_pods, ()):
+    if status.phase not in PHASES[RETAIN_ALWAYS]:
         return False
-    containers, init_containers = status.container_statuses, status.init_container_statuses
-    have_ended = bool(containers) and all(one.state.terminated is not None for one in containers)
-    return have_ended and all(one.state.running is None for one in init_containers)
+    if any(one.state.running is not None for one in (*status.init_container_statuses, *status.container_statuses)):
+        return False
+    never_began = _failed_before_its_application(pod)
+    containers = status.container_statuses
+    return bool(containers) and all(one.state.terminated is not None or never_began for one in containers)
+
+
+def _failed_before_its_application(pod: Pod) -> bool:
+    """Report whether an init container has failed for good, so that the containers after it stay `waiting`."""
+    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
+    ends = (one.state.terminated for one in pod.status.init_container_statuses if one.name not in sidecars)
+    return pod.spec.restart_policy == "Never" and any(end is not None and end.exit_code for end in ends)
 
 
 def retained_by(found: Meta) -> str:

@@ -73,6 +73,8 @@ class TaskContext(Struct, frozen=True):
     """Which Pods stay, as the spec says it."""
     not_retained: Collection[str] = frozenset()
     """UIDs of Pods that cannot be let go, so that they are deleted."""
+    next_attempt: bool = False
+    """The Framework attempt ends and is retried: the next one needs the names of its Pods."""
 
 
 TaskStep: TypeAlias = Step[TaskStatus, Action]
@@ -197,12 +199,10 @@ def _force(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext) -> 
 def is_ours(metadata: Meta, ctx: TaskContext) -> bool:
     """Report whether this Framework instance owns the Pod, in this or an earlier attempt."""
     owner = metadata.controller
-    return (
-        owner is not None
-        and owner.kind == "ConfigMap"
-        and owner.name == ctx.config_map_name
-        and metadata.annotations.get(names.FRAMEWORK_UID) == ctx.framework_uid
-    )
+    if owner is None or metadata.annotations.get(names.FRAMEWORK_UID) != ctx.framework_uid:
+        return False
+    # The Framework owns a Pod that was let go.
+    return (owner.kind, owner.name) == ("ConfigMap", ctx.config_map_name) or owner.uid == ctx.framework_uid
 
 
 def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> TaskStep:
@@ -265,7 +265,7 @@ def stays(task: TaskStatus, pod: Pod, ctx: TaskContext) -> bool:
     if task.completion is None or pod.metadata.uid in ctx.not_retained or not may_stay(ctx.retain_pods, pod):
         return False
     if ctx.attempt_ending or task.deletion_pending:
-        return True
+        return not ctx.next_attempt
     return not decide_retry(ctx.retry_policy, task.retry_policy_status, task.completion).wanted
 
 

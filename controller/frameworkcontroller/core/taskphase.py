@@ -6,7 +6,7 @@ decides; this module supplies what the decision needs and emits what follows fro
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -19,7 +19,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
 from frameworkcontroller.core.orphans import is_hidden_pod
-from frameworkcontroller.core.retention import retained_by
+from frameworkcontroller.core.policy import decide_retry
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class TaskPhase:
         meta: of the Framework.
         config: the settings.
         state: what is decided.
+
+    Attributes:
+        starts_while_closed: how often instances of each Task have begun since the gate of its gang was closed.
     """
 
     def __init__(self, meta: Meta, config: CoreConfig, state: FrameworkState) -> None:
@@ -53,6 +56,7 @@ class TaskPhase:
         self._templates: dict[str, PodTemplate] = {}
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
         self._ends: dict[TaskKey, restart.End] = {}
+        self.starts_while_closed: Counter[TaskKey] = Counter()
 
     def forget_templates(self) -> None:
         """Drop the prepared Pod templates: the spec or the attempt is another one."""
@@ -108,6 +112,9 @@ class TaskPhase:
                 # It does not come back, so nobody waits for it.
                 left = replace(after.attempt_status, arrived=UNSET)
                 self._state.put(task_key, replace(after, attempt_status=left))
+        if not gate.is_open:
+            begun = (after.attempt_status.starts or 0) - (before.attempt_status.starts or 0)
+            self.starts_while_closed[task_key] += max(0, begun)
         if not gate.is_open or after.deletion_pending:
             return
         end = restart.ending(f"{task_key[0]}-{task_key[1]}", before.attempt_status, after.attempt_status, pod)
@@ -147,7 +154,15 @@ class TaskPhase:
             gate=self._state.gate,
             retain_pods=ctx.spec.retain_pods,
             not_retained=self._state.not_retained,
+            next_attempt=self._is_followed_by_another(ctx),
         )
+
+    def _is_followed_by_another(self, ctx: ReconcileContext) -> bool:
+        """Report whether the end of the attempt is decided, and it is retried."""
+        status = self._state.status
+        if status.completion is None or ctx.framework.metadata.deletion_timestamp is not None:
+            return False
+        return decide_retry(ctx.spec.retry_policy, status.retry_policy_status, status.completion).wanted
 
     def _act(self, task_key: TaskKey, step: task.TaskStep, pod: Pod | None, ctx: ReconcileContext) -> None:
         effect: Effect
@@ -193,13 +208,15 @@ class TaskPhase:
         found = ctx.in_flight.found(("pod", *task_key))
         if found is None:
             return FindPod(*task_key)
-        lost = is_hidden_pod(found) and task.is_ours(found, self._task_context(task_key[0], ctx))
-        is_in_the_way = lost or retained_by(found) == self._uid
-        return DeletePod(*task_key, found.uid, orphan=True) if is_in_the_way else FindPod(*task_key)
+        is_lost = is_hidden_pod(found) and task.is_ours(found, self._task_context(task_key[0], ctx))
+        return DeletePod(*task_key, found.uid, orphan=True) if is_lost else FindPod(*task_key)
 
     def retains_pods(self, ctx: ReconcileContext) -> bool:
         """Report whether Pods are still to be let go before the ConfigMap is deleted, which would take them along."""
-        if ctx.spec.retain_pods == RETAIN_NEVER:
+        ending = sum(
+            role_state.by_state[state] for role_state in self._state.roles.values() for state in task.UNEXPECTED
+        )
+        if ctx.spec.retain_pods == RETAIN_NEVER or not ending:
             return False
         contexts = {role: self._task_context(role, ctx) for role in self._state.roles}
         for task_key in self._state.task_keys():

@@ -15,12 +15,12 @@ import msgspec
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
-from frameworkcontroller.core.restartpolicy import Policy, read_policy
+from frameworkcontroller.core.restartpolicy import Policy, read_policy, read_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.spec import Dependency, FrameworkSpec
 
 
 class TemplateError(ValueError):
@@ -260,6 +260,7 @@ def facts_of(spec: FrameworkSpec) -> TemplateFacts:
     """Read the templates. One that cannot be decoded is skipped; its error is reported when its Pods are created."""
     accounts, arrival, gpus = set(), False, dict[str, int]()
     with_barrier: list[tuple[str, Mapping[str, str]]] = []
+    begins: list[tuple[str, tuple[Dependency, ...]]] = []
     for role in spec.task_roles or ():
         try:
             template = msgspec.json.decode(role.task.pod, type=_Template)
@@ -270,6 +271,7 @@ def facts_of(spec: FrameworkSpec) -> TemplateFacts:
         if _has_barrier(template):
             accounts.add(pod.service_account_name or "default")
             with_barrier.append((role.name, annotations))
+            begins.append((role.name, role.depends_on or ()))
         if count := sum(container.gpus for container in pod.containers or ()):
             gpus[role.name] = count
         arrival = (
@@ -278,4 +280,6 @@ def facts_of(spec: FrameworkSpec) -> TemplateFacts:
             or any(container.asks_for_arrival for container in pod.init_containers or ())
         )
     policy, problem = read_policy(with_barrier)
+    if policy is not None and (problem := read_starts(begins)):
+        policy = None
     return TemplateFacts(tuple(sorted(accounts)), arrival or policy is not None, gpus, policy, problem)

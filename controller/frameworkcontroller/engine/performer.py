@@ -16,6 +16,7 @@ import msgspec
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.api.status import UnreadableStatusError
 from frameworkcontroller.core import statusverdict
 from frameworkcontroller.core.effects import (
@@ -40,13 +41,13 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
+from frameworkcontroller.core.retention import has_ended
 from frameworkcontroller.engine import creationerror, manifests, statusencoding
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     AlreadyExistsError,
     ApiStatusError,
     ConflictError,
-    ForbiddenError,
     InvalidError,
     KubeClient,
     KubeError,
@@ -76,6 +77,8 @@ STATUS_TRIES: Final = 5
 TOO_LARGE_CODE: Final = 413
 TOO_LARGE_MESSAGES: Final = ("request is too large", "message larger than max")
 PERMANENT_CODES: Final = frozenset({400, 403, 413, 422})
+FINAL_REFUSALS: Final = PERMANENT_CODES | {405, 415}
+MISSING_PERMISSION: Final = 'is forbidden: User "'
 
 
 class Performer:
@@ -157,7 +160,11 @@ class Performer:
         return Done(made.uid, made.resource_version)
 
     async def _find(self, subject: Subject, plural: str, name: str) -> Outcome:
-        return Found(await self._read(resource_path("v1", plural, namespace=subject.namespace, name=name)))
+        path = resource_path("v1", plural, namespace=subject.namespace, name=name)
+        if plural == "configmaps":
+            return Found(await self._read(path))
+        found = POD_DECODER.decode(await self._client.get(path))
+        return Found(found.metadata, has_ended(found))
 
     async def _read(self, path: str) -> Meta:
         return PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
@@ -181,11 +188,16 @@ class Performer:
         name = names.pod_name(subject.name, effect.role, effect.index)
         path = resource_path("v1", "pods", namespace=subject.namespace, name=name)
         try:
-            outcome = await self._patch(path, manifests.retained_pod_patch(subject, effect))
-        except (ForbiddenError, InvalidError) as error:
-            # No permission, or a policy of somebody: the Framework must end all the same.
+            await self._client.patch(path, manifests.retained_pod_patch(subject, effect), accept=PARTIAL_METADATA)
+        except ApiStatusError as error:
+            if isinstance(error, InvalidError) and "metadata.uid" in error.message:
+                return Missing()
+            # A policy or a webhook of somebody. Everything else may pass.
+            is_final = error.code in FINAL_REFUSALS and MISSING_PERMISSION not in error.message
+            if not is_final:
+                raise
             return Refused(error.code, error.message)
-        return outcome
+        return Done()
 
     async def _delete_config_map(self, subject: Subject, effect: DeleteConfigMap) -> Outcome:
         name = names.config_map_name(subject.name)

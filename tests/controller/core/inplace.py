@@ -212,7 +212,13 @@ class InPlace:
         assert all(one < epoch for one in earlier), f"{name} goes back to epoch {epoch}"
         for uid, other in world.running.items():
             place = self._place(other.metadata.name)
-            if place in listed and other.metadata.annotations[names.FRAMEWORK_ATTEMPT_INSTANCE_UID] == attempt:
+            # A Pod without a barrier, or with one that does not restart, runs in no epoch.
+            is_member = any(one[0] == uid for one in self.epochs)
+            if (
+                is_member
+                and place in listed
+                and other.metadata.annotations[names.FRAMEWORK_ATTEMPT_INSTANCE_UID] == attempt
+            ):
                 start = max(one[1] for one in self.epochs if one[0] == uid)
                 peer = f"{name} starts in epoch {epoch} beside {other.metadata.name} of {self.epochs[uid, start]}"
                 assert self.epochs[uid, start] == epoch, peer

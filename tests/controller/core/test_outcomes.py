@@ -31,6 +31,7 @@ from frameworkcontroller.core.inflight import InFlight
 from frameworkcontroller.core.outcomes import apply_config_map_outcome, apply_pod_outcome, apply_retention_outcome
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
+    FRAMEWORK_UID,
     POD_UID,
     at,
     ended,
@@ -123,7 +124,9 @@ CASES = {
     "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labels={}), S.RUNNING, -101),
     "looked for, not found out": Case(task(S.RUNNING), FIND, Failed("sick"), S.RUNNING),
     "looked for before its creation, there: wait": Case(task(), FIND, found(), S.CREATION_PENDING, later=True),
-    "looked for before its creation, there without its label": Case(task(), FIND, found(labels={}), S.CREATION_PENDING),
+    "looked for before its creation, there without its label": Case(
+        task(), FIND, found(labels={}), S.CREATION_PENDING, later=True
+    ),
     "deleted while it is not seen, until it is gone": Case(
         task(S.RUNNING, ended(-101)), CONFIRM, Done(), S.RUNNING, -101, later=True
     ),
@@ -135,7 +138,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_task_moves_on_with_the_answer(case: Case) -> None:
     state, in_flight = state_of(case.was), InFlight(lambda: 0.5)
-    apply_pod_outcome(state, in_flight, case.effect, case.outcome, moment(7.9))
+    apply_pod_outcome(state, in_flight, case.effect, case.outcome, moment(7.9), FRAMEWORK_UID)
     now = state.task(W0)
     assert now is not None
     assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
@@ -146,7 +149,7 @@ def test_a_task_moves_on_with_the_answer(case: Case) -> None:
 
 def test_a_created_pod_is_in_the_status() -> None:
     state = state_of(task())
-    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Done(uid="new-uid"), moment(1))
+    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Done(uid="new-uid"), moment(1), FRAMEWORK_UID)
     now = state.task(W0)
     assert now is not None
     assert now.attempt_status.pod_uid == "new-uid"
@@ -155,7 +158,7 @@ def test_a_created_pod_is_in_the_status() -> None:
 
 def test_a_refusal_is_reported_in_the_words_of_the_server() -> None:
     state = state_of(task())
-    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Refused(422, '{"kind":"Status"}'), moment(1))
+    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Refused(422, '{"kind":"Status"}'), moment(1), FRAMEWORK_UID)
     now = state.task(W0)
     assert now is not None
     assert now.completion is not None
@@ -165,8 +168,8 @@ def test_a_refusal_is_reported_in_the_words_of_the_server() -> None:
 def test_an_outcome_for_a_task_that_was_removed_changes_nothing() -> None:
     state, in_flight = state_of(task()), InFlight(lambda: 0.5)
     before = state.revision
-    apply_pod_outcome(state, in_flight, DeletePod("worker", 5, "uid"), Done(), moment(1))
-    apply_pod_outcome(state, in_flight, DeletePod("gone", 0, "uid"), Done(), moment(1))
+    apply_pod_outcome(state, in_flight, DeletePod("worker", 5, "uid"), Done(), moment(1), FRAMEWORK_UID)
+    apply_pod_outcome(state, in_flight, DeletePod("gone", 0, "uid"), Done(), moment(1), FRAMEWORK_UID)
     assert state.revision == before
 
 
@@ -218,7 +221,7 @@ def test_a_framework_moves_on_with_the_answer(case: FrameworkCase) -> None:
 def test_an_event_says_why_a_pod_is_not_created() -> None:
     state = state_of(task())
     state.journal.take_events(state.persisted_revision)
-    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1))
+    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1), FRAMEWORK_UID)
     state.mark_persisted(state.revision)
     assert [one.message for one in state.journal.take_events(state.persisted_revision)] == [
         "Pod of worker-0: exceeded quota"
@@ -251,7 +254,7 @@ RETAIN = RetainPod("worker", 0, POD_UID)
 )
 def test_a_pod_stays_or_is_deleted_after_all(outcome: Outcome, becomes: State, *, is_given_up: bool) -> None:
     state = state_of(TO_DELETE)
-    apply_retention_outcome(state, RETAIN, outcome, moment(1000))
+    apply_retention_outcome(state, InFlight(lambda: 0.5), RETAIN, outcome, moment(1000))
     found = state.task(W0)
     assert found is not None
     assert found.state is becomes

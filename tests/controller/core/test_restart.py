@@ -31,7 +31,7 @@ def seen(count: int = 0, state: dict[str, Any] | None = None, **more: Any) -> Po
     """A Pod whose barrier has been restarted so often."""
     barrier = {"name": names.BARRIER_CONTAINER, "restartCount": count, "state": RUNNING if state is None else state}
     phase = more.pop("phase", "Running")
-    return pod(phase, barrier=True, podIP="10.0.0.1", initContainerStatuses=[barrier], **more)
+    return pod(phase, sidecars=(names.BARRIER_CONTAINER,), podIP="10.0.0.1", initContainerStatuses=[barrier], **more)
 
 
 def attempt(starts: int | None = None, epoch: int | None = None, *, arrived: bool = False) -> TaskAttemptStatus:

@@ -57,6 +57,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
+from frameworkcontroller.core.retention import has_ended
 from frameworkcontroller.engine import statusencoding
 from tests.controller.core import checks
 from tests.controller.core.inplace import InPlace
@@ -226,7 +227,7 @@ class World:
             case FindPod():
                 name = names.pod_name("fw", effect.role, effect.index)
                 pod = self.pods.get(name) or self.retained.get(name)
-                return Missing() if pod is None else Found(pod.metadata)
+                return Missing() if pod is None else Found(pod.metadata, has_ended(pod))
             case FindConfigMap():
                 return Missing() if self.config_map is None else Found(self.config_map.metadata)
             case LabelConfigMap():
