@@ -88,10 +88,13 @@ def find(
     files = kubeconfig or environ.get("KUBECONFIG") or _home_config(environ)
     if not files:
         return _of_pod(context, impersonate, environ, root)
+    content = plainly.read(files)
     try:
-        chosen = _chosen(files, context, "--kubeconfig" if kubeconfig else "KUBECONFIG")
+        config = _merged(files, "--kubeconfig" if kubeconfig else "KUBECONFIG") if content is None else content
+        chosen = _chosen(config, files, context)
         whom = impersonate or chosen.impersonation
-        return Access(_with_headers(from_kubeconfig(files, context), whom.headers), chosen.namespace)
+        endpoint = from_kubeconfig(files, context, content=content)
+        return Access(_with_headers(endpoint, whom.headers), chosen.namespace)
     except CredentialsError as error:
         raise AccessError(str(error)) from error
 
@@ -99,8 +102,11 @@ def find(
 def contexts(kubeconfig: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the names of the contexts, for the completion of command lines; none if there is no kubeconfig."""
     files = kubeconfig or environ.get("KUBECONFIG") or _home_config(environ)
+    if not files:
+        return []
+    content = plainly.read(files)
     try:
-        return sorted(_names(_merged(files, "--kubeconfig"), "contexts")) if files else []
+        return sorted(_names(_merged(files, "--kubeconfig") if content is None else content, "contexts"))
     except AccessError:
         return []
 
@@ -113,8 +119,7 @@ class _Chosen:
     impersonation: Impersonation
 
 
-def _chosen(files: str, context: str | None, source: str) -> _Chosen:
-    config = _merged(files, source)
+def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> _Chosen:
     known = _names(config, "contexts")
     name = context or config.get("current-context") or ""
     if name not in known:
@@ -136,9 +141,6 @@ def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> 
 
 def _merged(files: str, source: str) -> dict[str, Any]:
     """Read the files as the official client merges them, without their credentials being resolved."""
-    plain = plainly.read(files)
-    if plain is not None:
-        return plain
     from kubernetes.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR, ConfigException, KubeConfigMerger
 
     paths = [Path(path).expanduser() for path in files.split(ENV_KUBECONFIG_PATH_SEPARATOR) if path]

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from frameworkkube import kubeconfig as plainly
@@ -82,18 +83,21 @@ def in_cluster(root: Path = SERVICE_ACCOUNT_ROOT, environ: Mapping[str, str] = o
     return Endpoint(server=f"https://{f'[{host}]' if ':' in host else host}:{port}", ca_file=ca, token_file=token)
 
 
-def from_kubeconfig(path: str | os.PathLike[str], context: str | None = None) -> Endpoint:
+def from_kubeconfig(
+    path: str | os.PathLike[str], context: str | None = None, *, content: Mapping[str, Any] | None = None
+) -> Endpoint:
     """Read a kubeconfig: a plain one here, any other with the official client (plugins, OIDC, merged files, proxies).
 
     Args:
         path: one file, or several as in `KUBECONFIG`.
         context: a context's name; the current one by default.
+        content: what `kubeconfig.read` has returned of it; None reads it. A reload reads it in any case.
 
     Raises:
         CredentialsError: no such file or context, a missing key, or a plugin that failed; the message says which.
     """
     name = os.fspath(path)
-    plain = plainly.plain(name, context)
+    plain = plainly.plain(name, context, content=content)
     if plain is not None:
         return Endpoint(**vars(plain), reload=lambda: from_kubeconfig(path, context))
     try:

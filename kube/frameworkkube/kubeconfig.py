@@ -88,15 +88,22 @@ def _is_list(entries: object, kind: str) -> bool:
     )
 
 
-def plain(files: str, context: str | None, environ: Mapping[str, str] = os.environ) -> Plain | None:
+def plain(
+    files: str,
+    context: str | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    content: Mapping[str, Any] | None = None,
+) -> Plain | None:
     """Return what a plain kubeconfig says, None for any other.
 
     Args:
         files: as in `KUBECONFIG`.
         context: a context's name; None for the current one.
         environ: may name proxies.
+        content: what `read` has returned of the files, so that they are read once; None reads them.
     """
-    config = read(files)
+    config = read(files) if content is None else content
     if config is None or any(name.lower().endswith("_proxy") and value for name, value in environ.items()):
         return None
     found = _entry(config, "contexts", config.get("current-context") if context is None else context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,16 @@ def test_the_file_is_the_flag_then_the_variable_then_that_of_the_home(tmp_path: 
     assert find(kubeconfig=given, environ=environ).endpoint.host == "given:1"
     assert find(environ=environ).endpoint.host == "named:1"
     assert find(environ={"HOME": str(tmp_path)}).endpoint.host == "home:1"
+
+
+def test_a_plain_kubeconfig_is_read_once(tmp_path: Path) -> None:
+    program = (
+        "import sys; from frameworkclient.access import find; opened = []\n"
+        "sys.addaudithook(lambda event, what: opened.append(str(what[0])) if event == 'open' else None)\n"
+        "find(kubeconfig=sys.argv[1]); print(opened.count(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", program, kubeconfig(tmp_path / "config")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:

@@ -24,24 +24,32 @@ def imported(statement: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+def imported_by(*words: str) -> set[str]:
+    """The modules that a command has imported at its end."""
+    program = (
+        "import sys\nfrom frameworkclient.__main__ import main\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    return set(done.stderr.splitlines()[-1].split())
+
+
 def test_help_waits_for_no_library_but_typer() -> None:
-    found = imported("from frameworkclient.cli.app import app")
+    found = imported_by("--help")
     assert "typer" in found
-    assert {"aiohttp", "asyncio", "kubernetes", "msgspec", "rich", "structlog", "yaml"}.isdisjoint(found)
+    assert {"aiohttp", "asyncio", "kubernetes", "msgspec", "pydantic", "rich", "structlog", "yaml"}.isdisjoint(found)
 
 
-def test_a_list_waits_for_neither_the_official_client_nor_a_log(tmp_path: Path) -> None:
-    """A kubeconfig with a token needs no plugin, and a list no watch."""
+def test_a_list_waits_for_nothing_but_its_request(tmp_path: Path) -> None:
+    """A kubeconfig with a token needs no plugin, the flags of a list are text, and a list needs no watch and no log."""
     user, cluster = {"name": "u", "user": {"token": "t"}}, {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "k", "context": {"cluster": "c", "user": "u"}}
     config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "k"}
     (tmp_path / "config").write_text(json.dumps(config))
-    found = imported(
-        "from frameworkclient import access, aio\nfrom frameworkclient.cli import reading\n"
-        f"access.find(kubeconfig={str(tmp_path / 'config')!r}, environ={{}})"
-    )
+    found = imported_by("list", "-n", "team", "-o", "wide", "--kubeconfig", str(tmp_path / "config"))
     assert "aiohttp" in found
-    assert {"kubernetes", "rich", "structlog"}.isdisjoint(found)
+    assert {"jinja2", "kubernetes", "pydantic", "requests", "rich", "structlog"}.isdisjoint(found)
+    assert {"frameworkkube.informer", "frameworkclient.diagnosis", "frameworkclient.logs.collector"}.isdisjoint(found)
 
 
 def test_the_package_itself_imports_nothing_until_it_is_used() -> None:

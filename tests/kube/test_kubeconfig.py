@@ -88,7 +88,7 @@ def test_a_plain_kubeconfig_means_what_the_official_client_reads(
     file = write(**content)
     assert kubeconfig.plain(file, None) is not None
     plain = said(from_kubeconfig(file))
-    monkeypatch.setattr(kubeconfig, "plain", lambda *_: None)
+    monkeypatch.setattr(kubeconfig, "plain", lambda *_, **__: None)
     assert plain == said(from_kubeconfig(file))
 
 
