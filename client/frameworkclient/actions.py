@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frameworkclient.errors import ArgumentError
 from frameworkclient.manifest import LAST_APPLIED
 from frameworkclient.outlook import counts_text
+from frameworkclient.pods import Stage
 from frameworkcontroller.api.codes import TRANSIENT, Code
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
 from frameworkcontroller.api.status import TaskCompletion
@@ -17,6 +18,7 @@ from frameworkcontroller.core.policy import decide_retry
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from frameworkclient.pods import TaskPod
     from frameworkclient.views import FrameworkView
     from frameworkcontroller.api.spec import RetryPolicy
     from frameworkcontroller.api.status import RetryPolicyStatus
@@ -157,6 +159,16 @@ def _retry_task(view: FrameworkView, name: str) -> Retry:
             f"set spec.taskRoles[{role_name}].task.retryPolicy.fancyRetryPolicy"
         )
     return DeletePod(task.pod, uid)
+
+
+def check_runs(task: str, pod: TaskPod) -> None:
+    """Return if the Pod of a Task that is to be retried has not ended: a result that is there must not be deleted.
+
+    Raises:
+        ArgumentError: It has, and the status of the Framework does not say so yet.
+    """
+    if pod.stage in {Stage.SUCCEEDED, Stage.FAILED}:
+        raise ArgumentError(f"task {task}: its Pod has {pod.stage} already; wait for what the controller makes of it")
 
 
 def _retries(policy: RetryPolicy, counts: RetryPolicyStatus) -> bool:

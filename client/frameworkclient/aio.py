@@ -131,8 +131,7 @@ class AsyncClient:
     ) -> None:
         """See `Client.delete`."""
         view = await self.get(name, namespace=namespace)
-        with translated(f"delete Framework {view.namespace}/{name}"):
-            await self.kube.delete(self._path(view.namespace, name), uid=view.uid, propagation="Foreground")
+        await self._delete(view)
         if wait:
             await self._gone(view, timeout)
 
@@ -163,7 +162,11 @@ class AsyncClient:
         with translated(what):
             match action:
                 case actions.DeletePod(pod, uid):
-                    await self.kube.delete(resource_path("v1", "pods", namespace=view.namespace, name=pod), uid=uid)
+                    path = resource_path("v1", "pods", namespace=view.namespace, name=pod)
+                    found = TASK_POD_DECODER.decode(await self.kube.get(path))
+                    actions.check_runs(task, found)
+                    # The Pod of the attempt that was read, and as it was read: it may end at any moment.
+                    await self.kube.delete(path, uid=uid, resource_version=found.metadata.resource_version)
                 case actions.DeleteConfigMap(config_map, uid):
                     path = resource_path("v1", "configmaps", namespace=view.namespace, name=config_map)
                     await self.kube.delete(path, uid=uid, propagation="Foreground")
@@ -308,6 +311,11 @@ class AsyncClient:
             body = msgspec.json.encode({"spec": {"executionType": execution_type}})
             return FrameworkView.decode(await self.kube.patch(self._path(namespace, name), body))
 
+    async def _delete(self, view: FrameworkView, resource_version: str | None = None) -> None:
+        path = self._path(view.namespace, view.name)
+        with translated(f"delete Framework {view.namespace}/{view.name}"):
+            await self.kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
+
     async def _gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as `wait`
         """Wait until this very Framework does not exist any more."""
         try:
@@ -323,7 +331,9 @@ class AsyncClient:
 
     async def _submit_again(self, view: FrameworkView) -> None:
         manifest = actions.again(view.to_dict())
-        await self.delete(view.name, namespace=view.namespace, wait=True)
+        # What somebody else changes in this moment would not be in the manifest.
+        await self._delete(view, view.resource_version)
+        await self._gone(view)
         await self.create(manifest)
 
 

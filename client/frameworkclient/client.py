@@ -176,6 +176,7 @@ class Client:
 
         Raises:
             ArgumentError: Nothing runs, or the retry policy would end it instead; then nothing was done.
+            ConflictError: The Pod of the Task has changed in this moment; nothing was done either.
         """
         return self._run(self._client.retry(name, task, namespace=namespace))
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from frameworkclient import (
     AlreadyExistsError,
+    ArgumentError,
     AsyncClient,
     Client,
+    ConflictError,
     DeletedError,
     FailedError,
     ForbiddenError,
     Framework,
+    FrameworkView,
     Impersonation,
     NotFoundError,
     RefusedError,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import RawClient
     from localcluster.frameworks import ControllerProcess, Frameworks
+    from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
@@ -93,6 +97,64 @@ def test_a_task_is_retried_and_a_role_is_scaled(client: Client, controller: Cont
     assert view is not None
     assert [task.name for task in view.tasks] == ["worker-0", "worker-1"]
     assert [pod.task for pod in client.pods("training")] == ["worker-0", "worker-1"]
+
+
+async def test_a_pod_that_has_ended_is_not_deleted_by_a_retry(
+    cluster: Cluster,
+    namespace: str,
+    controller: ControllerProcess,
+    player: Player,
+    kubelet: Kubelet,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The status may lag behind the Pod, here because the controller is stopped; the result of hours must not go."""
+    player.plan["worker-0"] = ["stay"]
+    worker = Role.container("worker", 1, image="none", retry_policy=RetryPolicy(fancy_retry_policy=True))
+    async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
+        await client.create(training(worker))
+        with player.playing():
+            await client.wait("training", for_="ready", timeout=patience(30))
+        assert controller.stop() == 0
+        read = client.kube.get
+
+        async def ended_once_read(path: str, *arguments: Any, **options: Any) -> bytes:
+            answer = await read(path, *arguments, **options)
+            if "/pods/" in path:
+                kubelet.succeed("training-worker-0")
+            return answer
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client.kube, "get", ended_once_read)
+            with pytest.raises(ConflictError, match="read it again and repeat"):
+                await client.retry("training", "worker-0")
+        with pytest.raises(ArgumentError, match="its Pod has succeeded already"):
+            await client.retry("training", "worker-0")
+        assert [pod.stage for pod in await client.pods("training")] == ["succeeded"]
+
+
+async def test_a_completed_framework_that_changes_meanwhile_is_not_submitted_again(
+    cluster: Cluster, namespace: str, controller: ControllerProcess, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
+        made = await client.create(training())
+        with player.playing():
+            await client.wait("training", timeout=patience(30))
+        read = client.get
+
+        async def changed_once_read(name: str, *, namespace: str | None = None) -> FrameworkView:
+            view = await read(name, namespace=namespace)
+            cluster.kubectl("label", "framework", name, "team=vision", "-n", view.namespace)
+            return view
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "get", changed_once_read)
+            with pytest.raises(ConflictError, match="read it again and repeat"):
+                await client.retry("training")
+        assert (await client.get("training")).uid == made.uid
+        with player.playing():
+            await client.retry("training")
+        again = await client.get("training")
+        assert (again.uid != made.uid, again.labels) == (True, {"team": "vision"})
 
 
 def test_refusals_have_types_and_name_the_field(client: Client, cluster: Cluster) -> None:
