@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from frameworkclient.cli.app import app
 from frameworkclient.cli.exits import ExitCode
 from tests.support.console import matches
 
@@ -21,6 +24,17 @@ def test_the_page_names_every_command() -> None:
     commands = re.findall(r"^  ([a-z]+) {2,}", done.stdout.partition("Commands:")[2], re.MULTILINE)
     assert len(commands) >= 17
     assert [name for name in commands if not re.search(rf"`{name}\b", CLI)] == []
+
+
+def test_the_page_names_every_flag() -> None:
+    runner = CliRunner()
+    commands = re.findall(r"^  ([a-z]+) {2,}", runner.invoke(app, "--help").output, re.MULTILINE)
+    helps = [runner.invoke(app, [command, "--help"]).output for command in commands]
+    flags = [set(re.findall(r"^  (?:(-\w), )?(--[a-z-]+)", text, re.MULTILINE)) - {("-h", "--help")} for text in helps]
+    assert all(flags)
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", CLI))
+    each = ((command, flag) for command, found in zip(commands, flags, strict=True) for flag in found)
+    assert [(command, *flag) for command, flag in each if named.isdisjoint(flag)] == []
 
 
 def test_the_page_has_every_exit_code() -> None:
