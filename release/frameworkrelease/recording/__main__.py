@@ -37,7 +37,10 @@ _LAST_SECONDS: Final = 4.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 1 if nothing could be recorded, 2 for wrong usage."""
+    """Run the command line and return its exit code.
+
+    It is 0, 1 if nothing could be recorded, 2 for wrong usage, 130 if interrupted.
+    """
     parser = argparse.ArgumentParser(
         prog="frameworkrelease.recording", description="Record frameworkctl on a real node into docs/frameworkctl.svg."
     )
@@ -50,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DemoError, localcluster.LocalClusterError, RecordingError) as error:
         sys.stderr.write(f"FAILED: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         if not was_there:
             localcluster.down(name)
