@@ -57,6 +57,23 @@ def ctl(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     structlog.reset_defaults()
 
 
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        ("lint -f sound.yaml -o wide", "'table', 'json', 'yaml'"),
+        ("render -f sound.yaml -o table", "'yaml', 'json'"),
+        ("run training --image i --dry-run -o name", "'yaml', 'json'"),
+        ("why training -o name", "'table', 'json', 'yaml'"),
+        ("top training -o wide", "'table', 'json', 'yaml', 'name'"),
+    ],
+)
+def test_a_format_that_a_command_does_not_know_is_wrong_usage(ctl: Local, command: str, known: str) -> None:
+    done = ctl.run(*command.split())
+    assert (done.code, done.output) == (2, "")
+    assert f"'{command.rsplit(maxsplit=1)[-1]}' is not one of {known}." in done.errors
+    assert f"<{known.replace(', ', '|')}>".replace("'", "") in ctl.run(command.split(maxsplit=1)[0], "--help").output
+
+
 def test_lint_tells_sound_files_from_broken_ones(ctl: Local) -> None:
     sound = ctl.run("lint", "-f", "sound.yaml")
     assert (sound.code, sound.output, sound.errors) == (0, "", "1 Framework, no problems\n")

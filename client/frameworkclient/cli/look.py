@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Format, Name, Output, command
+from frameworkclient.cli.options import Format, Name, Output, Report, Rows, command
 from frameworkclient.cli.run import Cluster, interruptible
 
 app = typer.Typer()
@@ -62,7 +62,7 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
 
 
 @command(app)
-def why(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
     """Say why a Framework does not run, and what to do."""
     from frameworkclient.cli import diagnosis
 
@@ -70,7 +70,7 @@ def why(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
 
 
 @command(app)
-def events(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
     """List the Events of a Framework and its Pods."""
     from frameworkclient.cli import reading
 
@@ -78,7 +78,7 @@ def events(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
 
 
 @command(app)
-def top(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+def top(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
     """Show CPU and memory of each Task, where metrics-server is."""
     from frameworkclient.cli import top as usage
 
@@ -150,7 +150,7 @@ def execute(
 def doctor(
     cluster: Cluster,
     system_namespace: Annotated[str, typer.Option(help="Namespace of the controller.")] = "frameworkcontroller-system",
-    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.TABLE,
+    output: Report = Format.TABLE,
 ) -> ExitCode:
     """Say whether the cluster can run Frameworks for you."""
     from frameworkclient.cli import doctor as checks

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Files, Format, Name, Settings, command
+from frameworkclient.cli.options import Document, DryDocument, Files, Format, Name, Report, Settings, command
 from frameworkclient.cli.run import Cluster, interruptible
 
 app = typer.Typer()
@@ -49,7 +49,7 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Stay until it is Completed.")] = False,
     show_logs: Annotated[bool, typer.Option("--logs", help="Stay, and show the logs of all Tasks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted, and do nothing.")] = False,
-    output: Annotated[Format, typer.Option("--output", "-o", help="yaml or json, with --dry-run.")] = Format.YAML,
+    output: DryDocument = Format.YAML,
 ) -> ExitCode | None:
     """Run a command on several Pods, without YAML."""
     from frameworkclient.cli import offline, writing
@@ -121,7 +121,7 @@ def submit(
 def lint(
     filename: Files,
     settings: Settings = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.TABLE,
+    output: Report = Format.TABLE,
 ) -> ExitCode:
     """Check the Frameworks of a file, without a cluster."""
     from frameworkclient.cli import offline, writing
@@ -137,7 +137,7 @@ def render(
     settings: Settings = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where they would be created.")] = "default",
     all_tasks: Annotated[bool, typer.Option("--all", help="All Tasks, not only the first of each role.")] = False,
-    output: Annotated[Format, typer.Option("--output", "-o", help="yaml or json.")] = Format.YAML,
+    output: Document = Format.YAML,
 ) -> ExitCode:
     """Print the Pods of a file's Frameworks, without a cluster.
 

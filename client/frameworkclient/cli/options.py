@@ -43,10 +43,26 @@ def complete_context(incomplete: str) -> list[str]:
     return [name for name in contexts() if name.startswith(incomplete)]
 
 
+def _one_of(*formats: Format, text: str = "How to write it.") -> Any:
+    """Return the flag `-o` of commands that know only these formats; another one is wrong usage."""
+
+    def checked(value: Format) -> Format:
+        if value not in formats:
+            known = ", ".join(f"'{one}'" for one in formats)
+            raise typer.BadParameter(f"'{value}' is not one of {known}.")
+        return value
+
+    return typer.Option("--output", "-o", help=text, metavar=f"<{'|'.join(formats)}>", callback=checked)
+
+
 Name: TypeAlias = Annotated[
     str, typer.Argument(help="Name of the Framework.", show_default=False, autocompletion=complete_name)
 ]
 Output: TypeAlias = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
+Rows: TypeAlias = Annotated[Format, _one_of(Format.TABLE, Format.JSON, Format.YAML, Format.NAME)]
+Report: TypeAlias = Annotated[Format, _one_of(Format.TABLE, Format.JSON, Format.YAML)]
+Document: TypeAlias = Annotated[Format, _one_of(Format.YAML, Format.JSON)]
+DryDocument: TypeAlias = Annotated[Format, _one_of(Format.YAML, Format.JSON, text="How to write it, with --dry-run.")]
 Timeout: TypeAlias = Annotated[
     str, typer.Option(help="How long to wait, like 45s, 10m or 1h30m; any time by default.", show_default=False)
 ]
