@@ -43,7 +43,8 @@ WHY: Final = {
         "configmaps",
     ): "The ConfigMap of each attempt, with its roster. RBAC cannot limit it to them, so the "
     "controller may read each ConfigMap. The Roles for Pods need `get` and `watch`.",
-    ("controller", "pods"): "The Pods of the Tasks.",
+    ("controller", "pods"): "The Pods of the Tasks; `patch` lets go of those that stay "
+    "([`retainPods`](../reference/framework-api.md#2-spec)).",
     ("controller", "events"): "Events about Frameworks.",
     (
         "controller",
