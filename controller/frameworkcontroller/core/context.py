@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -80,8 +81,8 @@ class ReconcileContext(Struct, frozen=True):
     spec: FrameworkSpec
     in_flight: InFlight
     decision: Decision
-    backpressure: bool
-    """Status writes queue for the API server."""
+    backpressure: timedelta
+    """How long writes of statuses wait for their turn at present."""
 
     @property
     def now(self) -> datetime:

@@ -37,6 +37,8 @@ TaskKey: TypeAlias = tuple[str, int]
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+# Nothing follows from these states of a Framework but the next one.
+GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
 # A Task leaves one of these states by what its Pod does.
 MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
 
@@ -137,8 +139,9 @@ class FrameworkState:
         """Change the Framework's own part."""
         before, self._status = self._status, status
         self.touch_framework()
-        if status.state is not State.RUNNING or status.completion is not None:
-            # That its first Task runs is a report.
+        only_reports = status.completion is None if status.state is State.RUNNING else status.state in GOING
+        if not only_reports:
+            # That its first Task runs is a report, and so is how far the deletion of its ConfigMap is.
             self.haste = Haste.URGENT
         if before is not None:
             self.journal.add_framework_change(before, status, self.revision)

@@ -59,12 +59,13 @@ from frameworkcontroller.core.outcomes import (
 )
 from frameworkcontroller.core.rescale import held_back
 from frameworkcontroller.core.restartphase import RestartPhase
-from frameworkcontroller.core.statuswriter import StatusWriter
+from frameworkcontroller.core.statuswriter import NO_WAIT, StatusWriter
 from frameworkcontroller.core.taskphase import TaskPhase
 from frameworkcontroller.core.template import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
@@ -244,13 +245,13 @@ class FrameworkReconciler:
 
     # --- the pass ----------------------------------------------------------------------------------------------------
 
-    def reconcile(self, now: Now, view: View, *, backpressure: bool = False) -> Decision:
+    def reconcile(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Decision:
         """Decide on everything that is dirty, and return what to do next.
 
         Args:
             now: the time.
             view: the Framework as the caches have it.
-            backpressure: status writes queue for the API server.
+            backpressure: how long writes of statuses wait for their turn at present.
         """
         ctx = self._observe(now, view, backpressure=backpressure)
         if ctx is None:
@@ -267,7 +268,7 @@ class FrameworkReconciler:
         self._write(ctx)
         return ctx.decision
 
-    def _observe(self, now: Now, view: View, *, backpressure: bool) -> ReconcileContext | None:
+    def _observe(self, now: Now, view: View, *, backpressure: timedelta) -> ReconcileContext | None:
         """Take over what is seen; return the context of this pass, None if another writer has changed the status.
 
         After it the state has a status, and the roles and settings of the spec.

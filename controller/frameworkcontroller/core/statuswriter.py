@@ -31,8 +31,11 @@ URGENT_EACH: Final = timedelta(microseconds=100)
 PROGRESS_FLOOR: Final = timedelta(milliseconds=500)
 PROGRESS_EACH: Final = timedelta(microseconds=500)
 # So long after the first Task has ended the others are waited for, which often end together.
-ENDING_FLOOR: Final = timedelta(milliseconds=250)
-ENDING_FLOOR_UNDER_BACKPRESSURE: Final = timedelta(seconds=1)
+ENDING_FLOOR: Final = timedelta(seconds=1)
+# While writes wait for their turn, those that can be put off leave it to the others for so many times as long.
+WAITS_UNDER_BACKPRESSURE: Final = 40
+LONGEST_WAIT: Final = timedelta(seconds=5)
+NO_WAIT: Final = timedelta()
 
 
 class StatusWriter:
@@ -83,23 +86,24 @@ class StatusWriter:
         """Report whether this is the Framework as the last write has left it."""
         return seen.metadata.resource_version == self._resource_version
 
-    def due(self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: bool) -> datetime | None:
+    def due(
+        self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: timedelta = NO_WAIT
+    ) -> datetime | None:
         """Return when the next write is allowed, None if at once: with time between them, each write contains more.
 
-        A gang that has become complete is written at once: its Pods wait until that is persisted. Writes that only
-        report are put off while writes queue for the API server (backpressure).
+        A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
+        and the ends of some Tasks, are put off the longer, the longer writes wait for their turn (backpressure).
         """
         ready, total = state.readiness(spec)
+        put_off = min(LONGEST_WAIT, backpressure * WAITS_UNDER_BACKPRESSURE)
         if self._sent_at is None or (ready == total and not self.gang_is_persisted):
             return None
         if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and not state.brings_more):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
         if state.haste is Haste.ENDING:
             self._ending_since = self._ending_since or now
-            floor = ENDING_FLOOR_UNDER_BACKPRESSURE if backpressure else ENDING_FLOOR
-            return self._ending_since + max(floor, URGENT_EACH * state.size)
-        due = self._sent_at + PROGRESS_FLOOR + PROGRESS_EACH * state.size
-        return max(due, now + PROGRESS_FLOOR) if backpressure else due
+            return self._ending_since + max(ENDING_FLOOR, URGENT_EACH * state.size, put_off)
+        return self._sent_at + max(PROGRESS_FLOOR + PROGRESS_EACH * state.size, put_off)
 
     def compose(
         self,

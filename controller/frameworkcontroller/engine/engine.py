@@ -239,7 +239,8 @@ class Engine:
                     return  # the cache still shows an earlier Framework of this name, and will show this one
                 reconciler = self._start(key, view.framework)
             now, begun = self._now(), time.perf_counter()
-            decision = reconciler.reconcile(now, view, backpressure=self._status_executor.backpressure)
+            backpressure = timedelta(seconds=self._status_executor.wait_seconds)
+            decision = reconciler.reconcile(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
             if reconciler.stale:
                 del self._reconcilers[key]

@@ -9,6 +9,7 @@ urgent items, for which a whole Framework waits (its ConfigMap, its roster), sta
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
 
@@ -21,6 +22,9 @@ DEFAULT_SLOTS: Final = 64
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
 # than the creation of a Pod, and while it waits for its turn, more changes go into it.
 OBJECTS_PER_STATUS: Final = 8
+# How much the newest wait counts in the average, and for how long an average speaks of the present.
+NEWEST_WAIT_COUNTS: Final = 0.2
+WAIT_HOLDS_SECONDS: Final = 2.0
 
 
 class FairQueue(Generic[T]):
@@ -55,22 +59,31 @@ class Executor(Generic[T]):
     Args:
         perform: performs one item; it must not raise.
         slots: how many items are performed at a time.
+        clock: gives the steady time in seconds.
     """
 
-    def __init__(self, perform: Callable[[T], Awaitable[None]], *, slots: int = DEFAULT_SLOTS) -> None:
-        self._perform, self._slots = perform, slots
-        self._urgent: FairQueue[T] = FairQueue()
-        self._ordinary: FairQueue[T] = FairQueue()
+    def __init__(
+        self,
+        perform: Callable[[T], Awaitable[None]],
+        *,
+        slots: int = DEFAULT_SLOTS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._perform, self._slots, self._clock = perform, slots, clock
+        self._urgent: FairQueue[tuple[float, T]] = FairQueue()
+        self._ordinary: FairQueue[tuple[float, T]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
+        self._wait_seconds, self._started_at = 0.0, 0.0
 
     @property
-    def backpressure(self) -> bool:
-        """Whether items wait for a free worker."""
-        return bool(self._urgent or self._ordinary)
+    def wait_seconds(self) -> float:
+        """How long items wait for a free worker at present; 0 if none has waited lately."""
+        lately = self._clock() - self._started_at < WAIT_HOLDS_SECONDS or bool(self._urgent or self._ordinary)
+        return self._wait_seconds if lately else 0.0
 
     def submit(self, owner: Hashable, item: T, *, urgent: bool) -> None:
         """Queue an item."""
-        (self._urgent if urgent else self._ordinary).add(owner, item)
+        (self._urgent if urgent else self._ordinary).add(owner, (self._clock(), item))
         self._waiting.release()
 
     async def run(self) -> NoReturn:
@@ -83,4 +96,7 @@ class Executor(Generic[T]):
     async def _work(self) -> NoReturn:
         while True:
             await self._waiting.acquire()
-            await self._perform((self._urgent or self._ordinary).take())
+            submitted_at, item = (self._urgent or self._ordinary).take()
+            self._started_at = self._clock()
+            self._wait_seconds += NEWEST_WAIT_COUNTS * (self._started_at - submitted_at - self._wait_seconds)
+            await self._perform(item)

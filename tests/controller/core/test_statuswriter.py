@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,8 @@ from tests.controller.core.values import at, ended, framework, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
+
+SECOND = timedelta(seconds=1)
 
 
 def writer() -> StatusWriter:
@@ -33,10 +36,10 @@ def large(number: int) -> FrameworkState:
 def distance(number: int, *, urgent: bool) -> float:
     """Seconds between two writes of so many Tasks."""
     state, wanted, one = large(number), spec(role("worker", number)), writer()
-    assert one.due(state, wanted, at(0), backpressure=True) is None
+    assert one.due(state, wanted, at(0), backpressure=SECOND) is None
     one.compose(state, wanted, 4, at(10), at(10))
     state.put(("worker", 0), task(State.ATTEMPT_COMPLETED, ended(1)) if urgent else task(State.RUNNING))
-    due = one.due(state, wanted, at(10), backpressure=False)
+    due = one.due(state, wanted, at(10))
     assert due is not None
     return (due - at(10)).total_seconds()
 
@@ -61,8 +64,9 @@ def ending(number: int) -> tuple[FrameworkState, StatusWriter]:
     return state, one
 
 
-@pytest.mark.parametrize(("backpressure", "seconds"), [(False, 0.25), (True, 1)])
-def test_the_first_end_waits_for_others_that_may_come(*, backpressure: bool, seconds: float) -> None:
+@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.02, 1), (0.05, 2), (0.1, 4), (0.2, 5), (60, 5)])
+def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: float) -> None:
+    backpressure = timedelta(seconds=wait)
     state, one = ending(3)
     wanted = spec(role("worker", 3))
     assert one.due(state, wanted, at(20), backpressure=backpressure) == at(20 + seconds)
@@ -76,7 +80,7 @@ def test_the_first_end_waits_for_others_that_may_come(*, backpressure: bool, sec
 
 def test_the_end_of_a_task_that_is_alone_does_not_wait() -> None:
     state, one = ending(1)
-    due = one.due(state, spec(role("worker", 1)), at(20), backpressure=True)
+    due = one.due(state, spec(role("worker", 1)), at(20), backpressure=SECOND)
     assert due is not None
     assert due < at(20)
 
@@ -86,25 +90,24 @@ def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
     effect = one.compose(state, wanted, 4, at(10), at(10))
     one.apply_outcome(effect, Done(resource_version="8"), state)
     for index in range(2):
-        assert one.due(state, wanted, at(10), backpressure=False) is not None
+        assert one.due(state, wanted, at(10)) is not None
         state.put(("worker", index), task(State.RUNNING, index=index, ip="10.0.0.1"))
-    assert one.due(state, wanted, at(10), backpressure=True) is None
+    assert one.due(state, wanted, at(10), backpressure=SECOND) is None
     effect = one.compose(state, wanted, 4, at(10.001), at(10))
     one.apply_outcome(effect, Done(resource_version="9"), state)
-    assert one.due(state, wanted, at(10), backpressure=False) is not None
+    assert one.due(state, wanted, at(10)) is not None
 
 
 def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> None:
     state, wanted, one = large(10), spec(role("worker", 10)), writer()
     one.compose(state, wanted, 4, at(10), at(10))
     state.put(("worker", 0), task(State.RUNNING))
-    due = one.due(state, wanted, at(60), backpressure=True)
-    assert due is not None
-    assert due > at(60)
+    assert one.due(state, wanted, at(12), backpressure=SECOND) == at(15)
+    assert one.due(state, wanted, at(12), backpressure=SECOND / 20) == at(12)
     state.put(("worker", 1), task(State.ATTEMPT_COMPLETED, ended(1), index=1))
-    due = one.due(state, wanted, at(60), backpressure=True)
+    due = one.due(state, wanted, at(12), backpressure=SECOND)
     assert due is not None
-    assert due < at(60)
+    assert due < at(10.1)
 
 
 STATUS = (

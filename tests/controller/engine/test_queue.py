@@ -119,15 +119,34 @@ async def test_no_more_items_are_performed_at_a_time_than_there_are_slots() -> N
     executor = Executor(work.perform, slots=2)
     for number in range(5):
         executor.submit("owner", str(number), urgent=False)
-    assert executor.backpressure
     async with running(executor):
         await work.begins(2)
-        assert executor.backpressure
         for number in range(3, 6):
             work.gate.release()
             await work.begins(number)
-        assert not executor.backpressure
     assert work.begun == ["0", "1", "2", "3", "4"]
+
+
+async def test_it_is_known_how_long_items_wait_for_a_slot_at_present() -> None:
+    work, now = Work(), [100.0]
+    executor = Executor(work.perform, slots=1, clock=lambda: now[0])
+    assert executor.wait_seconds == 0
+    async with running(executor):
+        executor.submit("a", "0", urgent=False)
+        await work.begins(1)
+        assert executor.wait_seconds == 0
+        executor.submit("a", "1", urgent=False)
+        executor.submit("a", "2", urgent=True)
+        now[0] += 1
+        work.gate.release()
+        await work.begins(2)
+        first = executor.wait_seconds
+        now[0] += 1
+        work.gate.release()
+        await work.begins(3)
+        assert 0 < first < executor.wait_seconds < 2
+        now[0] += 60
+        assert executor.wait_seconds == 0
 
 
 async def test_urgent_items_start_before_those_of_single_tasks() -> None:
