@@ -15,6 +15,8 @@ from frameworkcontroller.api.pod import Container, ContainerState, PodCondition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+IMAGE_ERRORS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+"""Why a container waits whose image cannot be pulled."""
 _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating", "Completed"})
 _ALWAYS: Final = "Always"
 
@@ -106,6 +108,11 @@ class TaskPod(Wire, frozen=True):
     def has_barrier(self) -> bool:
         """Whether it has the barrier."""
         return any(one.name == names.BARRIER_CONTAINER for one in self.spec.init_containers)
+
+    @property
+    def lacks_barrier(self) -> bool:
+        """Whether its label asks for a barrier that it does not have."""
+        return self.metadata.labels.get(names.BARRIER_LABEL) == "enabled" and not self.has_barrier
 
     @property
     def statuses(self) -> Iterator[ContainerStatus]:

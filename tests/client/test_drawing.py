@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from rich.console import Console
 
-from frameworkclient.cli.changes import Moment, changes
+from frameworkclient.cli.changes import changes
 from frameworkclient.cli.describe import description
+from frameworkclient.cli.live import speaker
 from frameworkclient.cli.picture import picture
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.html import framework_html, list_html
+from frameworkclient.moments import Moment
 from tests.client.documents import BEGIN, NOW, SUCCEEDED, completion, container, event, framework, pod, role, task
 
 if TYPE_CHECKING:
@@ -157,6 +160,16 @@ def test_changes_are_told_once() -> None:
     after = Moment(before.view, {**PODS, "worker-1": pod("worker-1", node="node-2")})
     assert changes(before, after, NOW) == ["worker-1: starting, on node-2"]
     assert changes(after, after, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [(["ps", "worker"], "ps-0"), (["worker", "chief"], "chief-0"), (["worker", "driver", "head"], "head-0"), ([], "")],
+    ids=["first", "leading", "two-leading", "no-tasks"],
+)
+def test_the_log_that_is_shown_is_that_of_who_leads(roles: list[str], expected: str) -> None:
+    tasks = {name: [task(0, role=name)] for name in roles}
+    assert speaker(framework(*(role(name, 1) for name in roles), tasks=tasks)) == expected
 
 
 def test_the_picture_shows_tasks_and_the_end_of_a_log() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frameworkclient.outlook import ending, waiting
@@ -10,24 +9,12 @@ from frameworkclient.pods import Stage
 from frameworkclient.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import datetime
 
+    from frameworkclient.moments import Moment
     from frameworkclient.pods import TaskPod
     from frameworkclient.views import FrameworkView
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A Framework and its Pods as they were at one moment.
-
-    Attributes:
-        view: The Framework.
-        pods: Its Pods, by Task.
-    """
-
-    view: FrameworkView
-    pods: Mapping[str, TaskPod] = field(default_factory=dict)
 
 
 def changes(before: Moment | None, after: Moment, now: datetime) -> list[str]:

@@ -1,4 +1,4 @@
-"""`watch`: the picture of a Framework on a terminal, or a line for each change elsewhere."""
+"""`watch`: the picture of a Framework on a terminal, or a line for each change elsewhere, both with a log."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import sys
 from collections import deque
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
-from frameworkclient.cli.changes import Moment, changes
+from frameworkclient.cli.changes import changes
 from frameworkclient.cli.output import write
 from frameworkclient.cli.terminal import is_interactive
 from frameworkclient.errors import ClientError
-from frameworkclient.following import Collection
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.pods import TASK_POD_DECODER, TaskPod
-from frameworkcontroller.api import names
-from frameworkkube.rest import resource_path
+from frameworkclient.moments import moments
+from frameworkclient.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from types import TracebackType
 
     from frameworkclient.aio import AsyncClient
+    from frameworkclient.moments import Moment
     from frameworkclient.views import FrameworkView
 
 REFRESH_PER_SECOND: Final = 4
 _LINES: Final = 60
 _TAIL: Final = 20
+_LAST_SECONDS: Final = 5.0
+"""For the last lines of the log after the end of the Framework."""
 _CHIEFS: Final = ("chief", "master", "launcher", "head", "driver")
 
 
@@ -38,46 +40,23 @@ async def show(client: AsyncClient, name: str) -> FrameworkView:
     Raises:
         ClientError: There is no such Framework, it was deleted, or its Pods may not be read.
     """
-    if is_interactive(sys.stdout):
-        return await _live(client, name)
+    return await (_live if is_interactive(sys.stdout) else _plain)(client, name)
+
+
+async def _plain(client: AsyncClient, name: str) -> FrameworkView:
     last: Moment | None = None
-    async with aclosing(moments(client, name)) as found:
+    speech = _Speech(client, name, lambda lines: _write([f"{speech.task} | {sanitize(line)}" for line in lines]))
+    async with aclosing(_moments(client, name, speech)) as found:
         async for moment in found:
-            now = datetime.now(UTC)
-            write("".join(f"[{now:%H:%M:%S}] {line}\n" for line in changes(last, moment, now)))
-            sys.stdout.flush()
+            _write(changes(last, moment, datetime.now(UTC)))
             last = moment
     assert last is not None
     return last.view
 
 
-async def moments(client: AsyncClient, name: str) -> AsyncGenerator[Moment, None]:
-    """Yield a Framework with its Pods as they are now, and again with each change, until it is Completed.
-
-    Raises:
-        DeletedError: It was deleted.
-        ClientError: It does not exist, or its Pods may not be read.
-    """
-    first = await client.get(name)
-    # An informer repeats what is refused; a permission that is missing must end the command.
-    await client.pods(name)
-    wake = asyncio.Event()
-    pods: Collection[TaskPod] = Collection(
-        client.kube,
-        resource_path("v1", "pods", namespace=first.namespace),
-        TASK_POD_DECODER,
-        wake,
-        label_selector=f"{names.FRAMEWORK_NAME}={name}",
-    )
-    async with pods, client.following(first, wake) as frameworks:
-        while True:
-            wake.clear()
-            pods.check()
-            view = client.current(first, frameworks)
-            yield Moment(view, {pod.task: pod for pod in pods.objects.values()})
-            if view.finished:
-                return
-            await wake.wait()
+def _write(lines: Sequence[str]) -> None:
+    write("".join(f"[{datetime.now(UTC):%H:%M:%S}] {line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 async def _live(client: AsyncClient, name: str) -> FrameworkView:
@@ -88,36 +67,79 @@ async def _live(client: AsyncClient, name: str) -> FrameworkView:
 
     console = Console()
     log: deque[str] = deque(maxlen=_LINES)
+    speech = _Speech(client, name, log.extend)
     shown: Moment | None = None
-    task = ""
 
     def draw() -> object:
-        return "" if shown is None else picture(shown, tuple(log), f"log of {task}", datetime.now(UTC), console.height)
+        title = f"log of {speech.task}"
+        return "" if shown is None else picture(shown, tuple(log), title, datetime.now(UTC), console.height)
 
-    reader: asyncio.Task[None] | None = None
-    try:
-        with Live(get_renderable=draw, console=console, refresh_per_second=REFRESH_PER_SECOND):  # type: ignore[arg-type]  # a renderable
-            async with aclosing(moments(client, name)) as found:
-                async for moment in found:
-                    shown = moment
-                    if reader is None and (task := speaker(moment.view)):
-                        reader = asyncio.create_task(_read(client, name, task, log))
-    finally:
-        if reader is not None:
-            reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reader
+    with Live(get_renderable=draw, console=console, refresh_per_second=REFRESH_PER_SECOND):  # type: ignore[arg-type]  # a renderable
+        async with aclosing(_moments(client, name, speech)) as found:
+            async for moment in found:
+                shown = moment
     assert shown is not None
     return shown.view
 
 
-async def _read(client: AsyncClient, name: str, task: str, log: deque[str]) -> None:
-    batches = client.log_batches(name, LogSelection(task=task, tail=_TAIL), follow=True)
-    # The picture goes on without a log that may not be read.
-    with contextlib.suppress(ClientError):
-        async with aclosing(batches):
-            async for batch in batches:
-                log.extend(line.text for line in batch.lines)
+async def _moments(client: AsyncClient, name: str, speech: _Speech) -> AsyncGenerator[Moment, None]:
+    """Yield the moments of a Framework while the log of its speaker is read; the last one after the log's end."""
+    async with speech, aclosing(moments(client, name)) as found:
+        async for moment in found:
+            speech.begin(moment.view)
+            if moment.view.finished:
+                await speech.end()
+            yield moment
+
+
+class _Speech:
+    """The log of the Task that speaks for its gang, once there is one.
+
+    Args:
+        client: The client.
+        name: The name of the Framework.
+        take: Takes lines as they arrive.
+
+    Attributes:
+        task: The Task; "" before there is one.
+    """
+
+    def __init__(self, client: AsyncClient, name: str, take: Callable[[list[str]], None]) -> None:
+        self.task = ""
+        self._client = client
+        self._name = name
+        self._take = take
+        self._reader: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader
+
+    def begin(self, view: FrameworkView) -> None:
+        """Begin to read, if there are Tasks now."""
+        if self._reader is None and (task := speaker(view)):
+            self.task = task
+            self._reader = asyncio.create_task(self._read())
+
+    async def end(self) -> None:
+        """Wait for the last lines of a gang that has ended."""
+        if self._reader is not None:
+            await asyncio.wait({self._reader}, timeout=_LAST_SECONDS)
+
+    async def _read(self) -> None:
+        batches = self._client.log_batches(self._name, LogSelection(task=self.task, tail=_TAIL), follow=True)
+        # The rest is shown without a log that may not be read.
+        with contextlib.suppress(ClientError):
+            async with aclosing(batches):
+                async for batch in batches:
+                    self._take([line.text for line in batch.lines])
 
 
 def speaker(view: FrameworkView) -> str:

@@ -54,7 +54,7 @@ def describe(cluster: Cluster, name: Name) -> None:
 def watch(cluster: Cluster, name: Name) -> ExitCode | None:
     """Show a Framework live, until it is Completed.
 
-    Without a terminal there is a line for each change.
+    Without a terminal there is a line for each change and for each line of the log.
     """
     from frameworkclient.cli import live, writing
 

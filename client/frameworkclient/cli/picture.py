@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frameworkclient.cli.changes import Moment
+    from frameworkclient.moments import Moment
 
 _FRAME: Final = 8
 """Lines of the picture beside Tasks and log."""

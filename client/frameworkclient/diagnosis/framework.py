@@ -8,7 +8,6 @@ from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import creation_advice, finding_of
 from frameworkclient.outlook import ending, retry_time
 from frameworkclient.text import shorten, since
-from frameworkcontroller.api import names
 from frameworkcontroller.api.states import COMPLETING, State
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def _tasks(evidence: Evidence) -> Iterator[Finding]:
 
 def _missing_barriers(evidence: Evidence) -> Iterator[Finding]:
     for task, pod in evidence.pods.items():
-        if pod.metadata.labels.get(names.BARRIER_LABEL) == "enabled" and not pod.has_barrier:
+        if pod.lacks_barrier:
             yield Finding(
                 "its Pod has the label of the barrier and no barrier: the injector has not seen it",
                 "ask whether the injector is installed and selects this namespace, then retry the Framework",

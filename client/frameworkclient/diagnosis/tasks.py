@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.outlook import ending, is_ready
-from frameworkclient.pods import Stage
+from frameworkclient.pods import IMAGE_ERRORS, Stage
 from frameworkclient.text import counted, listed, shorten, since
 from frameworkcontroller.api.states import State
 
@@ -110,7 +110,6 @@ def _advice(table: Iterable[tuple[re.Pattern[str], str]], message: str, otherwis
     return otherwise
 
 
-_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONFIG: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
@@ -120,7 +119,7 @@ def _container(evidence: Evidence, task: TaskView, one: ContainerStatus) -> Find
     if waiting is None:
         return None
     text = shorten(f"{waiting.reason}: {waiting.message}".strip(": "), MESSAGE)
-    if waiting.reason in _IMAGE:
+    if waiting.reason in IMAGE_ERRORS:
         return Finding(
             f"the image of container {one.name} cannot be pulled: {text}",
             "check the name of the image, its registry and imagePullSecrets",

@@ -88,11 +88,13 @@ async def follow_logs(
     try:
         while not (supervisor.done() and follower.queue.empty()):
             getting = asyncio.ensure_future(follower.queue.get())
-            await asyncio.wait({getting, supervisor}, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait({getting, supervisor}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                # Also when whoever reads is cancelled; it changes nothing that is done.
+                getting.cancel()
             if getting.done():
                 yield getting.result()
-            else:
-                getting.cancel()
         await supervisor
     finally:
         supervisor.cancel()
