@@ -1,8 +1,8 @@
 """`python -m frameworkdemo`: TensorFlow training as a gang of Pods, from nothing to Succeeded, shown live.
 
-`__main__` reads the command line. `run` takes the steps: `target` provides a cluster, `deploy` installs the programs
-with the manifests that `manifests` reads, `watch` follows the Framework. All of them post events to the store of
-`picture`, which shows the run and does not know how the cluster was set up.
+`__main__` reads the command line. `run` takes the steps, which `progress` tells: `target` provides a cluster, `deploy`
+installs the programs with the manifests that `manifests` reads, and `gang` runs the Framework by `frameworkctl`, as a
+user would, which `commands` starts. `follow` follows Frameworks, for `gang` and for the examples.
 
 `python -m frameworkdemo.examples` runs the examples on the same kind of node, see the package `examples`.
 """

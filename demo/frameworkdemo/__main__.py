@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frameworkclient.text import sanitize
 from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
-from frameworkdemo.picture import events
-from frameworkdemo.picture.display import choose_display
-from frameworkdemo.picture.store import RunStore
-from frameworkdemo.picture.summary import as_json, summarize
-from frameworkdemo.progress import step
-from frameworkdemo.run import NAMESPACE, Options, diagnosis, run
+from frameworkdemo.progress import Steps
+from frameworkdemo.run import NAMESPACE, Options, run
 from frameworkdemo.target import CLUSTER, ContextTarget, LocalTarget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frameworkdemo.picture.display import Display
     from frameworkdemo.target import Target
 
 
@@ -39,49 +31,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.context, arguments.image_prefix.rstrip("/"), arguments.image_tag, arguments.kubeconfig
         )
     options = Options(namespace=arguments.namespace, gang_seconds=arguments.timeout, framework=arguments.framework)
-    display = choose_display(sys.stdout, os.environ)
-    store = RunStore(display)
     context = f" CONTEXT={arguments.context}" if arguments.context else ""
+    steps = Steps()
     try:
-        with display:
-            if arguments.command == "down":
-                return _down(display, store, target, options)
-            return _up(display, store, target, options, arguments.json)
+        if arguments.command == "down":
+            with steps.step("remove"):
+                target.remove(options.namespace, steps)
+        else:
+            try:
+                run(steps, target, options)
+            finally:
+                for line in steps.summary():
+                    steps.write(line)
+    except DemoError as error:
+        steps.report("FAILED", str(error).splitlines())
+        return 1
     except KeyboardInterrupt:
-        store.close()
         print(f"\nInterrupted: `make demo{context}` goes on from here, `make demo-down{context}` removes it.")
         return 130
-    finally:
-        store.close()
-
-
-def _up(display: Display, store: RunStore, target: Target, options: Options, file: Path | None) -> int:
-    failure: DemoError | None = None
-    try:
-        run(store, target, options)
-    except DemoError as error:
-        failure = error
-    summary = summarize(store.state, time.time())
-    if file is not None:
-        file.write_text(as_json(summary))
-    if failure is not None:
-        for title, lines in diagnosis(store.state, target, options):
-            display.report(title, [sanitize(line) for line in lines])
-    display.summary(summary)
-    if failure is not None:
-        display.report("FAILED", [sanitize(line) for line in str(failure).splitlines()])
-        return 1
-    return 0
-
-
-def _down(display: Display, store: RunStore, target: Target, options: Options) -> int:
-    store.post(events.RunPlanned(store.now(), ("remove",)))
-    try:
-        with step(store.post, "remove"):
-            target.remove(options.namespace, store.post)
-    except DemoError as error:
-        display.report("FAILED", [sanitize(line) for line in str(error).splitlines()])
-        return 1
     return 0
 
 
@@ -109,9 +76,8 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="the limit from apply to Completed; default: %(default)s",
+        help="the limit from the submission to Completed; default: %(default)s",
     )
-    add("--json", type=Path, metavar="FILE", help="also write the summary to this file")
     return parser
 
 

@@ -1,10 +1,11 @@
-"""Access to one cluster through the official client; `deploy` and `watch` use it, `target` connects."""
+"""Access to one cluster through the official client; `deploy` uses it, `target` connects."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ from frameworkdemo.errors import DemoError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frameworkdemo.picture.objects import JsonObject
+JsonObject = Mapping[str, Any]
+"""A decoded JSON object."""
 
 Manifest = dict[str, Any]
 """An object to send, as decoded from YAML."""
@@ -39,13 +41,17 @@ class Cluster:
 
     Attributes:
         api: The client for all calls.
+        kubeconfig: The kubeconfig file; None for `KUBECONFIG` or the file in the home folder.
+        context: The context in it; None for the current one.
     """
 
     api: Any
+    kubeconfig: str | None = None
+    context: str | None = None
 
     @property
     def core(self) -> Any:
-        """The calls for Pods, logs, Events, ConfigMaps and Namespaces."""
+        """The calls for Pods, logs and Events."""
         return kubernetes.client.CoreV1Api(self.api)
 
     @property
@@ -134,7 +140,7 @@ def connect(kubeconfig: str | None, context: str | None) -> Cluster:
         api = kubernetes.config.new_client_from_config(config_file=kubeconfig, context=context)
     except (kubernetes.config.ConfigException, OSError) as error:
         raise DemoError(f"no access to {f'the context {context}' if context else kubeconfig}: {error}") from error
-    return Cluster(api)
+    return Cluster(api, kubeconfig, context)
 
 
 def name_of(manifest: JsonObject) -> str:

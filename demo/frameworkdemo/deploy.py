@@ -15,8 +15,7 @@ from frameworkdemo.errors import DemoError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from frameworkdemo.cluster import Cluster, Manifest
-    from frameworkdemo.picture.objects import JsonObject
+    from frameworkdemo.cluster import Cluster, JsonObject, Manifest
     from frameworkdemo.progress import ReportDetail
 
 READY_SECONDS = 180.0

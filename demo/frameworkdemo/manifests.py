@@ -60,7 +60,7 @@ def programs(image_names: ImageNames, revision: str = "") -> list[Manifest]:
     Raises:
         DemoError: There are no manifests: the checkout is not complete.
     """
-    objects = [_renamed(document, image_names) for document in _documents(INSTALL)]
+    objects = [_renamed(document, image_names) for document in documents(INSTALL)]
     for manifest in objects:
         if revision and manifest["kind"] == "Deployment":
             metadata = manifest["spec"]["template"].setdefault("metadata", {})
@@ -78,10 +78,10 @@ def framework(image_names: ImageNames, file: Path = FRAMEWORK) -> Manifest:
     Raises:
         DemoError: The file cannot be read, or does not hold exactly one Framework.
     """
-    documents = _documents(file)
-    if [document.get("kind") for document in documents] != ["Framework"]:
+    found = documents(file)
+    if [document.get("kind") for document in found] != ["Framework"]:
         raise DemoError(f"{file} does not hold exactly one Framework")
-    renamed: Manifest = _renamed(documents[0], image_names)
+    renamed: Manifest = _renamed(found[0], image_names)
     return renamed
 
 
@@ -89,6 +89,11 @@ def namespace(name: str) -> Manifest:
     """Return the manifest of the demo's namespace, which enforces the restricted Pod Security Standard."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def shown(file: Path) -> str:
+    """Return the name of a file as a user would type it."""
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
 def in_order(objects: Iterable[Manifest]) -> list[Manifest]:
@@ -109,7 +114,12 @@ def renamed(text: str, image_names: ImageNames) -> str:
     return text
 
 
-def _documents(file: Path) -> list[Manifest]:
+def documents(file: Path) -> list[Manifest]:
+    """Return the objects of a file.
+
+    Raises:
+        DemoError: It cannot be read, or is not YAML.
+    """
     try:
         return [document for document in yaml.safe_load_all(file.read_text()) if document]
     except (OSError, yaml.YAMLError) as error:

@@ -1,67 +1,107 @@
-"""Steps of the demo and their parts, posted as events to the store while they run."""
+"""Steps of the demo and their parts as plain lines, each with the seconds since the start."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from frameworkdemo.picture import events
+from frameworkclient.text import sanitize
+from localcluster.progress import task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-PostEvent = Callable[[events.Event], None]
-"""A function that takes an event from any thread, `RunStore.post` in the demo."""
+SHORT_SECONDS = 1.0
+"""A part that takes less gets no line at its end."""
+GOES_ON_SECONDS = 30.0
+"""The time between two lines about a part that still runs."""
 
 ReportDetail = Callable[[str], None]
 """A function that takes a few words about what a part is doing."""
 
 
-@contextlib.contextmanager
-def step(post: PostEvent, name: str) -> Iterator[None]:
-    """Report a block of code as a step."""
-    post(events.StepStarted(time.time(), name))
-    try:
-        yield
-    except BaseException:
-        post(events.StepEnded(time.time(), name, ok=False))
-        raise
-    post(events.StepEnded(time.time(), name))
+def _print(line: str) -> None:
+    print(line, flush=True)
 
 
-@contextlib.contextmanager
-def part(post: PostEvent, name: str) -> Iterator[ReportDetail]:
-    """Report a block of code as a part of the running step; the block gets a function to report details with."""
-    parts = PartEvents(post)
-    parts.started(name)
-    try:
-        yield lambda detail: parts.ticked(name, 0.0, detail)
-    except BaseException:
-        parts.failed(name, 0.0)
-        raise
-    parts.finished(name, 0.0)
+class Steps:
+    """Writes what happens, from any thread. It is a `localcluster.progress.Progress`, whose tasks are parts of steps.
 
+    Args:
+        write: Takes each line.
+        clock: Returns monotonic seconds.
+    """
 
-class PartEvents:
-    """Posts the progress of the local cluster (a `localcluster.progress.Progress`) as parts of the running step."""
+    def __init__(self, write: Callable[[str], None] = _print, clock: Callable[[], float] = time.monotonic) -> None:
+        self.write = write
+        self._clock = clock
+        self._began = clock()
+        self._lock = threading.Lock()
+        self._told: dict[str, float] = {}
+        self._taken: dict[str, float] = {}
 
-    def __init__(self, post: PostEvent) -> None:
-        self._post = post
+    def say(self, text: str) -> None:
+        """Write a line with its time."""
+        with self._lock:
+            self.write(f"[{self._clock() - self._began:7.1f} s] {sanitize(text)}")
+
+    def report(self, title: str, lines: Iterable[str]) -> None:
+        """Write a text in full, such as the end of a log."""
+        self.write(f"--- {sanitize(title)}")
+        for line in lines:
+            self.write(f"    {sanitize(line)}")
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Tell of a block of code as a step."""
+        self.say(f"{name} ...")
+        began = self._clock()
+        verdict = "FAILED after"
+        try:
+            yield
+            verdict = "done in"
+        finally:
+            self._taken[name] = self._clock() - began
+            self.say(f"{name}: {verdict} {format_duration(self._taken[name])}")
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[ReportDetail]:
+        """Tell of a block of code as a part of the running step; the block gets a function to report details with."""
+        details = [""]
+        with task(self, name, details):
+            yield details.append
+
+    def summary(self) -> list[str]:
+        """Return the lines of a table: how long each step took, and all together."""
+        taken = {**self._taken, "all together": self._clock() - self._began}
+        return ["steps:", *(f"  {name:<20} {format_duration(seconds):>12}" for name, seconds in taken.items())]
 
     def started(self, task: str) -> None:
-        """Post that a part has begun."""
-        self._post(events.PartStarted(time.time(), task))
+        """Remember that a part has begun; it may turn out to be short."""
+        self._told[task] = 0.0
 
-    def ticked(self, task: str, seconds: float, detail: str) -> None:  # noqa: ARG002 -- the protocol has the argument
-        """Post that a part still runs."""
-        self._post(events.PartProgressed(time.time(), task, detail))
+    def ticked(self, task: str, seconds: float, detail: str) -> None:
+        """Write a line now and then about a part that goes on."""
+        if seconds >= self._told.get(task, 0.0) + GOES_ON_SECONDS:
+            self._told[task] = seconds
+            self.say(f"  {task}: goes on, {format_duration(seconds)}" + (f", {detail}" if detail else ""))
 
-    def finished(self, task: str, seconds: float) -> None:  # noqa: ARG002 -- the protocol has the argument
-        """Post that a part is done."""
-        self._post(events.PartEnded(time.time(), task))
+    def finished(self, task: str, seconds: float) -> None:
+        """Write how long a part took, unless it was short."""
+        if seconds >= SHORT_SECONDS:
+            self.say(f"  {task}: {format_duration(seconds)}")
 
-    def failed(self, task: str, seconds: float) -> None:  # noqa: ARG002 -- the protocol has the argument
-        """Post that a part has failed."""
-        self._post(events.PartEnded(time.time(), task, ok=False))
+    def failed(self, task: str, seconds: float) -> None:
+        """Write that a part has failed."""
+        self.say(f"  {task}: FAILED after {format_duration(seconds)}")
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds as `8.3 s` or `2 min 05 s`."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole // 60} min {whole % 60:02d} s"

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from frameworkdemo import cluster, deploy, manifests
 from frameworkdemo.errors import DemoError
-from frameworkdemo.picture import events
-from frameworkdemo.progress import PartEvents, part, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frameworkdemo.cluster import Cluster
     from frameworkdemo.manifests import ImageNames
-    from frameworkdemo.progress import PostEvent
+    from frameworkdemo.progress import Steps
 
 CLUSTER = "demo"
 NODE_PROGRAMS = (
@@ -31,14 +29,12 @@ class Target(Protocol):
     Attributes:
         image_names: The names of the project's images on its nodes.
         revision: A digest of the programs' images after `prepare`; empty if unknown.
-        steps: The names of the steps that `prepare` takes.
     """
 
     image_names: ImageNames
     revision: str
-    steps: tuple[str, ...]
 
-    def prepare(self, post: PostEvent) -> None:
+    def prepare(self, steps: Steps) -> None:
         """Make the cluster ready, and load the project's images if possible.
 
         Raises:
@@ -52,7 +48,7 @@ class Target(Protocol):
             DemoError: The cluster does not run, or the context does not exist.
         """
 
-    def remove(self, namespace: str, post: PostEvent) -> None:
+    def remove(self, namespace: str, steps: Steps) -> None:
         """Remove everything that the demo created.
 
         Raises:
@@ -73,30 +69,29 @@ class LocalTarget:
         self._name = name
         self._images = images
         self.revision = ""
-        self.steps: tuple[str, ...] = ("binaries", "cluster", "images", "load")
 
-    def prepare(self, post: PostEvent) -> None:
+    def prepare(self, steps: Steps) -> None:
         """Find or build the programs of Kubernetes, start the node, build the images and load them."""
         import localcluster
         from localcluster import binaries, images
         from localcluster.cluster import require_root
 
-        with _demo_errors(), step(post, "binaries"):
+        with _demo_errors(), steps.step("binaries"):
             # Checked before minutes are spent on programs that could not be started.
             require_root()
             version = binaries.kubernetes_version(None)
             for name in NODE_PROGRAMS:
-                binaries.find(name, kubernetes=version, progress=PartEvents(post))
-        with _demo_errors(), step(post, "cluster"):
-            running = localcluster.up(self._name, localcluster.Depth.NODE, progress=PartEvents(post))
-        with _demo_errors(), step(post, "images"):
-            archives = images.build_all(self._images, progress=PartEvents(post))
+                binaries.find(name, kubernetes=version, progress=steps)
+        with _demo_errors(), steps.step("cluster"):
+            running = localcluster.up(self._name, localcluster.Depth.NODE, progress=steps)
+        with _demo_errors(), steps.step("images"):
+            archives = images.build_all(self._images, progress=steps)
             # Other images roll no Deployment out.
             names = " ".join(archives[name].name for name in manifests.PROGRAM_IMAGES)
             self.revision = hashlib.sha256(names.encode()).hexdigest()[:12]
-        with _demo_errors(), step(post, "load"):
+        with _demo_errors(), steps.step("load"):
             for name, archive in archives.items():
-                with part(post, f"load image {name}"):
+                with steps.part(f"load image {name}"):
                     running.load(archive)
 
     def connect(self) -> Cluster:
@@ -108,12 +103,12 @@ class LocalTarget:
             raise DemoError(f"the local cluster {self._name!r} is not running: `make demo` starts it")
         return cluster.connect(str(running.kubeconfig), None)
 
-    def remove(self, namespace: str, post: PostEvent) -> None:  # noqa: ARG002 -- the namespace is removed with the cluster
+    def remove(self, namespace: str, steps: Steps) -> None:  # noqa: ARG002 -- the namespace is removed with the cluster
         """Stop the cluster and remove it; programs and images stay in the cache."""
         import localcluster
 
         with _demo_errors():
-            localcluster.down(self._name, PartEvents(post))
+            localcluster.down(self._name, steps)
 
 
 class ContextTarget:
@@ -122,23 +117,22 @@ class ContextTarget:
     def __init__(self, context: str, prefix: str, tag: str, kubeconfig: str | None = None) -> None:
         self.image_names = manifests.ImageNames(prefix, tag, moves=_loads(context) is None)
         self.revision = ""
-        self.steps: tuple[str, ...] = ("cluster",)
         self._context = context
         self._kubeconfig = kubeconfig
 
-    def prepare(self, post: PostEvent) -> None:
-        """Post a notice about the images that the cluster needs, and check that its API server answers."""
-        with step(post, "cluster"):
-            post(events.Notice(how_to_load(self._context, self.image_names)))
+    def prepare(self, steps: Steps) -> None:
+        """Say which images the cluster needs, and check that its API server answers."""
+        with steps.step("cluster"):
+            steps.say(how_to_load(self._context, self.image_names))
             self.connect().check()
 
     def connect(self) -> Cluster:
         """Return access through the context."""
         return cluster.connect(self._kubeconfig, self._context)
 
-    def remove(self, namespace: str, post: PostEvent) -> None:
+    def remove(self, namespace: str, steps: Steps) -> None:
         """Delete the Framework, the namespace, the programs, the webhook configuration and the CRD."""
-        with part(post, f"remove the demo from {self._context}") as report:
+        with steps.part(f"remove the demo from {self._context}") as report:
             framework, programs = manifests.framework(self.image_names), manifests.programs(self.image_names)
             deploy.remove_all(self.connect(), framework, namespace, programs, report)
 

@@ -1,7 +1,8 @@
-"""The demo against a real API server: apply, wait, watch, remove."""
+"""The demo against a real API server: apply, wait, follow, run a gang, remove."""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,25 +10,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import localcluster
+from frameworkclient.pods import Stage
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import Cluster, connect
 from frameworkdemo.errors import DemoError
-from frameworkdemo.picture import events
-from frameworkdemo.picture.objects import ContainerState
-from frameworkdemo.watch import Watcher, split_timestamp
+from frameworkdemo.follow import Follower
+from frameworkdemo.gang import Gang
+from frameworkdemo.progress import Steps
 from localcluster import Depth
 from localcluster.waiting import eventually, patience
-from tests.demo.gang import CHIEF
 from tests.support.clusters import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from frameworkclient import LogLine
+    from frameworkclient.moments import Moment
+    from frameworkclient.pods import TaskPod
     from localcluster.client import RawClient
     from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
+FRAMEWORK = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/{}/frameworks/spirals"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,8 @@ def deployment(name: str, namespace: str) -> dict[str, Any]:
 
 
 def task_pod(name: str) -> dict[str, Any]:
-    labels = {"FC_FRAMEWORK_NAME": "spirals", "FC_TASKROLE_NAME": "chief", "FC_TASK_INDEX": "0"}
+    framework, role, index = name.split("-")
+    labels = {"FC_FRAMEWORK_NAME": framework, "FC_TASKROLE_NAME": role, "FC_TASK_INDEX": index}
     image = "registry.example/nothing:v1"
     return {
         "apiVersion": "v1",
@@ -147,63 +153,162 @@ def test_an_image_that_cannot_be_pulled_ends_the_wait_at_once(
     assert time.monotonic() - began < patience(20)
 
 
-def test_a_watcher_posts_the_events_of_a_pod_from_its_creation_to_its_deletion(
-    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet
+class Heard:
+    """A listener that keeps everything."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def changed(self, moment: Moment) -> None:
+        self.moments.append(moment)
+
+    def logged(self, line: LogLine) -> None:
+        self.lines.append(line.text)
+
+    def following(self, cluster: Cluster, namespace: str) -> Follower:
+        return Follower(cluster, namespace, self, self.warnings.append)
+
+    def pods(self) -> list[TaskPod]:
+        return [pod for moment in self.moments for pod in moment.pods.values()]
+
+    def has_pod(self, stage: Stage) -> None:
+        assert stage in {pod.stage for pod in self.pods()}, self.moments
+
+    def has_moments(self) -> None:
+        assert self.moments
+
+
+def test_a_framework_is_followed_from_its_creation_to_its_deletion_with_its_pods(
+    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet, frameworks_crd: None
 ) -> None:
-    seen: list[events.Event] = []
-    watcher = Watcher(demo_cluster, namespace, "spirals", seen.append)
-    watcher.start()
-    raw.create(f"/api/v1/namespaces/{namespace}/pods", task_pod("spirals-chief-0"))
-
-    def is_seen() -> None:
-        assert [event for event in seen if isinstance(event, events.PodObserved)]
-
-    # What the watcher has not begun to watch may be over before it looks.
-    eventually(is_seen, timeout=20)
-    kubelet.run("spirals-chief-0", "10.9.8.7")
-    kubelet.succeed("spirals-chief-0")
-    raw.delete(f"/api/v1/namespaces/{namespace}/pods/spirals-chief-0?gracePeriodSeconds=0")
-
-    def is_gone() -> None:
-        assert [event for event in seen if isinstance(event, events.PodDeleted)]
-
-    eventually(is_gone, timeout=20)
-    watcher.stop()
-    pods = [event.pod for event in seen if isinstance(event, events.PodObserved)]
-    assert {pod.key for pod in pods} == {CHIEF}
-    states = list(dict.fromkeys((pod.barrier, pod.application, bool(pod.ip)) for pod in pods))
-    assert states[0] == (ContainerState.WAITING, ContainerState.WAITING, False)
-    assert (ContainerState.SUCCEEDED, ContainerState.RUNNING, True) in states
-    assert states[-1][:2] == (ContainerState.SUCCEEDED, ContainerState.SUCCEEDED)
+    heard = Heard()
+    with heard.following(demo_cluster, namespace) as follower:
+        follower.follow("spirals")
+        demo_cluster.apply([manifests.framework(manifests.ImageNames())], namespace)
+        eventually(heard.has_moments, timeout=20)
+        raw.create(f"/api/v1/namespaces/{namespace}/pods", task_pod("spirals-chief-0"))
+        eventually(lambda: heard.has_pod(Stage.NOT_SCHEDULED), timeout=20)
+        kubelet.run("spirals-chief-0", "10.9.8.7")
+        eventually(lambda: heard.has_pod(Stage.RUNNING), timeout=20)
+        raw.delete(FRAMEWORK.format(namespace))
+        follower.settle(patience(20))
+    assert {(pod.task, pod.has_barrier) for pod in heard.pods()} == {("chief-0", True)}
+    assert [pod.status.pod_ip for pod in heard.pods()][-1] == "10.9.8.7"
+    assert heard.warnings == []
 
 
-def test_a_watcher_posts_the_events_of_the_framework_and_of_the_roster(
-    demo_cluster: Cluster, namespace: str, frameworks_crd: None
+def test_a_follower_that_is_closed_leaves_neither_its_thread_nor_tasks(
+    demo_cluster: Cluster, namespace: str, frameworks_crd: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen: list[events.Event] = []
-    watcher = Watcher(demo_cluster, namespace, "spirals", seen.append)
-    watcher.start()
-    demo_cluster.apply([manifests.framework(manifests.ImageNames())], namespace)
-    demo_cluster.apply([config_map("spirals-attempt", roster='{"ready": 2, "total": 3}')], namespace)
-    demo_cluster.apply([config_map("other-attempt", roster='{"ready": 9, "total": 9}')], namespace)
-
-    def both_are_posted() -> None:
-        assert [event for event in seen if isinstance(event, events.FrameworkObserved)]
-        assert [event.roster.ready for event in seen if isinstance(event, events.RosterObserved)] == [2]
-
-    eventually(both_are_posted, timeout=20)
-    watcher.stop()
-
-
-def test_a_stopped_watcher_posts_no_events(demo_cluster: Cluster, namespace: str, raw: RawClient) -> None:
-    seen: list[events.Event] = []
-    watcher = Watcher(demo_cluster, namespace, "spirals", seen.append)
-    watcher.start()
-    watcher.stop()
-    raw.create(f"/api/v1/namespaces/{namespace}/pods", task_pod("spirals-chief-0"))
-    time.sleep(1)
-    assert seen == []
+    heard = Heard()
+    with heard.following(demo_cluster, namespace) as follower:
+        follower.follow("spirals")
+        follower.follow("absent")
+        demo_cluster.apply([manifests.framework(manifests.ImageNames())], namespace)
+        eventually(heard.has_moments, timeout=20)
     assert [thread for thread in threading.enumerate() if thread.name == "demo-follower"] == []
+    # A task that is left is destroyed with its loop, and asyncio logs that.
+    del follower
+    gc.collect()
+    assert caplog.text == ""
+
+
+def test_a_defect_of_a_listener_is_raised_and_not_lost(
+    demo_cluster: Cluster, namespace: str, raw: RawClient, frameworks_crd: None
+) -> None:
+    class Broken(Heard):
+        def changed(self, moment: Moment) -> None:
+            super().changed(moment)
+            raise ZeroDivisionError
+
+    heard = Broken()
+    demo_cluster.apply([manifests.framework(manifests.ImageNames())], namespace)
+    follower = heard.following(demo_cluster, namespace)
+    follower.follow("spirals")
+    eventually(heard.has_moments, timeout=20)
+    raw.delete(FRAMEWORK.format(namespace))
+    follower.settle(patience(20))
+    with pytest.raises(ZeroDivisionError):
+        follower.close()
+
+
+class Run:
+    """A gang that runs in the background, on an API server without a controller."""
+
+    def __init__(self, cluster: Cluster, namespace: str, **options: Any) -> None:
+        self.lines: list[str] = []
+        self.gang = Gang(cluster, namespace, Steps(self.lines.append), **options)
+        self._namespace = namespace
+
+    def ends_with(self, message: str, raw: RawClient, pod: dict[str, Any], seconds: float = patience(60)) -> None:
+        raw.create(f"/api/v1/namespaces/{self._namespace}/pods", pod)
+        framework = manifests.framework(manifests.ImageNames())
+        with pytest.raises(DemoError, match=message):
+            self.gang.run(framework, manifests.FRAMEWORK, seconds)
+
+
+def labelled(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a Pod that asks for the barrier."""
+    labels = {**pod["metadata"]["labels"], "frameworkcontroller.microsoft.com/barrier": "enabled"}
+    return {**pod, "metadata": {**pod["metadata"], "labels": labels}, "spec": {**pod["spec"], **spec}}
+
+
+def test_a_gang_is_submitted_and_watched_by_the_commands_that_are_shown(
+    demo_cluster: Cluster, namespace: str, raw: RawClient, frameworks_crd: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(demo_cluster, namespace)
+    run.ends_with("spirals was not Completed within 0 s", raw, task_pod("spirals-chief-0"), seconds=0)
+    assert run.lines == [
+        f"$ export KUBECONFIG={demo_cluster.kubeconfig}",
+        f"$ frameworkctl submit -f {manifests.shown(manifests.FRAMEWORK)} -n {namespace}",
+        f"$ frameworkctl watch spirals -n {namespace}",
+    ]
+    assert "framework.frameworkcontroller.microsoft.com/spirals created" in capfd.readouterr().out
+    run.gang.diagnose()
+    assert run.lines[3:] == [
+        f"$ frameworkctl why spirals -n {namespace}",
+        f"$ frameworkctl describe spirals -n {namespace}",
+        f"--- Events in the namespace {namespace}",
+    ]
+    assert f"{namespace}/spirals" in capfd.readouterr().out
+
+
+def test_a_pod_without_its_barrier_ends_the_demo_before_its_time(
+    demo_cluster: Cluster, namespace: str, raw: RawClient, frameworks_crd: None
+) -> None:
+    pod = labelled(task_pod("spirals-chief-0"), initContainers=[])
+    Run(demo_cluster, namespace).ends_with("no barrier was injected", raw, pod)
+
+
+def test_an_image_that_stays_away_ends_the_demo_before_its_time(
+    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet, frameworks_crd: None
+) -> None:
+    run = Run(demo_cluster, namespace, image_seconds=0.0)
+    waiting = {"reason": "ErrImageNeverPull", "message": "it is not present"}
+    status = {"name": "tensorflow", "state": {"waiting": waiting}, "ready": False, "restartCount": 0}
+    raw.create(f"/api/v1/namespaces/{namespace}/pods", labelled(task_pod("spirals-worker-0")))
+    kubelet.bind("spirals-worker-0")
+    path = f"/api/v1/namespaces/{namespace}/pods/spirals-worker-0/status"
+    raw.merge(path, {"status": {"containerStatuses": [{**status, "image": "x", "imageID": ""}]}})
+    run.ends_with("worker-0: tensorflow: ErrImageNeverPull: it is not present", raw, task_pod("spirals-chief-0"))
+
+
+def test_a_framework_that_is_refused_ends_the_demo(
+    demo_cluster: Cluster, namespace: str, tmp_path: Path, frameworks_crd: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    framework = manifests.framework(manifests.ImageNames("registry.example", "v7"))
+    framework["spec"]["taskRoles"][0]["taskNumber"] = -1
+    lines: list[str] = []
+    gang = Gang(demo_cluster, namespace, Steps(lines.append))
+    with pytest.raises(DemoError, match="spirals could not be submitted"):
+        gang.run(framework, manifests.FRAMEWORK, patience(60))
+    # What is not in the file comes on standard input.
+    assert lines[-1] == f"$ frameworkctl submit -f - -n {namespace}"
+    assert "taskNumber" in capfd.readouterr().err
+    gang.diagnose()
+    assert lines[-1] == f"$ frameworkctl submit -f - -n {namespace}"
 
 
 @pytest.fixture
@@ -224,17 +329,3 @@ def test_the_removal_leaves_nothing_of_the_demo_in_a_cluster(disposable_cluster:
     deploy.remove_all(disposable_cluster, framework, "demo", programs, ignore)
     left = [o["metadata"]["name"] for o in [manifests.namespace("demo"), *programs] if disposable_cluster.get(o)]
     assert left == []
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("1970-01-01T00:16:40.250000001Z hello world", (1000.25, "hello world")),
-        ("1970-01-01T00:00:00Z an hour of another clock", (1001.0, "an hour of another clock")),
-        ("no stamp at all", (1001.0, "no stamp at all")),
-        ("", (1001.0, "")),
-    ],
-    ids=["stamped", "other-clock", "unstamped", "empty"],
-)
-def test_the_time_of_a_log_line_is_the_nodes_unless_its_clock_differs(line: str, expected: tuple[float, str]) -> None:
-    assert split_timestamp(line, 1001.0) == expected

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from frameworkclient.logs.lines import LogLine, LogSource
+from frameworkclient.moments import Moment
 from frameworkdemo.errors import DemoError
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.__main__ import main
 from frameworkdemo.examples.example import Example
 from frameworkdemo.examples.run import AS_EXPECTED, Outcome, as_table
 from frameworkdemo.examples.story import Story
-from frameworkdemo.picture import events
-from frameworkdemo.picture.objects import TaskKey, read_framework, read_pod
 from localcluster import images
+from tests.client.documents import BEGIN, SUCCEEDED, container, framework, pod
+
+if TYPE_CHECKING:
+    from frameworkclient.pods import TaskPod
 
 INDEX = (catalogue.FOLDER / "README.md").read_text()
 LIMIT = 100
@@ -57,74 +62,117 @@ def test_the_command_line_says_what_is_wrong_and_fails(capsys: pytest.CaptureFix
     assert capsys.readouterr().out.startswith("FAILED: there is no example 'nope'; choose from: ")
 
 
-def pod(name: str, uid: str, *, barrier: bool = True) -> events.PodObserved:
-    role, index = name.rsplit("-", 1)
-    spec = {"initContainers": [{"name": "frameworkbarrier"}]} if barrier else {}
-    labels = {"FC_TASKROLE_NAME": role, "FC_TASK_INDEX": index}
-    info = read_pod({"metadata": {"name": f"fw-{name}", "uid": uid, "labels": labels}, "spec": spec})
-    assert info is not None
-    return events.PodObserved(0.0, info)
+def line(name: str, text: str, *, barrier: bool = False, uid: str = "", at: float = 0.0) -> LogLine:
+    source = LogSource(name, (0, 0), f"training-{name}", uid, "frameworkbarrier" if barrier else "main", 0, name)
+    return LogLine(source, datetime.fromtimestamp(at, UTC).isoformat(), text)
 
 
-def line(name: str, uid: str, text: str, *, barrier: bool = False, at: float = 0.0) -> events.LogLine:
-    role, index = name.rsplit("-", 1)
-    return events.LogLine(at, TaskKey(role, int(index)), uid, barrier=barrier, text=text)
+def waits(name: str, **more: Any) -> TaskPod:
+    """A Pod that waits in its barrier."""
+    init = [container("frameworkbarrier")]
+    return pod(name, init=init, statuses=[container("main", "waiting", reason="PodInitializing")], **more)
+
+
+class Told:
+    """A story whose lines are kept, without their times."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.story = Story(self._lines.append)
+
+    @property
+    def lines(self) -> list[str]:
+        return [text.split("] ", 1)[1] for text in self._lines]
+
+    def changed(self, *pods: TaskPod, **status: Any) -> None:
+        self.story.changed(Moment(framework(**status), {one.task: one for one in pods}))
 
 
 class TestStory:
     def test_a_change_is_told_once(self) -> None:
-        lines: list[str] = []
-        listen = Story(lines.append).listener("fw")
+        told = Told()
         for _ in range(2):
-            listen(pod("worker-0", "a"))
-            listen(events.FrameworkObserved(0.0, read_framework({"status": {"state": "AttemptRunning"}})))
-        assert [text.split("] ", 1)[1] for text in lines] == ["fw-worker-0: starting", "Framework fw: AttemptRunning"]
+            told.changed(pod("worker-0"))
+        assert told.lines == ["Framework training: AttemptRunning", "training-worker-0: starting"]
+
+    def test_a_framework_is_told_with_its_attempt_and_its_end(self) -> None:
+        told = Told()
+        told.changed(state="")
+        told.changed(attempt=1)
+        told.changed(state="Completed", attempt=1, end=SUCCEEDED)
+        assert told.lines == [
+            "Framework training: applied",
+            "Framework training: AttemptRunning, attempt 2",
+            "Framework training: Completed, Succeeded (0), attempt 2",
+        ]
+
+    def test_a_program_that_is_started_again_in_its_pod_is_told(self) -> None:
+        told, init = Told(), [container("frameworkbarrier", "terminated", exitCode=0)]
+        states = [container(), container("main", "terminated", exitCode=1), container("main", "terminated", exitCode=0)]
+        told.changed(waits("worker-0", podIP="10.0.0.2"))
+        for state in states:
+            told.changed(pod(init=init, statuses=[state], phase="Running", podIP="10.0.0.2"))
+        told.changed(waits("worker-0", podIP="10.0.0.2", phase="Running"))
+        assert [text for text in told.lines if text.startswith("training-")] == [
+            "training-worker-0: waits in the barrier, 10.0.0.2",
+            "training-worker-0: running, 10.0.0.2",
+            "training-worker-0: failed, 10.0.0.2",
+            "training-worker-0: succeeded, 10.0.0.2",
+            "training-worker-0: waits in the barrier, 10.0.0.2",
+        ]
+
+    def test_a_pod_that_waits_for_a_scheduler_is_told_with_the_reason(self) -> None:
+        told = Told()
+        told.changed(pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]))
+        assert told.lines[-1] == "training-worker-0: waiting (SchedulingGated)"
+
+    def test_a_pod_that_is_replaced_is_gone_before_the_next_one_starts(self) -> None:
+        told = Told()
+        told.changed(pod(uid="a"))
+        told.changed(pod(uid="a", metadata={"deletionTimestamp": BEGIN, "uid": "a"}))
+        told.changed(pod(uid="b"))
+        told.changed()
+        assert told.lines[1:] == [
+            f"training-worker-0: {place}" for place in ("starting", "ending", "gone", "starting", "gone")
+        ]
+        assert told.story.pods == 2
 
     def test_the_gate_is_open_when_the_last_barrier_is_and_stays_so_when_a_pod_is_added(self) -> None:
-        story = Story(lambda _: None)
-        listen = story.listener("fw")
-        for event in (pod("worker-0", "a"), pod("worker-1", "b"), pod("web-0", "c", barrier=False)):
-            listen(event)
-        listen(line("worker-0", "a", "open after 1.0 s", barrier=True, at=1.0))
-        assert story.gate_seconds is None
-        listen(line("worker-1", "b", "open after 1.1 s", barrier=True, at=2.0))
-        first = story.gate_seconds
-        listen(pod("worker-2", "d"))
-        listen(line("worker-2", "d", "open after 0.1 s", barrier=True, at=9.0))
-        assert story.gate_seconds == first is not None
-        assert story.pods == 4
+        told = Told()
+        first, second, web = waits("worker-0", uid="a"), waits("worker-1", uid="b"), pod("web-0", uid="c")
+        told.changed(first, second, web)
+        told.story.logged(line("worker-0", "open after 1.0 s", barrier=True, uid="a", at=1.0))
+        assert told.story.gate_seconds is None
+        told.story.logged(line("worker-1", "open after 1.1 s", barrier=True, uid="b", at=2.0))
+        gate = told.story.gate_seconds
+        told.changed(first, second, web, waits("worker-2", uid="d"))
+        told.story.logged(line("worker-2", "open after 0.1 s", barrier=True, uid="d", at=9.0))
+        assert told.story.gate_seconds == gate is not None
+        assert told.story.pods == 4
 
     def test_a_barrier_whose_log_was_not_read_is_open_when_the_status_of_its_pod_says_so(self) -> None:
-        story = Story(lambda _: None)
-        labels = {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "0"}
-        ended = {"name": "frameworkbarrier", "state": {"terminated": {"exitCode": 0}}}
-        info = read_pod(
-            {
-                "metadata": {"name": "fw-worker-0", "uid": "a", "labels": labels},
-                "spec": {"initContainers": [{"name": "frameworkbarrier"}]},
-                "status": {"initContainerStatuses": [ended]},
-            }
-        )
-        assert info is not None
-        story.listener("fw")(events.PodObserved(0.0, info))
-        assert story.gate_seconds is not None
+        told = Told()
+        told.changed(pod(init=[container("frameworkbarrier", "terminated", exitCode=0)]))
+        assert told.story.gate_seconds is not None
 
 
 class TestSteps:
     def example(self, story: Story) -> Example:
         unused: Any = None
-        return Example(Path("unused"), "unused", unused, [], story)
+        return Example(Path("unused"), "unused", unused, [], story, unused)
 
     def test_a_search_in_a_log_begins_after_the_line_that_the_last_one_found(self) -> None:
         story = Story(lambda _: None)
         for text in ("3 members", "2 members", "3 members"):
-            story.listener("fw")(line("worker-0", "a", text))
+            story.logged(line("worker-0", text))
         example = self.example(story)
-        assert example.logged("fw-worker-0", "3 members") == "3 members"
-        assert example.logged("fw-worker-0", "2 members") == "2 members"
-        assert example.logged("fw-worker-0", "3 members") == "3 members"
-        with pytest.raises(DemoError, match="gave up after 0 s of waiting for 'members' in the log of fw-worker-0"):
-            example.logged("fw-worker-0", "members", seconds=0)
+        assert example.logged("training-worker-0", "3 members") == "3 members"
+        assert example.logged("training-worker-0", "2 members") == "2 members"
+        assert example.logged("training-worker-0", "3 members") == "3 members"
+        with pytest.raises(
+            DemoError, match="gave up after 0 s of waiting for 'members' in the log of training-worker-0"
+        ):
+            example.logged("training-worker-0", "members", seconds=0)
 
     def test_an_example_without_steps_runs_and_succeeds(self, tmp_path: Path) -> None:
         called: list[str] = []

@@ -11,9 +11,7 @@ from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, as_table, run
-from frameworkdemo.picture import events
-from frameworkdemo.picture.display import PlainDisplay
-from frameworkdemo.picture.store import RunStore
+from frameworkdemo.progress import Steps
 from frameworkdemo.run import install
 from frameworkdemo.target import CLUSTER, LocalTarget
 
@@ -47,10 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, folders: Sequence[Path]) -> int:
     target = LocalTarget(name, (*manifests.PROGRAM_IMAGES, *catalogue.images_of(folders)))
-    store = RunStore(PlainDisplay(sys.stdout))
-    store.post(events.RunPlanned(store.now(), (*target.steps, "programs")))
-    install(store, target)
-    store.close()
+    install(Steps(), target)
     cluster = localcluster.get(name)
     assert cluster is not None
     outcomes = []

@@ -13,15 +13,14 @@ import yaml
 
 from frameworkdemo.cluster import API_ERRORS
 from frameworkdemo.errors import DemoError
-from frameworkdemo.watch import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from frameworkdemo.cluster import Cluster, Manifest
+    from frameworkdemo.cluster import Cluster, JsonObject, Manifest
     from frameworkdemo.examples.story import Story
-    from frameworkdemo.picture.objects import JsonObject
+    from frameworkdemo.follow import Follower
 
 PATIENCE_SECONDS = 600.0
 """The default limit of each wait: far more than an idle machine needs, because others may use it, too."""
@@ -38,6 +37,7 @@ class Example:
         cluster: Access to the cluster.
         kubectl: The command that starts kubectl for the cluster.
         story: Tells what happens.
+        follower: Follows Frameworks for the story.
 
     Attributes:
         folder: The folder of the example.
@@ -45,15 +45,24 @@ class Example:
         objects: The objects that were applied, in their order.
     """
 
-    def __init__(self, folder: Path, namespace: str, cluster: Cluster, kubectl: list[str], story: Story) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        namespace: str,
+        cluster: Cluster,
+        kubectl: list[str],
+        story: Story,
+        follower: Follower,
+    ) -> None:
         self.folder = folder
         self.namespace = namespace
         self.objects: list[Manifest] = []
         self._cluster = cluster
         self._kubectl = kubectl
         self._story = story
+        self._follower = follower
         self._read: dict[str, int] = {}
-        self._watchers: dict[str, Watcher] = {}
+        self._frameworks: set[str] = set()
 
     def say(self, text: str) -> None:
         """Write a line."""
@@ -69,9 +78,8 @@ class Example:
 
     def follow(self, framework: str) -> None:
         """Follow a Framework that the example's own steps or programs create."""
-        watcher = Watcher(self._cluster, self.namespace, framework, self._story.listener(framework))
-        self._watchers[framework] = watcher
-        watcher.start()
+        self._frameworks.add(framework)
+        self._follower.follow(framework)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl in the namespace, say so, and return its output.
@@ -100,7 +108,7 @@ class Example:
         return json.loads(text) if text.strip() else None
 
     def logged(self, pod: str, text: str, seconds: float = PATIENCE_SECONDS) -> str:
-        """Wait until a Pod's first container writes a line that contains a text, and return the line.
+        """Wait until a Pod's program writes a line that contains a text, and return the line.
 
         A search begins after the line that the last search in the log of this Pod found, so steps read like a dialogue.
 
@@ -176,11 +184,6 @@ class Example:
                 raise DemoError(f"gave up after {seconds:.0f} s of waiting for {what}")
             time.sleep(_PAUSE_SECONDS)
 
-    def close(self) -> None:
-        """Stop following."""
-        for watcher in self._watchers.values():
-            watcher.stop()
-
     def _framework(self, name: str) -> JsonObject:
         # Not by kubectl, whose start takes as long as the pause between two looks.
         get = self._cluster.custom.get_namespaced_custom_object
@@ -190,9 +193,9 @@ class Example:
         return {}
 
     def _only(self) -> str:
-        if len(self._watchers) != 1:
-            raise DemoError(f"{self.folder.name} has {len(self._watchers)} Frameworks: say which one is meant")
-        return next(iter(self._watchers))
+        if len(self._frameworks) != 1:
+            raise DemoError(f"{self.folder.name} has {len(self._frameworks)} Frameworks: say which one is meant")
+        return next(iter(self._frameworks))
 
     def _run(self, *arguments: str, stdin: str | None = None) -> str:
         command = [*self._kubectl, f"--namespace={self.namespace}", *arguments]

@@ -12,6 +12,7 @@ from frameworkdemo.errors import DemoError
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.example import Example
 from frameworkdemo.examples.story import Story
+from frameworkdemo.follow import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +62,8 @@ def run(cluster: Cluster, folder: Path, write: Callable[[str], None] = print) ->
     deploy.remove(connection, [namespace], None, lambda _: None)
     connection.apply([namespace])
     story = Story(write)
-    example = Example(folder, namespace["metadata"]["name"], connection, _kubectl(cluster), story)
+    follower = Follower(connection, namespace["metadata"]["name"], story, story.say)
+    example = Example(folder, namespace["metadata"]["name"], connection, _kubectl(cluster), story, follower)
     try:
         result = _steps_taken(example)
         end = story.seconds()
@@ -70,7 +72,7 @@ def run(cluster: Cluster, folder: Path, write: Callable[[str], None] = print) ->
             for line in deploy.pod_events(connection, example.namespace, _EVENTS):
                 write(f"    {line}")
     finally:
-        example.close()
+        follower.close()
         # The Frameworks go first, while the controller still has what it needs to end them.
         objects = sorted(example.objects, key=lambda each: bool(each["kind"] != "Framework"))
         deploy.remove(connection, objects, example.namespace, lambda _: None)

@@ -1,25 +1,28 @@
 """What happens to the Frameworks of an example: a line for each change, their logs, and when their gate opened.
 
-`Example` connects a `frameworkdemo.watch.Watcher` of each Framework to a listener, and reads the logs.
+It is the listener of the `Follower` that `Example` uses, and keeps the logs in which `Example` looks.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from frameworkclient.pods import Stage
 from frameworkclient.text import sanitize
-from frameworkdemo.picture import events
-from frameworkdemo.picture.objects import ContainerState
+from frameworkcontroller.api.names import BARRIER_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkdemo.picture.objects import FrameworkInfo, PodInfo
+    from frameworkclient import FrameworkView, LogLine
+    from frameworkclient.moments import Moment
+    from frameworkclient.pods import TaskPod
 
-_RELEASED = "open after "
+_RELEASED: Final = "open after "
 """What the barrier's last line contains when it has released its Pod."""
+_PAST_THE_GATE: Final = frozenset({Stage.RELEASED, Stage.RUNNING, Stage.SUCCEEDED})
 
 
 class Story:
@@ -39,6 +42,7 @@ class Story:
         self._began = time.time()
         self._logs: dict[str, list[str]] = {}
         self._places: dict[str, str] = {}
+        self._present: dict[str, dict[str, TaskPod]] = {}
         self._pods: set[str] = set()
         self._closed: set[str] = set()
 
@@ -57,44 +61,45 @@ class Story:
             self._write(f"[{self.seconds():6.1f} s] {sanitize(text)}")
 
     def log(self, pod: str) -> list[str]:
-        """Return what the first container of a Pod of this name wrote so far, that of its predecessors included."""
+        """Return what the program of a Pod of this name wrote so far, that of its predecessors included."""
         with self._lock:
             return list(self._logs.get(pod, ()))
 
-    def listener(self, framework: str) -> Callable[[events.Event], None]:
-        """Return the function that takes the events of a `Watcher` of this Framework, from any thread."""
+    def changed(self, moment: Moment) -> None:
+        """Tell what is new about a Framework and its Pods."""
+        with self._lock:
+            name = moment.view.name
+            self._place(f"Framework {name}", _describe(moment.view))
+            before = self._present.get(name, {})
+            self._present[name] = {pod.metadata.name: pod for pod in moment.pods.values()}
+            remain = {pod.metadata.uid for pod in moment.pods.values()}
+            for pod in before.values():
+                if pod.metadata.uid not in remain:
+                    self._closed.discard(pod.metadata.uid)
+                    self._place(pod.metadata.name, "gone")
+            for pod in moment.pods.values():
+                self._pod(pod)
 
-        def listen(event: events.Event) -> None:
-            with self._lock:
-                match event:
-                    case events.FrameworkObserved():
-                        self._place(f"Framework {framework}", _describe(event.framework))
-                    case events.PodObserved():
-                        self._pod(event.pod)
-                    case events.PodDeleted():
-                        self._closed.discard(event.pod.uid)
-                        self._place(event.pod.name, "gone")
-                    case events.LogLine():
-                        self._line(f"{framework}-{event.key}", event)
+    def logged(self, line: LogLine) -> None:
+        """Tell a line of a program, or what a barrier says about the gate."""
+        with self._lock:
+            source = line.source
+            if source.container != BARRIER_CONTAINER:
+                self._logs.setdefault(source.pod, []).append(line.text)
+                self.say(f"{source.pod} | {line.text}")
+            elif _RELEASED in line.text:
+                self._released(source.uid, line.time.timestamp())
 
-        return listen
-
-    def _pod(self, pod: PodInfo) -> None:
-        if pod.uid not in self._pods:
-            self._pods.add(pod.uid)
-            if pod.barrier is not ContainerState.ABSENT:
-                self._closed.add(pod.uid)
-        if pod.barrier is ContainerState.SUCCEEDED:
-            self._released(pod.uid, time.time())
-        where = f", {pod.ip}" if pod.ip else ""
-        self._place(pod.name, "ending" if pod.deleting else f"{_stage(pod)}{where}")
-
-    def _line(self, pod: str, event: events.LogLine) -> None:
-        if not event.barrier:
-            self._logs.setdefault(pod, []).append(event.text)
-            self.say(f"{pod} | {event.text}")
-        elif _RELEASED in event.text:
-            self._released(event.uid, event.at)
+    def _pod(self, pod: TaskPod) -> None:
+        uid = pod.metadata.uid
+        if uid not in self._pods:
+            self._pods.add(uid)
+            if pod.has_barrier:
+                self._closed.add(uid)
+        if pod.stage in _PAST_THE_GATE:
+            self._released(uid, time.time())
+        where = f", {pod.status.pod_ip}" if pod.status.pod_ip else ""
+        self._place(pod.metadata.name, pod.stage if pod.stage is Stage.ENDING else f"{_stage(pod)}{where}")
 
     def _released(self, uid: str, at: float) -> None:
         """Note that a Pod's barrier is open: by its log at once, or by the status of the Pod up to a second later."""
@@ -110,18 +115,22 @@ class Story:
             self.say(f"{what}: {place}")
 
 
-def _describe(framework: FrameworkInfo) -> str:
-    attempt = f", attempt {framework.attempt + 1}" if framework.attempt else ""
-    if framework.state == "Completed" and framework.completion:
-        return f"Completed, {framework.completion.phrase} ({framework.completion.code}){attempt}"
-    return f"{framework.state or 'applied'}{attempt}"
+def _describe(view: FrameworkView) -> str:
+    attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
+    if view.result is not None:
+        return f"Completed, {view.result.phrase} ({view.result.code}){attempt}"
+    return f"{view.state or 'applied'}{attempt}"
 
 
-def _stage(pod: PodInfo) -> str:
-    if pod.application is not ContainerState.WAITING:
-        return str(pod.application.value)
-    if pod.barrier is ContainerState.RUNNING:
-        return "waits in the barrier"
-    if pod.barrier is ContainerState.SUCCEEDED:
-        return "released"
-    return f"waiting ({pod.reason})" if pod.reason else "starting"
+def _stage(pod: TaskPod) -> str:
+    match pod.stage:
+        case Stage.NOT_SCHEDULED | Stage.STARTING:
+            return f"waiting ({pod.reason})" if pod.reason else "starting"
+        case Stage.RUNNING:
+            # A program that has ended may be started again in its Pod, which runs all the time.
+            ends = [one.state.terminated for one in pod.status.container_statuses]
+            if any(end is not None and end.exit_code != 0 for end in ends):
+                return Stage.FAILED
+            return Stage.SUCCEEDED if all(ends) else Stage.RUNNING
+        case stage:
+            return stage

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 import localcluster
 from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
-from frameworkdemo.picture import events
-from frameworkdemo.picture.display import PlainDisplay
-from frameworkdemo.picture.store import RunStore
+from frameworkdemo.progress import Steps
 from frameworkdemo.run import install
 from frameworkdemo.target import LocalTarget
 from frameworkrelease.recording import scene
@@ -64,11 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _kubeconfig(name: str) -> Path:
     """Start the node with the three programs, and return its kubeconfig."""
-    target = LocalTarget(name, manifests.PROGRAM_IMAGES)
-    store = RunStore(PlainDisplay(sys.stdout))
-    store.post(events.RunPlanned(store.now(), (*target.steps, "programs")))
-    install(store, target)
-    store.close()
+    install(Steps(), LocalTarget(name, manifests.PROGRAM_IMAGES))
     cluster = localcluster.get(name)
     assert cluster is not None
     return cluster.kubeconfig
