@@ -133,10 +133,11 @@ class TaskPod(Wire, frozen=True):
             return Stage.SUCCEEDED if self.status.phase == "Succeeded" else Stage.FAILED
         barrier = self.container(names.BARRIER_CONTAINER)
         ended = barrier.state.terminated if barrier else None
-        if ended is not None and ended.exit_code != 0:
-            return Stage.BARRIER_FAILED
+        # A sidecar ends after the programs, by the signal of its kubelet.
         if any(one.has_started for one in self.status.container_statuses):
             return Stage.RUNNING
+        if ended is not None and ended.exit_code != 0:
+            return Stage.BARRIER_FAILED
         if ended is not None:
             return Stage.RELEASED
         if barrier is not None and barrier.state.running is not None:

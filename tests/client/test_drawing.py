@@ -16,6 +16,7 @@ from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.html import framework_html, list_html
 from frameworkclient.moments import Moment
+from frameworkclient.pods import Stage
 from tests.client.documents import BEGIN, NOW, SUCCEEDED, completion, container, event, framework, pod, role, task
 
 if TYPE_CHECKING:
@@ -160,6 +161,16 @@ def test_changes_are_told_once() -> None:
     after = Moment(before.view, {**PODS, "worker-1": pod("worker-1", node="node-2")})
     assert changes(before, after, NOW) == ["worker-1: starting, on node-2"]
     assert changes(after, after, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "stage"),
+    [("terminated", Stage.RUNNING), ("waiting", Stage.BARRIER_FAILED)],
+    ids=["after-its-program", "before-its-program"],
+)
+def test_the_end_of_a_barrier_is_a_failure_only_before_its_program_has_started(program: str, stage: Stage) -> None:
+    barrier = container("frameworkbarrier", "terminated", exitCode=143)
+    assert pod(init=[barrier], statuses=[container("main", program)], phase="Running").stage is stage
 
 
 @pytest.mark.parametrize(

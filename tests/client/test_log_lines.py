@@ -47,6 +47,14 @@ def test_lines_are_the_same_however_they_are_cut_into_chunks(texts: list[str], c
     assert [one.text for one in found] == texts
 
 
+def test_what_the_kubelet_adds_about_a_container_that_is_gone_is_no_line_of_the_log() -> None:
+    error = b"rpc error: code = NotFound desc = an error occurred when try to find container"
+    cutter = LineCutter(SOURCE)
+    found = cutter.feed(f"{stamp(1)} last\n".encode() + error) + cutter.rest()
+    assert [one.text for one in found] == ["last"]
+    assert LineCutter(SOURCE).feed(error + b"\n") == []
+
+
 def test_a_line_without_an_end_comes_in_pieces() -> None:
     cutter = LineCutter(SOURCE)
     head = f"{stamp(1)} ".encode()

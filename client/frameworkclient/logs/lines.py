@@ -85,32 +85,40 @@ class LineCutter:
         self._source = source
         self._pending = b""
         self._stamp = ""
+        self._is_inside = False
 
     def feed(self, chunk: bytes) -> list[LogLine]:
         """Add the next bytes and return the lines that they complete."""
         whole, newline, rest = chunk.rpartition(b"\n")
         if newline:
             whole, self._pending = self._pending + whole, rest
-            return self._lines(whole)
+            found = self._lines(whole)
+            self._is_inside = False
+            return found
         self._pending += chunk
         return self.rest() if len(self._pending) > MAX_LINE_BYTES else []
 
     def rest(self) -> list[LogLine]:
         """Return what follows the last newline, at the end of the answer."""
         pending, self._pending = self._pending, b""
-        return self._lines(pending) if pending else []
+        found = self._lines(pending) if pending else []
+        self._is_inside = bool(found)
+        return found
 
     def _lines(self, block: bytes) -> list[LogLine]:
         source = self._source
         found = []
-        for line in block.decode("utf-8", "replace").split("\n"):
+        lines = block.decode("utf-8", "replace").split("\n")
+        if self._is_inside:
+            # The next piece of a line that was too long.
+            found.append(LogLine(source, self._stamp, lines.pop(0)))
+        for line in lines:
             stamp, _, text = line.partition(" ")
+            # A line without a time is not of the log: the kubelet says that the container is gone.
             if len(stamp) >= _STAMP and stamp[4] == "-" and stamp[10] == "T":
-                self._stamp = stamp
-            else:
-                # The next piece of a line that was too long.
-                stamp, text = self._stamp, line
-            found.append(LogLine(source, stamp, text))
+                found.append(LogLine(source, stamp, text))
+        if found:
+            self._stamp = found[-1].stamp
         return found
 
 
