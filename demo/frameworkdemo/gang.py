@@ -97,7 +97,7 @@ class Gang:
                 if problem := self._record.problem(time.monotonic()):
                     raise DemoError(problem)
                 if time.monotonic() > deadline:
-                    raise DemoError(f"{name} was not Completed within {seconds:.0f} s; above is what it waits for")
+                    raise DemoError(f"{name} was not Completed within {seconds:.0f} s: {self._record.state}")
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     watching.wait(LOOK_SECONDS)
         return watching.returncode
@@ -155,6 +155,14 @@ class Record:
         if self._missing_since is None or now < self._missing_since + self._image_seconds:
             return ""
         return f"{missing}\nCheck that the nodes have the project's images, or can pull them."
+
+    @property
+    def state(self) -> str:
+        """The states of the Framework and its Pods, on one line."""
+        if self.moment is None:
+            return "it was not seen"
+        pods = [f"{pod.task} {pod.stage}" for pod in self.moment.pods.values()]
+        return ", ".join([self.moment.view.state or "not seen by the controller", *pods])
 
     @property
     def failure(self) -> str:

@@ -64,6 +64,16 @@ def test_a_barrier_that_is_missing_is_a_problem_only_where_it_was_asked_for() ->
     assert Record(0.0).problem(0.0) == ""
 
 
+def test_the_state_of_a_gang_has_one_line() -> None:
+    assert Record(0.0).state == "it was not seen"
+    assert record(pod(statuses=[container()]), pod("worker-1")).state == (
+        "AttemptRunning, worker-0 running, worker-1 not scheduled"
+    )
+    seen = Record(0.0)
+    seen.changed(Moment(framework(state="")))
+    assert seen.state == "not seen by the controller"
+
+
 def test_how_it_failed_is_told_with_the_reason() -> None:
     seen = record()
     assert seen.failure == ""
