@@ -6,8 +6,6 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from kubernetes.client.exceptions import ApiException
-
 from frameworkdemo import manifests
 from frameworkdemo.cluster import API_ERRORS, name_of, reason_of
 from frameworkdemo.errors import DemoError
@@ -188,7 +186,7 @@ def pod_events(cluster: Cluster, namespace: str, lines: int) -> list[str]:
     """Return the last Events of a namespace, one line each."""
     try:
         found = cluster.core.list_namespaced_event(namespace).items
-    except ApiException as error:
+    except API_ERRORS as error:
         return [f"(no Events: {reason_of(error)})"]
     timed = sorted(found, key=lambda event: str(event.last_timestamp or event.event_time or ""))
     return [

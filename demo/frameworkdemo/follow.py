@@ -12,6 +12,7 @@ from frameworkclient import AsyncClient, ClientError, DeletedError, NotFoundErro
 from frameworkclient.errors import UnreachableError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.moments import moments
+from frameworkdemo.errors import DemoError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from frameworkdemo.cluster import Cluster
 
 _PAUSE_SECONDS = 0.1
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 60.0
 
 
 class Listener(Protocol):
@@ -45,11 +46,14 @@ class Follower:
         warn: Takes a sentence if a Framework cannot be followed any more, for another reason than its deletion.
 
     Raises:
-        AccessError: The kubeconfig has no usable credentials.
+        DemoError: The kubeconfig has no usable credentials.
     """
 
     def __init__(self, cluster: Cluster, namespace: str, listener: Listener, warn: Callable[[str], None]) -> None:
-        self._client = AsyncClient(kubeconfig=cluster.kubeconfig, context=cluster.context, namespace=namespace)
+        try:
+            self._client = AsyncClient(kubeconfig=cluster.kubeconfig, context=cluster.context, namespace=namespace)
+        except ClientError as error:
+            raise DemoError(str(error)) from error
         self._listener = listener
         self._warn = warn
         self._following: list[concurrent.futures.Future[None]] = []
@@ -95,22 +99,15 @@ class Follower:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.append(task)
-        await self._exists(framework)
-        # The logs of a Framework that is deleted are read to their ends, so no part ends the others.
-        ends = await asyncio.gather(
-            self._states(framework),
-            self._logs(framework, barrier=False),
-            self._logs(framework, barrier=True),
-            return_exceptions=True,
-        )
-        for error in ends:
-            match error:
-                case None | DeletedError() | NotFoundError():
-                    pass
-                case ClientError():
-                    self._warn(f"Framework {framework} is not followed any more: {error}")
-                case _:
+        try:
+            await self._exists(framework)
+            # The logs of a Framework that is deleted are read to their ends, so no part ends the others.
+            parts = self._states(framework), self._logs(framework, barrier=False), self._logs(framework, barrier=True)
+            for error in await asyncio.gather(*parts, return_exceptions=True):
+                if error is not None and not isinstance(error, (DeletedError, NotFoundError)):
                     raise error
+        except ClientError as error:
+            self._warn(f"Framework {framework} is not followed any more: {error}")
 
     async def _exists(self, framework: str) -> None:
         while True:

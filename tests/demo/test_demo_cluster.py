@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 import localcluster
 from frameworkclient.pods import Stage
@@ -232,6 +233,23 @@ def test_a_defect_of_a_listener_is_raised_and_not_lost(
     follower.settle(patience(20))
     with pytest.raises(ZeroDivisionError):
         follower.close()
+
+
+def test_a_framework_that_may_not_be_read_is_followed_no_more_with_a_warning(
+    control_plane: localcluster.Cluster, namespace: str, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"]["as"] = "nobody"
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    heard = Heard()
+    with heard.following(connect(str(file), None), namespace) as follower:
+        follower.follow("spirals")
+        follower.settle(patience(20))
+    (warning,) = heard.warnings
+    assert warning.startswith("Framework spirals is not followed any more: ")
+    assert 'User "nobody" cannot get resource "frameworks"' in warning
 
 
 class Run:
