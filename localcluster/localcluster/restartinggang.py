@@ -1,0 +1,131 @@
+"""A gang that restarts in place on a control plane alone: the caller reports what kubelets would.
+
+A benchmark and tests on the API server use it. Its checks raise AssertionError, so that they fit into
+`waiting.eventually`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api import names
+from localcluster.client import ApiStatusError
+from localcluster.frameworks import role
+
+if TYPE_CHECKING:
+    from localcluster.client import Json
+    from localcluster.frameworks import Frameworks
+
+_NODE, _HOST_IP = "absent-node", "192.0.2.1"
+_WRITERS = 16
+_TEMPLATE: Json = {
+    "metadata": {
+        "labels": {names.BARRIER_LABEL: "enabled"},
+        "annotations": {names.RESTART_ANNOTATION: names.IN_PLACE, names.RESTART_LIMIT_ANNOTATION: "0"},
+    },
+    "spec": {
+        "restartPolicy": "Never",
+        # There is no such node: the Pods are scheduled, and no kubelet runs them.
+        "nodeName": _NODE,
+        "initContainers": [{"name": names.BARRIER_CONTAINER, "image": "none", "restartPolicy": "Always"}],
+        "containers": [{"name": "main", "image": "none"}],
+    },
+}
+
+
+class RestartingGang:
+    """The Tasks of one TaskRole, `worker`; their barriers are in the template, because no webhook is there.
+
+    Args:
+        frameworks: Of its namespace.
+        name: Of the Framework.
+        tasks: The number of its Tasks.
+    """
+
+    def __init__(self, frameworks: Frameworks, name: str, tasks: int) -> None:
+        self._frameworks, self._raw, self._name, self._tasks = frameworks, frameworks.raw, name, tasks
+
+    def create(self) -> None:
+        """Create the Framework."""
+        self._frameworks.create(self._name, role("worker", self._tasks, pod=_TEMPLATE))
+
+    def has_pods(self) -> dict[str, str]:
+        """Return the UIDs of its Pods by their names.
+
+        Raises:
+            AssertionError: Not each Task has one.
+        """
+        found = self._frameworks.pods().items()
+        uids = {name: pod["metadata"]["uid"] for name, pod in found if name.startswith(f"{self._name}-worker-")}
+        assert len(uids) == self._tasks, f"{len(uids)} of {self._tasks} Pods"
+        return uids
+
+    def confirm_deletions(self) -> None:
+        """Confirm as a kubelet that nothing runs of the Pods that are deleted."""
+        for name, pod in self._frameworks.pods().items():
+            if pod["metadata"].get("deletionTimestamp"):
+                path = f"/api/v1/namespaces/{self._frameworks.namespace}/pods/{name}"
+                self._raw.delete(path, {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}})
+
+    def report_all(self, restarts: int) -> None:
+        """Report that the barriers of all Pods run, and how often they have been restarted."""
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(lambda index: self.report(index, restarts), range(self._tasks)))
+
+    def report(self, index: int, restarts: int, *, restarting: bool = False) -> None:
+        """Report as a kubelet about one Pod.
+
+        Args:
+            index: Of the Task.
+            restarts: How often its barrier has been restarted.
+            restarting: All its containers are about to be restarted.
+
+        Raises:
+            AssertionError: There is no such Pod.
+        """
+        address = f"10.{index // 65536}.{index // 256 % 256}.{index % 256}"
+        barrier = {
+            "name": names.BARRIER_CONTAINER,
+            "restartCount": restarts,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            "image": "none",
+            "imageID": "",
+            "ready": False,
+        }
+        status: Json = {"phase": "Pending", "hostIP": _HOST_IP, "hostIPs": [{"ip": _HOST_IP}]}
+        status |= {"podIP": address, "podIPs": [{"ip": address}], "initContainerStatuses": [barrier]}
+        status["conditions"] = [{"type": names.ALL_CONTAINERS_RESTARTING, "status": str(restarting)}]
+        pod = names.pod_name(self._name, "worker", index)
+        try:
+            self._raw.merge(f"/api/v1/namespaces/{self._frameworks.namespace}/pods/{pod}/status", {"status": status})
+        except ApiStatusError as error:
+            raise AssertionError(error) from error
+
+    def is_open(self, epoch: int) -> Json:
+        """Return the roster.
+
+        Raises:
+            AssertionError: It is not the complete one of this epoch.
+        """
+        return self._roster(epoch, complete=True)
+
+    def is_closed(self, epoch: int) -> Json:
+        """Return the roster.
+
+        Raises:
+            AssertionError: It is not one of this epoch that waits.
+        """
+        return self._roster(epoch, complete=False)
+
+    def _roster(self, epoch: int, *, complete: bool) -> Json:
+        assert self._frameworks.status(self._name)["attemptStatus"].get("gangEpoch") == epoch
+        config_map = self._frameworks.config_map(self._name)
+        packed = (config_map.get("binaryData") or {}).get(names.ROSTER_GZIP_KEY)
+        text = gzip.decompress(base64.b64decode(packed)) if packed else config_map["data"][names.ROSTER_KEY]
+        roster: Json = json.loads(text)
+        assert (roster["complete"], roster.get("epoch")) == (complete, epoch), (roster["complete"], roster.get("epoch"))
+        return roster
