@@ -170,6 +170,18 @@ def test_what_injector_and_barrier_would_refuse(manifest: dict[str, Any], text: 
     assert problems[0].path.startswith("spec.taskRoles[")
 
 
+def test_roles_that_cannot_restart_together() -> None:
+    manifest = gang(("ps", 1), ("worker", 2), restart="in-place", wait_for="arrived")
+    assert found(manifest) == []
+    manifest["spec"]["taskRoles"][1]["dependsOn"] = [{"name": "ps", "status": "Ready"}]
+    assert any(
+        "must begin together, but their dependsOn differ (ps: nothing; worker: ps)" in one for one in found(manifest)
+    )
+    del manifest["spec"]["taskRoles"][1]["dependsOn"]
+    del manifest["spec"]["taskRoles"][1]["task"]["pod"]["metadata"]["annotations"][f"{PREFIX}/restart"]
+    assert any("must ask for the same restart" in one for one in found(manifest))
+
+
 # The program of an example may complete its manifest, which has no metadata then.
 WHOLE = [file for file in sorted(EXAMPLES.glob("*/framework.yaml")) if "\nmetadata:" in file.read_text()]
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from frameworkbarrier.container import ContainerContext
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.gang import Gang, Role, Task, assemble
@@ -15,6 +17,8 @@ from frameworkbarrier.gate import Released
 from frameworkbarrier.render import Rendered, render
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.core.template import facts_of
 from frameworkinjector import names as injector
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.settings import parse
@@ -34,6 +38,9 @@ def problems(manifest: Mapping[str, Any], roles: Sequence[Mapping[str, Any]]) ->
         manifest: The Framework, which fits the schema.
         roles: Its roles whose templates are Pods.
     """
+    spec = msgspec.json.decode(msgspec.json.encode(manifest["spec"]), type=FrameworkSpec)
+    if problem := facts_of(spec).restart_problem:
+        yield error("spec.taskRoles", problem)
     gang = made_up_gang(manifest)
     for role in roles:
         path = f"spec.taskRoles[{role['name']}].task.pod.metadata"
