@@ -12,6 +12,7 @@ from frameworkdemo.manifests import REPOSITORY
 from frameworkrelease.monitoring import alerts, dashboard
 from localcluster.frameworks import ControllerProcess, role
 from localcluster.ports import free_port
+from localcluster.restartinggang import RestartingGang
 from localcluster.waiting import eventually
 from tests.injector.replica_processes import call, identity_of, installed_on, start
 from tests.support.http import fetch
@@ -46,7 +47,7 @@ def scraped(
     player: Player,
     tmp_path: Path,
 ) -> Iterator[str]:
-    """What both programs serve after some work: a Framework that fails once, a Pod that is injected."""
+    """What both programs serve after some work: a Framework that fails once, a gang that restarts, an injected Pod."""
     port = free_port()
     settings = {"namespace": namespace, "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
     controller = ControllerProcess(cluster, tmp_path, settings, health_port=port)
@@ -61,11 +62,13 @@ def scraped(
                 frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
                 with player.playing():
                     frameworks.wait("fw", "Completed")
+                restart(RestartingGang(frameworks, "gang", 2))
 
                 def counted() -> str:
                     text = fetch(port, "/metrics")[1]
-                    assert 'gang_start_seconds_count{phase="open"} 1.0' in text
-                    assert "frameworkcontroller_gang_release_seconds_count 1.0" in text
+                    assert 'gang_start_seconds_count{phase="open"} 2.0' in text
+                    assert "frameworkcontroller_gang_release_seconds_count 2.0" in text
+                    assert 'gang_restart_seconds_count{phase="open"} 1.0' in text
                     return text
 
                 yield eventually(counted) + replica.health("/metrics")[1]
@@ -73,6 +76,18 @@ def scraped(
                 replica.stop()
     finally:
         controller.stop()
+
+
+def restart(gang: RestartingGang) -> None:
+    """Start a gang, and start it again after the end of an instance."""
+    gang.create()
+    eventually(gang.has_pods)
+    gang.report_all(0)
+    eventually(lambda: gang.is_open(0))
+    gang.report(0, 0, restarting=True)
+    eventually(lambda: gang.is_closed(1))
+    gang.report_all(1)
+    eventually(lambda: gang.is_open(1))
 
 
 def families(text: str) -> set[str]:
