@@ -98,7 +98,7 @@ def observe(attempt: TaskAttemptStatus, pod: Pod, gate: Gate) -> TaskAttemptStat
     if seen is None:
         return replace(attempt, arrived=True)
     known = attempt.starts or 0
-    starts = max(known, seen + is_restarting(pod))
+    starts = max(known, seen + ends_this_start(pod))
     epoch = UNSET if starts > known else attempt.epoch
     if epoch is UNSET and not gate.is_open:
         epoch = gate.epoch
@@ -118,9 +118,15 @@ def starts_of(pod: Pod) -> int | None:
     return next(counts, 0) + 1
 
 
-def is_restarting(pod: Pod) -> bool:
-    """Report whether the kubelet is about to restart all containers: this start of the barrier is over."""
-    return any(one.type == names.ALL_CONTAINERS_RESTARTING and one.status == "True" for one in pod.status.conditions)
+def ends_this_start(pod: Pod) -> bool:
+    """Report whether the kubelet is about to restart all containers, and has not counted the barrier's next start yet.
+
+    Where it makes a new sandbox, too (after a failed liveness probe), the count grows while the condition still holds.
+    """
+    conditions, statuses = pod.status.conditions, pod.status.init_container_statuses
+    is_restarting = any(one.type == names.ALL_CONTAINERS_RESTARTING and one.status == "True" for one in conditions)
+    is_counted = any(one.name == names.BARRIER_CONTAINER and one.state.waiting is not None for one in statuses)
+    return is_restarting and not is_counted
 
 
 def is_without_epoch(attempt: TaskAttemptStatus) -> bool:

@@ -67,7 +67,7 @@ class InPlace:
         if pod.status.phase not in {"Pending", "Running"}:
             return False
         if RESTARTING in pod.status.conditions:
-            self._remove_containers(name)
+            self._remove_containers(name, is_begun=barrier is not None and barrier.state.waiting is not None)
             return True
         if barrier is None or barrier.state.running is None:
             return self._start_barrier(name)
@@ -133,11 +133,12 @@ class InPlace:
             self._world.running.pop(self._world.pods[name].metadata.uid)
         self._set(name, barrier, main, phase="Running", conditions=(RESTARTING,))
 
-    def _remove_containers(self, name: str) -> None:
+    def _remove_containers(self, name: str, *, is_begun: bool) -> None:
+        """Remove the barrier, and only then the application and the condition, as where the sandbox is made anew."""
         barrier = self._barrier(name)
         assert barrier is not None
         waiting, last = ContainerState(waiting=Waiting(names.RESTARTING_ALL_CONTAINERS)), LastState(REMOVED)
-        count = barrier.restart_count + 1
+        count = barrier.restart_count + (not is_begun)
         self._world.running.pop(self._world.pods[name].metadata.uid, None)
         self._set(
             name,

@@ -26,6 +26,9 @@ CONDITION = {"conditions": [{"type": names.ALL_CONTAINERS_RESTARTING, "status": 
 EXIT, PEER_EXIT = End(RestartReason.EXITED, "worker-1", 1, "boom"), End(RestartReason.EXITED, "worker-2", 143)
 REPLACED = End(RestartReason.POD_REPLACED, "worker-0")
 
+# A new sandbox is made: the barrier is removed and counted, the application is not yet.
+REMOVED = {"waiting": {"reason": names.RESTARTING_ALL_CONTAINERS}}
+
 
 def seen(count: int = 0, state: dict[str, Any] | None = None, **more: Any) -> Pod:
     """A Pod whose barrier has been restarted so often."""
@@ -57,6 +60,12 @@ def attempt(starts: int | None = None, epoch: int | None = None, *, arrived: boo
             attempt(1, 3, arrived=True), seen(**CONDITION), OPEN, (2, None, False), id="so does the kubelet's notice"
         ),
         pytest.param(attempt(2, None), seen(**CONDITION), OPEN, (2, None, False), id="the notice twice is no news"),
+        pytest.param(
+            attempt(2, 3), seen(1, REMOVED, **CONDITION), CLOSED, (2, 3, False), id="the notice beside the next start"
+        ),
+        pytest.param(
+            attempt(1, 3, arrived=True), seen(1, REMOVED, **CONDITION), OPEN, (2, None, False), id="only that is seen"
+        ),
         pytest.param(attempt(2, None), seen(**CONDITION), CLOSED, (2, 3, False), id="it joins before its barrier runs"),
         pytest.param(attempt(2, None), seen(0), OPEN, (2, None, False), id="a late look at the instance before"),
         pytest.param(attempt(2, None), seen(1), CLOSED, (2, 3, True), id="the next instance joins the next epoch"),

@@ -121,8 +121,8 @@ def test_whatever_decides_stays(whole: Pod) -> None:
     assert dependencies.is_pod_ready(running, slim) == dependencies.is_pod_ready(running, whole)
     attempt, gate = running.attempt_status, restart.Gate(2, 0)
     assert restart.observe(attempt, slim, gate) == restart.observe(attempt, whole, gate)
-    assert (restart.is_restarting(slim), restart.culprit(slim)) == (
-        restart.is_restarting(whole),
+    assert (restart.ends_this_start(slim), restart.culprit(slim)) == (
+        restart.ends_this_start(whole),
         restart.culprit(whole),
     )
     assert restart.runs_applications(slim) == restart.runs_applications(whole)
