@@ -112,9 +112,10 @@ class Gang:
         """Return what the application of a Pod has seen at each of its starts; AssertionError while it does not run."""
         try:
             log = self.cluster.kubectl("logs", name, "-c", "main", "-n", self.frameworks.namespace)
-        except LocalClusterError as error:
+            return [json.loads(line) for line in log.splitlines()]
+        except (LocalClusterError, json.JSONDecodeError) as error:
+            # While containers are removed, the kubelet answers with a line of its own: `rpc error: ...`.
             raise AssertionError(error) from error
-        return [json.loads(line) for line in log.splitlines()]
 
     def run_together(self, size: int, *, epoch: int | None = None, timeout: float = 90) -> dict[str, str]:
         """Wait until so many ranks run with each other; return the UIDs of their Pods.
