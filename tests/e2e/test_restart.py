@@ -105,6 +105,11 @@ def test_two_ranks_that_die_at_once_and_one_that_dies_during_the_restart(gang: G
     before = gang.run_together(3, epoch=0)
     gang.kill(0)
     gang.kill(2)
+
+    def has_ended() -> None:
+        assert gang.attempt()["gangEpoch"] > 0
+
+    eventually(has_ended, 30, 0.1)
     # One restart of the gang or two: the second exit may be seen when all run again.
     assert gang.run_together(3) == before
     assert gang.attempt()["gangEpoch"] in {1, 2}
