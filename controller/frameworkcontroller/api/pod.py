@@ -89,10 +89,15 @@ class PodStatus(Wire, frozen=True):
 
 
 class Container(Wire, frozen=True):
-    """An init container; one that restarts always is a sidecar."""
+    """An init container."""
 
     name: str = ""
     restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it runs beside the application (a native sidecar)."""
+        return self.restart_policy == "Always"
 
 
 class PodSpec(Wire, frozen=True):
@@ -101,6 +106,11 @@ class PodSpec(Wire, frozen=True):
     node_name: str = ""
     restart_policy: str = ""
     init_containers: tuple[Container, ...] = ()
+
+    @property
+    def sidecars(self) -> frozenset[str]:
+        """The names of the native sidecars."""
+        return frozenset(one.name for one in self.init_containers if one.is_sidecar)
 
 
 class Pod(Wire, frozen=True):

@@ -33,6 +33,8 @@ ASSOCIATED: Final = frozenset(
 )
 # The end of the attempt is decided, and its object is not gone yet.
 COMPLETING: Final = frozenset({State.DELETION_PENDING, State.DELETION_REQUESTED, State.DELETING})
+# The deletion of the object was requested, by whomever: nothing follows but its end.
+GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
 # The object is gone for good.
 ENDED: Final = frozenset({State.ATTEMPT_COMPLETED, State.COMPLETED})
 

@@ -61,10 +61,8 @@ def _is_open(pod: Pod, status: InitContainerStatus) -> bool:
     end = status.state.terminated
     if end is not None and end.exit_code == 0:
         return True
-    sidecar = any(
-        one.name == names.BARRIER_CONTAINER and one.restart_policy == "Always" for one in pod.spec.init_containers
-    )
-    if sidecar and status.state.running is not None and status.started:
+    is_sidecar = names.BARRIER_CONTAINER in pod.spec.sidecars
+    if is_sidecar and status.state.running is not None and status.started:
         return True
     states = (one.state for one in pod.status.container_statuses)
     return any(state.running is not None or state.terminated is not None for state in states)

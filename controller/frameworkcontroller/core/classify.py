@@ -164,7 +164,7 @@ def _all(pod: Pod) -> tuple[ContainerStatus, ...]:
 
 def _judged(pod: Pod) -> tuple[ContainerStatus, ...]:
     """Return the containers that a Pod can fail by; a sidecar is stopped only after the application has ended."""
-    sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
+    sidecars = pod.spec.sidecars
     return tuple(status for status in _all(pod) if status.name not in sidecars)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Attribute, Code
 from frameworkcontroller.api.spec import FrameworkSpec
-from frameworkcontroller.api.states import COMPLETING, ENDED, State
+from frameworkcontroller.api.states import COMPLETING, ENDED, GOING, State
 from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
 from frameworkcontroller.core import orphans
 from frameworkcontroller.core.attempt import Step, after, complete, duration, follow, move
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta, Partial
     from frameworkcontroller.core.policy import Retry
 
-# The deletion of the ConfigMap of an attempt in one of these states was requested, by whomever: it is expected to go.
-GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 

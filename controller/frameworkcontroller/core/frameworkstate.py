@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import UNSET
 
 from frameworkcontroller.api.codes import TypeName
-from frameworkcontroller.api.states import ASSOCIATED, State
+from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
 from frameworkcontroller.core import dependencies, events, gangready, restart
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
@@ -37,8 +37,6 @@ TaskKey: TypeAlias = tuple[str, int]
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
-# Nothing follows from these states of a Framework but the next one.
-GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
 # A Task leaves one of these states by what its Pod does.
 MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
 
@@ -293,6 +291,11 @@ class FrameworkState:
         return True
 
     # --- Tasks -------------------------------------------------------------------------------------------------------
+
+    @property
+    def begun_roles(self) -> list[RoleState]:
+        """The roles that have begun: one that waits for others is no part of the gang yet."""
+        return [role_state for role_state in self.roles.values() if not role_state.waits]
 
     def task(self, task_key: TaskKey) -> TaskStatus | None:
         """Return the Task, None if it was removed."""

@@ -72,7 +72,7 @@ class Gang:
 
     def status(self, state: FrameworkState) -> GangStatus:
         """Return how far the gang is, from the counts that the roles keep."""
-        counts = [role_state.counts for role_state in state.roles.values() if not role_state.waits]
+        counts = [role_state.counts for role_state in state.begun_roles]
         active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
         return GangStatus(self._state.phase, self._attempt.created_at, active - created, created - ready)
 

@@ -111,8 +111,7 @@ def starts_of(pod: Pod) -> int | None:
 
     A template that was edited while the attempt runs may have another.
     """
-    barrier = (names.BARRIER_CONTAINER, "Always")
-    if not any((container.name, container.restart_policy) == barrier for container in pod.spec.init_containers):
+    if names.BARRIER_CONTAINER not in pod.spec.sidecars:
         return None
     counts = (one.restart_count for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
     return next(counts, 0) + 1

@@ -68,7 +68,7 @@ class RestartPhase:
     @property
     def _members(self) -> int:
         """The Tasks of the gang: of all TaskRoles that have begun."""
-        return sum(role_state.counts.active for role_state in self._state.roles.values() if not role_state.waits)
+        return sum(role_state.counts.active for role_state in self._state.begun_roles)
 
     def _judge(self, gate: restart.Gate, ends: dict[TaskKey, restart.End], ctx: ReconcileContext) -> None:
         seen = self._state.status.attempt_status
@@ -160,5 +160,5 @@ class RestartPhase:
                 self._state.touch(task_key)
 
     def _is_complete(self) -> bool:
-        counts = [role_state.counts for role_state in self._state.roles.values() if not role_state.waits]
+        counts = [role_state.counts for role_state in self._state.begun_roles]
         return sum(one.ready for one in counts) == sum(one.active for one in counts) > 0

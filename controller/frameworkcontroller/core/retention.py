@@ -1,4 +1,4 @@
-"""Which Pods stay when their Task ends, for their logs (docs/reference/framework-api.md, section 5). Pure.
+"""Which Pods stay when their Task ends, for their logs (docs/reference/framework-api.md, section 2). Pure.
 
 A Pod that stays has ended, so that no guarantee speaks of it. It gets a label by which the caches do not show it any
 more, and the Framework as its owner: for the state machines it is gone, and it goes with the Framework.
@@ -47,7 +47,7 @@ def has_ended(pod: Pod) -> bool:
 
 def _failed_before_its_application(pod: Pod) -> bool:
     """Report whether an init container has failed for good, so that the containers after it stay `waiting`."""
-    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
+    sidecars = pod.spec.sidecars
     ends = (one.state.terminated for one in pod.status.init_container_statuses if one.name not in sidecars)
     return pod.spec.restart_policy == "Never" and any(end is not None and end.exit_code for end in ends)
 

@@ -123,9 +123,10 @@ class Performer:
                 path = resource_path("v1", "configmaps", namespace=subject.namespace)
                 return await self._create(path, manifests.config_map(subject, effect))
             case FindPod():
-                return await self._find(subject, "pods", names.pod_name(subject.name, effect.role, effect.index))
+                found = POD_DECODER.decode(await self._client.get(_pod_path(subject, effect)))
+                return Found(found.metadata, has_ended(found))
             case FindConfigMap():
-                return await self._find(subject, "configmaps", names.config_map_name(subject.name))
+                return Found(await self._read(_config_map_path(subject)))
             case DeletePod():
                 return await self._delete_pod(subject, effect)
             case RetainPod():
@@ -159,19 +160,11 @@ class Performer:
         made = PARTIAL_DECODER.decode(answer).metadata
         return Done(made.uid, made.resource_version)
 
-    async def _find(self, subject: Subject, plural: str, name: str) -> Outcome:
-        path = resource_path("v1", plural, namespace=subject.namespace, name=name)
-        if plural == "configmaps":
-            return Found(await self._read(path))
-        found = POD_DECODER.decode(await self._client.get(path))
-        return Found(found.metadata, has_ended(found))
-
     async def _read(self, path: str) -> Meta:
         return PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
-        name = names.pod_name(subject.name, effect.role, effect.index)
-        path = resource_path("v1", "pods", namespace=subject.namespace, name=name)
+        path = _pod_path(subject, effect)
         if effect.on_node or effect.grace_seconds is not None:
             return await self._delete(path, effect.uid, grace_period_seconds=effect.grace_seconds)
         # The API server removes a Pod without a node at once. It decides so before admission, and would also remove one
@@ -181,28 +174,21 @@ class Performer:
             return Missing()
         outcome = await self._delete(path, effect.uid, resource_version=found.resource_version)
         if isinstance(outcome, Missing) and (await self._read(path)).uid == effect.uid:
-            return Failed(f"Pod {name} changed while it was to be deleted")
+            return Failed(f"Pod {found.name} changed while it was to be deleted")
         return outcome
 
     async def _retain_pod(self, subject: Subject, effect: RetainPod) -> Outcome:
-        name = names.pod_name(subject.name, effect.role, effect.index)
-        path = resource_path("v1", "pods", namespace=subject.namespace, name=name)
         try:
-            await self._client.patch(path, manifests.retained_pod_patch(subject, effect), accept=PARTIAL_METADATA)
+            return await self._patch(_pod_path(subject, effect), manifests.retained_pod_patch(subject, effect))
         except ApiStatusError as error:
-            if isinstance(error, InvalidError) and "metadata.uid" in error.message:
-                return Missing()
             # A policy or a webhook of somebody. Everything else may pass.
             is_final = error.code in FINAL_REFUSALS and MISSING_PERMISSION not in error.message
             if not is_final:
                 raise
             return Refused(error.code, error.message)
-        return Done()
 
     async def _delete_config_map(self, subject: Subject, effect: DeleteConfigMap) -> Outcome:
-        name = names.config_map_name(subject.name)
-        path = resource_path("v1", "configmaps", namespace=subject.namespace, name=name)
-        return await self._delete(path, effect.uid, propagation="Foreground")
+        return await self._delete(_config_map_path(subject), effect.uid, propagation="Foreground")
 
     async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
         try:
@@ -274,15 +260,15 @@ class Performer:
         return await self._patch_config_map(subject, manifests.roster_patch(subject, effect, packed))
 
     async def _patch_config_map(self, subject: Subject, patch: bytes) -> Outcome:
-        name = names.config_map_name(subject.name)
-        return await self._patch(resource_path("v1", "configmaps", namespace=subject.namespace, name=name), patch)
-
-    async def _patch(self, path: str, patch: bytes) -> Outcome:
-        """Send a merge patch whose UID is a precondition."""
         try:
-            answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
+            return await self._patch(_config_map_path(subject), patch)
         except ConflictError:
             return Missing()
+
+    async def _patch(self, path: str, patch: bytes) -> Outcome:
+        """Send a merge patch whose UID is a precondition; errors are those of `KubeClient.request`."""
+        try:
+            answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
         except InvalidError as error:
             # The server's answer to a patch whose UID is not the object's.
             if "metadata.uid" in str(error):
@@ -320,3 +306,12 @@ class Performer:
             changes["metadata"] = {"uid": metadata.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
             await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
         return None
+
+
+def _pod_path(subject: Subject, effect: FindPod | DeletePod | RetainPod) -> str:
+    name = names.pod_name(subject.name, effect.role, effect.index)
+    return resource_path("v1", "pods", namespace=subject.namespace, name=name)
+
+
+def _config_map_path(subject: Subject) -> str:
+    return resource_path("v1", "configmaps", namespace=subject.namespace, name=names.config_map_name(subject.name))
