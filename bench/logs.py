@@ -81,13 +81,20 @@ class Server:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
         answer = web.StreamResponse()
         await answer.prepare(request)
+        if request.query.get("sendInitialEvents") == "true":
+            end = {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}
+            for event in [*(("ADDED", item) for item in items), ("BOOKMARK", {"metadata": end})]:
+                await self._send(answer, *event)
         await self.over.wait()
         kind = "MODIFIED" if at_end else "DELETED"
         for item in at_end or items:
             item["metadata"]["resourceVersion"] = "2"
-            await answer.write(json.dumps({"type": kind, "object": item}).encode() + b"\n")
+            await self._send(answer, kind, item)
         await asyncio.sleep(3600)
         return answer
+
+    async def _send(self, answer: web.StreamResponse, kind: str, item: dict[str, Any]) -> None:
+        await answer.write(json.dumps({"type": kind, "object": item}).encode() + b"\n")
 
     async def one(self, request: web.Request) -> web.Response:
         """Answer with a Pod."""
