@@ -49,11 +49,11 @@ class BareLoop:
             meter = await Meter.begin(self._scene, time.process_time)
             match self._shape.kind:
                 case Kind.START:
-                    figures = await self._start(meter.start)
+                    figures = await self._start(meter)
                 case Kind.STEADY:
-                    figures = await self._steady(meter.start)
+                    figures = await self._steady(meter)
                 case Kind.BESIDE:
-                    figures = await self._beside(meter.start)
+                    figures = await self._beside(meter)
                 case Kind.LIFE:
                     figures = {"phases": await self._live()}
             shape = self._shape
@@ -68,18 +68,20 @@ class BareLoop:
                 **await meter.read(),
             )
 
-    async def _start(self, start: float) -> dict[str, Any]:
+    async def _start(self, meter: Meter) -> dict[str, Any]:
         async with asyncio.TaskGroup() as group:
             async for number in arrivals(self._shape):
                 self._submit(group, f"bare{number}", self._shape.tasks)
-        return await self._started(start)
+        return await self._started(meter)
 
-    async def _started(self, start: float) -> dict[str, Any]:
+    async def _started(self, meter: Meter) -> dict[str, Any]:
         total = self._shape.total
-        created = await self._watch.until(lambda: self._watch.created >= total, start)
-        return {"created": created, "running": await self._watch.until(lambda: len(self._watch.ran) >= total, start)}
+        created = await self._watch.until(lambda: self._watch.created >= total, meter.start)
+        running = await self._watch.until(lambda: len(self._watch.ran) >= total, meter.start)
+        meter.note_running()
+        return {"created": created, "running": running}
 
-    async def _steady(self, start: float) -> dict[str, Any]:
+    async def _steady(self, meter: Meter) -> dict[str, Any]:
         async with asyncio.TaskGroup() as group:
 
             def on_end(pod: Pod) -> None:
@@ -88,20 +90,20 @@ class BareLoop:
             self._watch.on_end = on_end
             async for number in arrivals(self._shape):
                 self._submit(group, f"bare{number}", self._shape.tasks)
-            figures = await self._started(start)
-            await self._watch.until(lambda: self._watch.gone >= self._shape.total, start)
+            figures = await self._started(meter)
+            await self._watch.until(lambda: self._watch.gone >= self._shape.total, meter.start)
         return figures
 
-    async def _beside(self, start: float) -> dict[str, Any]:
+    async def _beside(self, meter: Meter) -> dict[str, Any]:
         async with asyncio.TaskGroup() as group:
             self._submit(group, "large", self._shape.tasks)
-            await self._watch.until(lambda: self._watch.created >= self._shape.tasks // 2, start)
+            await self._watch.until(lambda: self._watch.created >= self._shape.tasks // 2, meter.start)
             begun = time.monotonic()
             for body in self._bodies("small", GANG):
                 # Not behind the others: a controller of the small gang alone would not be, either.
                 group.create_task(self._scene.client.create(self._path, body, accept=PARTIAL_METADATA))
             gate = await self._watch.until(lambda: self._watch.ran_of("small") == GANG, begun)
-        return {"gate": gate} | await self._started(start)
+        return {"gate": gate} | await self._started(meter)
 
     async def _live(self) -> dict[str, float]:
         """Do to Pods what happens in the phases of `localcluster.largelife`, under their names."""

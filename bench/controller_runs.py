@@ -115,9 +115,9 @@ class ControllerRun:
             meter = await Meter.begin(self._scene, controller.cpu_seconds)
             match shape.kind:
                 case Kind.START | Kind.STEADY:
-                    figures = await self._start(meter.start)
+                    figures = await self._start(meter)
                 case Kind.BESIDE:
-                    figures = await self._beside(meter.start)
+                    figures = await self._beside(meter)
                 case Kind.LIFE:
                     figures = {"phases": await asyncio.to_thread(self._live)}
             cost = await meter.read()
@@ -137,7 +137,7 @@ class ControllerRun:
                 **cost,
             )
 
-    async def _start(self, start: float) -> dict[str, Any]:
+    async def _start(self, meter: Meter) -> dict[str, Any]:
         shape, watch = self._shape, self._watch
         spec = {"ttlSecondsAfterFinished": STEADY_TTL_SECONDS} if shape.kind is Kind.STEADY else {}
         async with asyncio.TaskGroup() as group:
@@ -145,29 +145,28 @@ class ControllerRun:
                 group.create_task(self._create(f"fw{number}", shape.tasks, **spec))
         arrived = time.monotonic()
         figures: dict[str, Any] = {
-            "created": await watch.until(lambda: watch.created >= shape.total, start),
-            "running": await watch.until(lambda: len(watch.ran) >= shape.total, start),
+            "created": await watch.until(lambda: watch.created >= shape.total, meter.start),
+            "running": await watch.until(lambda: len(watch.ran) >= shape.total, meter.start),
         }
-        completed = await watch.until(lambda: len(watch.completed) >= shape.frameworks, start)
+        meter.note_running()
+        completed = await watch.until(lambda: len(watch.completed) >= shape.frameworks, meter.start)
         figures["completed"] = completed - (shape.run_seconds or 0)
         if shape.kind is Kind.STEADY:
-            figures["growth_mib"] = self._controller.growth_mib(start, arrived)
+            figures["growth_mib"] = self._controller.growth_mib(meter.start, arrived)
         return figures
 
-    async def _beside(self, start: float) -> dict[str, Any]:
+    async def _beside(self, meter: Meter) -> dict[str, Any]:
         shape, watch = self._shape, self._watch
         await self._create("large", shape.tasks)
-        await watch.until(lambda: watch.created >= shape.tasks // 2, start)
+        await watch.until(lambda: watch.created >= shape.tasks // 2, meter.start)
         begun = time.monotonic()
         await self._create("small", GANG)
         gate = await watch.until(lambda: "small" in watch.opened, begun)
         total = shape.tasks + GANG
-        created = await watch.until(lambda: watch.created >= total, start)
-        return {
-            "gate": gate,
-            "created": created,
-            "running": await watch.until(lambda: len(watch.ran) >= total, start),
-        }
+        created = await watch.until(lambda: watch.created >= total, meter.start)
+        running = await watch.until(lambda: len(watch.ran) >= total, meter.start)
+        meter.note_running()
+        return {"gate": gate, "created": created, "running": running}
 
     def _live(self) -> dict[str, float]:
         with contextlib.closing(RawClient(self._scene.cluster)) as raw:

@@ -100,6 +100,7 @@ class Meter:
     def __init__(self, client: KubeClient, server: int, own: Callable[[], float], before: Counted) -> None:
         self._client, self._server, self._own, self._before = client, server, own, before
         self._server_cpu, self._own_cpu = cpu_seconds(server), own()
+        self._server_cpu_running: float | None = None
         self.start = time.monotonic()
 
     @classmethod
@@ -112,11 +113,16 @@ class Meter:
         """
         return cls(scene.client, pid_of(scene.cluster, "kube-apiserver"), own, await counted(scene.client))
 
+    def note_running(self) -> None:
+        """Note that all Pods have run."""
+        self._server_cpu_running = cpu_seconds(self._server) - self._server_cpu
+
     async def read(self) -> dict[str, Any]:
         """Return the cost so far, as fields of a `Row`."""
         cpu = {
             "controller_cpu": self._own() - self._own_cpu,
             "apiserver_cpu": cpu_seconds(self._server) - self._server_cpu,
+            "apiserver_cpu_running": self._server_cpu_running,
         }
         counts = (await counted(self._client)).since(self._before)
         return cpu | {"requests": dict(counts.requests), "written_mb": counts.written / 1e6}

@@ -41,11 +41,15 @@ def lines_of(rows: Iterable[Row]) -> tuple[Line, ...]:
     ours = [row for row in starts if row.who is Who.CONTROLLER]
     lines = (
         Line("controller", tuple((row.tasks, 1000 * row.controller_cpu / row.tasks) for row in ours)),
-        Line("API server, controller", tuple((row.tasks, 1000 * row.apiserver_cpu / row.tasks) for row in ours)),
-        Line("API server, bare loop", tuple((row.tasks, 1000 * row.apiserver_cpu / row.tasks) for row in bare)),
+        Line("API server, controller", tuple((row.tasks, _started_ms(row)) for row in ours)),
+        Line("API server, bare loop", tuple((row.tasks, _started_ms(row)) for row in bare)),
     )
     drawn = (Line(line.name, tuple(point for point in line.points if min(point) > 0)) for line in lines)
     return tuple(line for line in drawn if line.points)
+
+
+def _started_ms(row: Row) -> float:
+    return 1000 * (row.apiserver_cpu_running or 0.0) / row.tasks
 
 
 def svg(lines: Sequence[Line]) -> str:

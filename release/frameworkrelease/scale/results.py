@@ -91,7 +91,8 @@ class Row(msgspec.Struct, frozen=True):
         sent: What the controller has sent by its own count, reads and Events included.
         written_mb: The bodies of these requests.
         controller_cpu: CPU seconds of the controller, or of the bare loop.
-        apiserver_cpu: CPU seconds of the API server.
+        apiserver_cpu: CPU seconds of the API server. With the controller also the end of all Pods and their deletion.
+        apiserver_cpu_running: Of these, those until all Pods had run.
         peak_mib: The largest resident set of the controller.
         growth_mib: By how much its resident set grew from one third of the arrivals to their end.
     """
@@ -114,6 +115,7 @@ class Row(msgspec.Struct, frozen=True):
     written_mb: float = 0.0
     controller_cpu: float = 0.0
     apiserver_cpu: float = 0.0
+    apiserver_cpu_running: float | None = None
     peak_mib: float | None = None
     growth_mib: float | None = None
 

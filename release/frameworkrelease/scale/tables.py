@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkrelease.scale.results import Request, Who
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from frameworkrelease.scale.results import Origin, Restart, Row
 
@@ -30,18 +30,20 @@ def of_times(rows: Sequence[Row]) -> Iterator[str]:
     bare = {row.shape: row for row in rows if row.who is Who.BARE}
     yield from _table(
         ("shape", "by", "all created s", "all run s", "of the loop", "completed s", "CPU s", "CPU ms/Task",
-         "API server CPU s", "peak MiB"),
+         "API server CPU s", "until all run", "of the loop's", "peak MiB"),
         [
             (
                 row.shape,
                 row.who,
                 _number(row.created),
                 _number(row.running),
-                _ratio(row, bare.get(row.shape)),
+                _ratio(row, bare.get(row.shape), lambda one: one.running),
                 _number(row.completed),
                 _number(row.controller_cpu),
                 _number(1000 * row.controller_cpu / row.total, 2),
                 _number(row.apiserver_cpu),
+                _number(row.apiserver_cpu_running),
+                _ratio(row, bare.get(row.shape), lambda one: one.apiserver_cpu_running),
                 _number(row.peak_mib, 0),
             )
             for row in rows
@@ -172,7 +174,8 @@ def _number(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _ratio(row: Row, bare: Row | None) -> str:
-    if row.who is Who.BARE or bare is None or not row.running or not bare.running:
+def _ratio(row: Row, bare: Row | None, figure: Callable[[Row], float | None]) -> str:
+    if row.who is Who.BARE or bare is None:
         return NOTHING
-    return f"{row.running / bare.running:.2f}"
+    ours, theirs = figure(row), figure(bare)
+    return f"{ours / theirs:.2f}" if ours and theirs else NOTHING
