@@ -101,6 +101,7 @@ class FrameworkState:
         self.restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
         self._framework_revision = 0
+        self._attempt_revision = 0
         self._rescale_revision = 0  # a role that is gone has no revision of its own
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._dirty: dict[TaskKey, None] = {}
@@ -133,10 +134,17 @@ class FrameworkState:
         """Whether the Framework's own part is persisted; `is_persisted` says so of each Task."""
         return self._framework_revision <= self.persisted_revision
 
+    @property
+    def attempt_persisted(self) -> bool:
+        """Whether all that Pods depend on is persisted, as their owner is; that the first of them runs is not."""
+        return self._attempt_revision <= self.persisted_revision
+
     def set(self, status: FrameworkStatus) -> None:
         """Change the Framework's own part."""
         before, self._status = self._status, status
         self.touch_framework()
+        if before is None or (before.state, status.state) != (State.PREPARING, State.RUNNING):
+            self._attempt_revision = self.revision
         only_reports = status.completion is None if status.state is State.RUNNING else status.state in GOING
         if not only_reports:
             # That its first Task runs is a report, and so is how far the deletion of its ConfigMap is.

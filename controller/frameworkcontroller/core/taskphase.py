@@ -183,8 +183,8 @@ class TaskPhase:
                 orphan=step.uid != step.status.attempt_status.pod_uid,
                 on_node=pod is not None and bool(pod.spec.node_name),
             )
-        elif not self._state.framework_persisted:
-            # The ConfigMap that will own the Pod is not persisted yet.
+        elif not self._state.attempt_persisted:
+            # The ConfigMap that will own the Pod is not persisted yet, for example.
             self._state.touch_when_persisted(task_key)
             return
         elif not ctx.in_flight.free_creations(ctx.now):

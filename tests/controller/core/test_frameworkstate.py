@@ -91,6 +91,15 @@ def test_the_framework_is_persisted_apart_from_its_tasks(state: Scaled) -> None:
     assert persisted == [False, True]
 
 
+def test_pods_wait_for_all_that_is_new_of_the_attempt_but_that_one_of_them_runs(state: Scaled) -> None:
+    state.set(move(state.status, State.RUNNING, at(1)))
+    assert state.attempt_persisted
+    state.set(replace(state.status, attempt_status=replace(state.status.attempt_status, gang_epoch=2)))
+    assert not state.attempt_persisted
+    state.mark_persisted(state.revision)
+    assert state.attempt_persisted
+
+
 def test_a_rescale_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> None:
     state.ask(w=2)
     assert not state.framework_persisted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome
+from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome, WriteStatus
 from frameworkcontroller.core.slowstart import FIRST_BATCH, SlowStart
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import at
@@ -118,6 +118,33 @@ def test_a_gang_within_its_quota_waits_for_nothing() -> None:
         gang.work(1)
     assert gang.tries == TASKS
     assert len(gang.world.pods) == TASKS
+
+
+class WithoutStatusWrites(Quota):
+    """A controller that is answered 64 requests a second, and no status write once there are Pods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exhausted = False
+        self.waiting: list[Effect] = []
+
+    def work(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.waiting += self.decide().effects
+            now, self.waiting = self.waiting[:FIRST_BATCH], self.waiting[FIRST_BATCH:]
+            for effect in now:
+                if not (self.tries and isinstance(effect, WriteStatus)):
+                    self.answer(*self.perform(effect))
+            self.world.tick()
+            self.touch_pods(*self.caches.refresh())
+            self.touch_config_map()
+
+
+def test_no_creation_waits_for_a_status_that_only_reports() -> None:
+    gang = WithoutStatusWrites()
+    gang.work(8 + TASKS // FIRST_BATCH)
+    assert gang.world.status.state is State.PREPARING
+    assert [one.status.phase for one in gang.world.pods.values()] == ["Running"] * TASKS
 
 
 def test_a_gang_that_waits_for_its_quota_can_be_stopped_and_asks_to_be_called_again() -> None:
