@@ -56,7 +56,8 @@ class RolesSummary:
     """Tasks of the TaskRoles that wait for others."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
-
+    has_barriers: bool = True
+    """A Pod template has a barrier, which reads rosters of incomplete gangs, too."""
     gate: GateSummary | None = None
     """Of a gang that restarts in place."""
 

@@ -68,6 +68,7 @@ class FrameworkState:
         persisted_revision: the newest revision that the API server has.
         haste: what waits for the next write.
         waits_for_arrival: a Task is ready only once its Pod's barrier runs.
+        has_barriers: a Pod template has a barrier.
         too_many_tasks: why the Framework gets no more Tasks, "" if it does.
         watched_roles: the roles for whose Pods to become Ready another role waits.
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
@@ -89,6 +90,7 @@ class FrameworkState:
         self.persisted_revision = 0
         self.haste = Haste.REPORT
         self.waits_for_arrival = False
+        self.has_barriers = True
         self.too_many_tasks = ""
         self.watched_roles: frozenset[str] = frozenset()
         self._depends_on: tuple[object, ...] = ()
@@ -427,6 +429,7 @@ class FrameworkState:
             waiting=sum(role.task_number for role in dependencies.waiting_roles(spec, self.roles)),
             by_arrival=self.waits_for_arrival,
             gpus=self.gpus,
+            has_barriers=self.has_barriers,
             member_revision=max([self._rescale_revision, *(one.member_revision for one in role_states)]),
             gate=self._gate_summary(),
         )

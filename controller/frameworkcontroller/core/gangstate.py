@@ -1,8 +1,9 @@
 """The state machine of a gang: when which roster is written, and which Event goes with it.
 
 `NEXT` is the whole machine. A roster of a complete gang is written at once, progress now and then, a change of a
-complete gang after a short pause in which further changes join it. Each roster speaks only of a persisted status
-(docs/reference/barrier.md, section 2). Nothing here has a memory of its own: `Gang` keeps the state.
+complete gang after a short pause in which further changes join it. Progress is for barriers alone. Each roster speaks
+only of a persisted status (docs/reference/barrier.md, section 2). Nothing here has a memory of its own: `Gang` keeps
+the state.
 """
 
 from __future__ import annotations
@@ -274,6 +275,9 @@ def _decide_progress(
     missing: Callable[[], Iterable[MissingTask]],
     now: datetime,
 ) -> GangStep:
+    if not (summary.has_barriers or state.phase is Phase.COMPLETE or state.written_at is None):
+        # Nobody reads how far it is; that it is no longer complete is news to anybody.
+        return GangStep(state)
     epoch = _epoch_of(summary)
     # That an epoch has ended is told at once: applications of it still run.
     is_news = (epoch or 0) != (state.epoch or 0)

@@ -306,7 +306,7 @@ class FrameworkReconciler:
         """Take over what the templates and the dependencies say of the whole Framework."""
         facts = facts_of(spec)
         self._accounts = facts.service_accounts
-        self._state.gpus = facts.gpus
+        self._state.gpus, self._state.has_barriers = facts.gpus, bool(facts.service_accounts)
         self._state.set_waits_for_arrival(waits=facts.waits_for_arrival)
         self._state.set_restart(facts.restart_policy, facts.restart_problem)
         self._state.set_dependencies(spec)

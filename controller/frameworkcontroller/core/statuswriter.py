@@ -34,7 +34,8 @@ PROGRESS_EACH: Final = timedelta(microseconds=500)
 ENDING_FLOOR: Final = timedelta(seconds=1)
 # While writes wait for their turn, those that can be put off leave it to the others for so many times as long.
 WAITS_UNDER_BACKPRESSURE: Final = 40
-LONGEST_WAIT: Final = timedelta(seconds=5)
+LONGEST_WAIT_OF_ENDS: Final = timedelta(seconds=5)
+LONGEST_WAIT_OF_REPORTS: Final = timedelta(seconds=15)
 NO_WAIT: Final = timedelta()
 
 
@@ -95,15 +96,15 @@ class StatusWriter:
         and the ends of some Tasks, are put off the longer, the longer writes wait for their turn (backpressure).
         """
         ready, total = state.readiness(spec)
-        put_off = min(LONGEST_WAIT, backpressure * WAITS_UNDER_BACKPRESSURE)
+        put_off = backpressure * WAITS_UNDER_BACKPRESSURE
         if self._sent_at is None or (ready == total and not self.gang_is_persisted):
             return None
         if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and not state.brings_more):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
         if state.haste is Haste.ENDING:
             self._ending_since = self._ending_since or now
-            return self._ending_since + max(ENDING_FLOOR, URGENT_EACH * state.size, put_off)
-        return self._sent_at + max(PROGRESS_FLOOR + PROGRESS_EACH * state.size, put_off)
+            return self._ending_since + max(ENDING_FLOOR, URGENT_EACH * state.size, min(put_off, LONGEST_WAIT_OF_ENDS))
+        return self._sent_at + max(PROGRESS_FLOOR + PROGRESS_EACH * state.size, min(put_off, LONGEST_WAIT_OF_REPORTS))
 
     def compose(
         self,

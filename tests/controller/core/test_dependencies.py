@@ -215,7 +215,8 @@ def test_nobody_is_told_twice_that_a_role_waits() -> None:
 
 
 def test_a_gang_that_waits_names_only_those_who_have_begun() -> None:
-    driver = Driver(World(framework_of(DEPENDENT), Plan({"ps-0": ["stay"]})))
+    barrier = "pod: {metadata: {labels: {frameworkcontroller.microsoft.com/barrier: enabled}}, "
+    driver = Driver(World(framework_of(DEPENDENT.replace("pod: {", barrier)), Plan({"ps-0": ["stay"]})))
     driver.world.frozen.add("fw-ps-0")
     settle(driver, 10)
     assert driver.world.roster is not None

@@ -244,6 +244,22 @@ def test_a_gang_that_loses_the_same_member_twice_says_so_twice() -> None:
     assert (written["complete"], written["generation"]) == (False, 2)
 
 
+def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> None:
+    def unread(*addresses: str | None, revision: int = 1) -> RolesSummary:
+        return replace_fields(gang(*addresses, revision=revision), has_barriers=False)
+
+    keeper = Keeper()
+    assert keeper.decide(unread("a", None), 5) == (None, at(30)), "when it is late, an Event says so"
+    assert keeper.decide(unread("a", "b"), 10)[0] is not None
+    lost, _ = keeper.decide(unread("a", None, revision=2), 20)
+    assert lost is not None
+    assert not lost["complete"]
+    assert keeper.decide(unread(None, None, revision=3), 30)[0] is None
+    keeper.fail()
+    assert keeper.decide(unread(None, None, revision=3), 31)[0] is not None, "what the last roster says is not known"
+    assert keeper.decide(unread("a", "b", revision=4), 40)[0] is not None
+
+
 def test_a_gang_that_is_back_with_the_same_members_is_the_same_generation() -> None:
     keeper = Keeper()
     keeper.decide(gang("a", "b"), 0)

@@ -102,7 +102,7 @@ def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> Non
     state, wanted, one = large(10), spec(role("worker", 10)), writer()
     one.compose(state, wanted, 4, at(10), at(10))
     state.put(("worker", 0), task(State.RUNNING))
-    assert one.due(state, wanted, at(12), backpressure=SECOND) == at(15)
+    assert one.due(state, wanted, at(12), backpressure=SECOND) == at(25)
     assert one.due(state, wanted, at(12), backpressure=SECOND / 20) == at(12)
     state.put(("worker", 1), task(State.ATTEMPT_COMPLETED, ended(1), index=1))
     due = one.due(state, wanted, at(12), backpressure=SECOND)
