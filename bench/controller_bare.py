@@ -46,7 +46,7 @@ class BareLoop:
     async def run(self) -> Row:
         """Make the Pods and measure."""
         async with self._watch.watching(self._scene.client, NAMESPACE, frameworks=False):
-            meter = await Meter.begin(self._scene, time.process_time)
+            meter = await Meter.begin(self._scene)
             match self._shape.kind:
                 case Kind.START:
                     figures = await self._start(meter)
@@ -102,8 +102,11 @@ class BareLoop:
             for body in self._bodies("small", GANG):
                 # Not behind the others: a controller of the small gang alone would not be, either.
                 group.create_task(self._scene.client.create(self._path, body, accept=PARTIAL_METADATA))
-            gate = await self._watch.until(lambda: self._watch.ran_of("small") == GANG, begun)
-        return {"gate": gate} | await self._started(meter)
+            steps = {
+                "gate_created": await self._watch.until(lambda: self._watch.created_of("small") == GANG, begun),
+                "gate_addressed": await self._watch.until(lambda: self._watch.addressed_of("small") == GANG, begun),
+            }
+        return steps | await self._started(meter)
 
     async def _live(self) -> dict[str, float]:
         """Do to Pods what happens in the phases of `localcluster.largelife`, under their names."""

@@ -121,6 +121,8 @@ class Observer:
     opened: set[str] = field(default_factory=set)
     submitted: dict[str, float] = field(default_factory=dict)
     starts: dict[str, float] = field(default_factory=dict)
+    _created_of: Counter[str] = field(default_factory=Counter)
+    _addressed_of: Counter[str] = field(default_factory=Counter)
     _ran_of: Counter[str] = field(default_factory=Counter)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -128,9 +130,13 @@ class Observer:
         """Note that a Framework, or its Pods, are about to be created."""
         self.submitted[framework] = time.monotonic()
 
-    def ran_of(self, framework: str) -> int:
-        """Return how many Pods of a Framework ran."""
-        return self._ran_of[framework]
+    def created_of(self, framework: str) -> int:
+        """Return how many Pods of a Framework were seen."""
+        return self._created_of[framework]
+
+    def addressed_of(self, framework: str) -> int:
+        """Return how many Pods of a Framework have had an address."""
+        return self._addressed_of[framework]
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Count a change of a Pod; the informer calls it."""
@@ -140,9 +146,11 @@ class Observer:
             self.gone += 1
             return
         uid, phase = new.metadata.uid, new.status.phase
+        framework = new.metadata.labels.get(names.FRAMEWORK_NAME, "")
+        self._created_of[framework] += old is None
+        self._addressed_of[framework] += bool(new.status.pod_ip and not (old is not None and old.status.pod_ip))
         if phase != "Pending" and uid not in self.ran:
             self.ran.add(uid)
-            framework = new.metadata.labels.get(names.FRAMEWORK_NAME, "")
             self._ran_of[framework] += 1
             if self._ran_of[framework] == self.tasks and framework in self.submitted:
                 self.starts[framework] = time.monotonic() - self.submitted[framework]

@@ -17,7 +17,7 @@ import prometheus
 from controller_observer import Observer
 from controller_scene import NAMESPACE, Meter, arrivals
 from controller_shapes import Kind
-from proc import cpu_seconds, memory_mib
+from proc import memory_mib
 
 from frameworkcontroller.api import names
 from frameworkkube.rest import resource_path
@@ -58,10 +58,6 @@ class Controller:
         """Return the text of its metrics."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
             return str(answer.read().decode())
-
-    def cpu_seconds(self) -> float:
-        """Return its CPU time so far."""
-        return cpu_seconds(self.pid)
 
     def growth_mib(self, begin: float, end: float) -> float | None:
         """Return by how much its resident set grew from the second third of a time to the last sixth of it."""
@@ -112,7 +108,7 @@ class ControllerRun:
         """Create the Frameworks and measure."""
         shape, controller = self._shape, self._controller
         async with self._watch.watching(self._scene.client, NAMESPACE):
-            meter = await Meter.begin(self._scene, controller.cpu_seconds)
+            meter = await Meter.begin(self._scene, controller.pid)
             match shape.kind:
                 case Kind.START | Kind.STEADY:
                     figures = await self._start(meter)
@@ -161,12 +157,16 @@ class ControllerRun:
         await watch.until(lambda: watch.created >= shape.tasks // 2, meter.start)
         begun = time.monotonic()
         await self._create("small", GANG)
-        gate = await watch.until(lambda: "small" in watch.opened, begun)
+        steps = {
+            "gate_created": await watch.until(lambda: watch.created_of("small") == GANG, begun),
+            "gate_addressed": await watch.until(lambda: watch.addressed_of("small") == GANG, begun),
+            "gate": await watch.until(lambda: "small" in watch.opened, begun),
+        }
         total = shape.tasks + GANG
         created = await watch.until(lambda: watch.created >= total, meter.start)
         running = await watch.until(lambda: len(watch.ran) >= total, meter.start)
         meter.note_running()
-        return {"gate": gate, "created": created, "running": running}
+        return {**steps, "created": created, "running": running}
 
     def _live(self) -> dict[str, float]:
         with contextlib.closing(RawClient(self._scene.cluster)) as raw:

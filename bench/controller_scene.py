@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from proc import cpu_seconds
 
 import localcluster
 from frameworkcontroller.api import names
+from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part
 from localcluster.kwok import RUN_SECONDS
 
 if TYPE_CHECKING:
@@ -97,35 +99,39 @@ class Meter:
         start: When it began, in monotonic seconds.
     """
 
-    def __init__(self, client: KubeClient, server: int, own: Callable[[], float], before: Counted) -> None:
-        self._client, self._server, self._own, self._before = client, server, own, before
-        self._server_cpu, self._own_cpu = cpu_seconds(server), own()
-        self._server_cpu_running: float | None = None
+    def __init__(self, client: KubeClient, cpu: Callable[[], dict[str, float]], before: Counted) -> None:
+        self._client, self._cpu, self._before = client, cpu, before
+        self._cpu_before, self._running_cpu = cpu(), dict[str, float]()
         self.start = time.monotonic()
 
     @classmethod
-    async def begin(cls, scene: Scene, own: Callable[[], float]) -> Meter:
+    async def begin(cls, scene: Scene, controller: int | None = None) -> Meter:
         """Begin.
 
         Args:
             scene: The scene.
-            own: The CPU seconds so far of who makes the Pods.
+            controller: The PID of the controller, None if the benchmark makes the Pods itself.
         """
-        return cls(scene.client, pid_of(scene.cluster, "kube-apiserver"), own, await counted(scene.client))
+        pids = {str(part): pid_of(scene.cluster, part) for part in Part} | {BENCHMARK: os.getpid()}
+        if controller is not None:
+            pids[CONTROLLER] = controller
+        before = await counted(scene.client)
+        return cls(scene.client, lambda: {name: cpu_seconds(pid) for name, pid in pids.items()}, before)
 
     def note_running(self) -> None:
         """Note that all Pods have run."""
-        self._server_cpu_running = cpu_seconds(self._server) - self._server_cpu
+        self._running_cpu = self._spent()
 
     async def read(self) -> dict[str, Any]:
         """Return the cost so far, as fields of a `Row`."""
-        cpu = {
-            "controller_cpu": self._own() - self._own_cpu,
-            "apiserver_cpu": cpu_seconds(self._server) - self._server_cpu,
-            "apiserver_cpu_running": self._server_cpu_running,
-        }
+        spent = self._spent()
+        cpu = {"controller_cpu": spent.get(CONTROLLER, spent[BENCHMARK]), "apiserver_cpu": spent[Part.API_SERVER]}
         counts = (await counted(self._client)).since(self._before)
-        return cpu | {"requests": dict(counts.requests), "written_mb": counts.written / 1e6}
+        requests = {"requests": dict(counts.requests), "written_mb": counts.written / 1e6}
+        return cpu | requests | {"running_cpu": self._running_cpu}
+
+    def _spent(self) -> dict[str, float]:
+        return {name: seconds - self._cpu_before[name] for name, seconds in self._cpu().items()}
 
 
 async def arrivals(shape: Shape) -> AsyncIterator[int]:

@@ -56,7 +56,7 @@ class Shape:
         """How long a Pod runs; None for ever. Pods that start together run longer than the start of all takes."""
         match self.kind:
             case Kind.START:
-                return 30 if self.over else max(10, self.total // 40)
+                return 30 if self.over else max(10, self.total // 60)
             case Kind.STEADY:
                 return 5
             case Kind.BESIDE | Kind.LIFE:
@@ -75,7 +75,7 @@ class Shape:
         return replace(self, tasks=max(least, round(self.tasks * factor)))
 
 
-SHAPES = "1x10,1x100,1x1000,1x5000,1x10000,200x10,2000x2@60,steady:15000x1@300,beside:1x10000,life:1x10000"
+SHAPES = "1x10,1x100,1x1000,1x10000,200x10,2000x2@60,steady:15000x1@300,beside:1x10000,life:1x10000"
 """All shapes, as the flag spells them."""
 
 

@@ -13,7 +13,18 @@ import pytest
 from frameworkrelease.scale import page, picture, results, tables
 from frameworkrelease.scale.__main__ import main
 from frameworkrelease.scale.files import files
-from frameworkrelease.scale.results import Origin, Request, Restart, Results, Row, Who, merged
+from frameworkrelease.scale.results import (
+    BENCHMARK,
+    CONTROLLER,
+    Origin,
+    Part,
+    Request,
+    Restart,
+    Results,
+    Row,
+    Who,
+    merged,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +59,7 @@ def row(who: Who, tasks: int, **more: Any) -> Row:
         running=tasks / 100,
         controller_cpu=tasks / 500,
         apiserver_cpu=tasks / 50,
-        apiserver_cpu_running=tasks / 100,
+        running_cpu={Part.API_SERVER: tasks / 100, BENCHMARK: 1.0},
         **more,
     )
 
@@ -63,11 +74,20 @@ def test_each_file_is_what_the_kept_figures_say(file: Path) -> None:
 
 
 def test_a_row_stands_beside_the_bare_loop() -> None:
-    ours = msgspec.structs.replace(row(Who.CONTROLLER, 100), running=1.2, apiserver_cpu_running=1.5)
+    ours = msgspec.structs.replace(
+        row(Who.CONTROLLER, 100), running=1.2, running_cpu={Part.API_SERVER: 1.5, CONTROLLER: 0.25}
+    )
     head, _, *cells = tables.of_times((row(Who.BARE, 100), ours))
     for name, ratio in {"of the loop": "1.20", "of the loop's": "1.50"}.items():
         column = head.split(" | ").index(name)
         assert [line.split(" | ")[column] for line in cells] == ["", ratio]
+
+
+def test_the_cpu_time_of_each_process_stands_beside_that_of_all() -> None:
+    head, _, line = tables.of_processes([row(Who.BARE, 200)])
+    cells = dict(zip(head.split(" | "), line.split(" | "), strict=True))
+    assert (cells["kube-apiserver"], cells["etcd"], cells["benchmark"], cells["all |"]) == ("2.0", "", "1.0", "3.0 |")
+    assert list(tables.of_processes([msgspec.structs.replace(row(Who.BARE, 200), running_cpu={})])) == []
 
 
 def test_requests_are_counted_by_kind_and_in_all() -> None:
@@ -145,7 +165,7 @@ def test_the_names_of_lines_do_not_cover_each_other() -> None:
 def test_the_picture_shows_only_starts_of_one_framework() -> None:
     others = (
         row(Who.CONTROLLER, 100, phases={"created": 1.0}),
-        row(Who.CONTROLLER, 100, gate=1.0),
+        row(Who.CONTROLLER, 100, gate_created=1.0),
         msgspec.structs.replace(row(Who.CONTROLLER, 100), frameworks=2),
     )
     assert picture.lines_of(others) == ()

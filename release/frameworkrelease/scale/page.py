@@ -29,10 +29,11 @@ def page(written: str, results: Results) -> str:
     """
     rows, restarts = results.rows, results.restarts
     starts = [row for row in rows if row.start_p99 is not None]
-    gates = [row for row in rows if row.gate is not None]
+    gates = [row for row in rows if row.gate_created is not None]
     lives = [row for row in rows if row.phases]
     parts = {
         "times": [tables.measured(row.origin for row in rows), "", *tables.of_times(rows)],
+        "processes": tables.of_processes(rows),
         "requests": tables.of_requests(rows),
         "starts": [tables.measured(row.origin for row in starts), "", *tables.of_starts(starts)],
         "gates": [tables.measured(row.origin for row in gates), "", *tables.of_gates(gates)],

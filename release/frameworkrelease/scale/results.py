@@ -50,6 +50,21 @@ class Request(StrEnum):
     OTHERS = "others"
 
 
+class Part(StrEnum):
+    """The processes of the cluster, by the names that `localcluster` gives them."""
+
+    API_SERVER = "kube-apiserver"
+    ETCD = "etcd"
+    SCHEDULER = "kube-scheduler"
+    CONTROLLERS = "kube-controller-manager"
+    NODES = "kwok"
+
+
+BENCHMARK: Final = "benchmark"
+"""The process that makes the Frameworks, or in the bare loop the Pods, and watches."""
+CONTROLLER: Final = "controller"
+
+
 class Origin(msgspec.Struct, frozen=True):
     """Where figures come from.
 
@@ -85,14 +100,16 @@ class Row(msgspec.Struct, frozen=True):
         start_p50: From the create call of a Framework until all its Pods ran, the median.
         start_p99: The same, 99th percentile.
         queue_p99: The 99th percentile of the time that a Framework waited for a decision: the bound of its bucket.
-        gate: From the create call of the small gang until its gate opened; of the bare loop, until its Pods ran.
+        gate_created: From the create call of the small gang until its Pods existed.
+        gate_addressed: Until they had addresses: the scheduler and the nodes work on the large Framework's Pods first.
+        gate: Until its gate opened.
         phases: The phases of a whole life, each with its own seconds.
         requests: What all clients asked of the API server for these Pods and Frameworks, by kind, watches excluded.
         sent: What the controller has sent by its own count, reads and Events included.
         written_mb: The bodies of these requests.
         controller_cpu: CPU seconds of the controller, or of the bare loop.
         apiserver_cpu: CPU seconds of the API server. With the controller also the end of all Pods and their deletion.
-        apiserver_cpu_running: Of these, those until all Pods had run.
+        running_cpu: CPU seconds of each process until all Pods had run: of each `Part`, `BENCHMARK` and `CONTROLLER`.
         peak_mib: The largest resident set of the controller.
         growth_mib: By how much its resident set grew from one third of the arrivals to their end.
     """
@@ -108,6 +125,8 @@ class Row(msgspec.Struct, frozen=True):
     start_p50: float | None = None
     start_p99: float | None = None
     queue_p99: float | None = None
+    gate_created: float | None = None
+    gate_addressed: float | None = None
     gate: float | None = None
     phases: dict[str, float] = {}
     requests: dict[Request, int] = {}
@@ -115,7 +134,7 @@ class Row(msgspec.Struct, frozen=True):
     written_mb: float = 0.0
     controller_cpu: float = 0.0
     apiserver_cpu: float = 0.0
-    apiserver_cpu_running: float | None = None
+    running_cpu: dict[str, float] = {}
     peak_mib: float | None = None
     growth_mib: float | None = None
 
@@ -127,7 +146,19 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def is_start_of_one(self) -> bool:
         """Whether it is about the start of one Framework and nothing else."""
-        return self.frameworks == 1 and self.running is not None and self.gate is None and not self.phases
+        return self.frameworks == 1 and self.running is not None and self.gate_created is None and not self.phases
+
+    @property
+    def apiserver_cpu_running(self) -> float | None:
+        """CPU seconds of the API server until all Pods had run."""
+        return self.running_cpu.get(Part.API_SERVER)
+
+    @property
+    def gate_by_controller(self) -> float | None:
+        """The time until the gate opened without that in which scheduler and nodes gave the Pods their addresses."""
+        if self.gate_created is None or self.gate_addressed is None or self.gate is None:
+            return None
+        return self.gate_created + self.gate - self.gate_addressed
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from frameworkrelease.scale.results import Request, Who
+from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part, Request, Who
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,14 @@ NOTHING: Final = ""
 
 def of_rows(rows: Sequence[Row]) -> Iterator[str]:
     """Yield all tables of the controller's benchmark that have figures."""
-    for part in (of_times(rows), of_requests(rows), of_starts(rows), of_gates(rows), of_phases(rows)):
+    for part in (
+        of_times(rows),
+        of_processes(rows),
+        of_requests(rows),
+        of_starts(rows),
+        of_gates(rows),
+        of_phases(rows),
+    ):
         lines = list(part)
         if lines:
             yield from (*lines, "")
@@ -49,6 +56,24 @@ def of_times(rows: Sequence[Row]) -> Iterator[str]:
             for row in rows
         ],
     )  # fmt: skip
+
+
+def of_processes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table of the CPU seconds of each process until all Pods had run."""
+    names = (*Part, BENCHMARK, CONTROLLER)
+    yield from _table(
+        ("shape", "by", *names, "all"),
+        [
+            (
+                row.shape,
+                row.who,
+                *(_number(row.running_cpu.get(name)) for name in names),
+                _number(sum(row.running_cpu.values())),
+            )
+            for row in rows
+            if row.running_cpu
+        ],
+    )
 
 
 def of_requests(rows: Sequence[Row]) -> Iterator[str]:
@@ -91,8 +116,19 @@ def of_starts(rows: Sequence[Row]) -> Iterator[str]:
 def of_gates(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the table of the small gang beside a large Framework."""
     yield from _table(
-        ("shape", "by", "a gang of two s"),
-        [(row.shape, row.who, _number(row.gate, 2)) for row in rows if row.gate is not None],
+        ("shape", "by", "Pods exist s", "have addresses s", "gate opens s", "of these by the controller s"),
+        [
+            (
+                row.shape,
+                row.who,
+                _number(row.gate_created, 2),
+                _number(row.gate_addressed, 2),
+                _number(row.gate, 2),
+                _number(row.gate_by_controller, 2),
+            )
+            for row in rows
+            if row.gate_created is not None
+        ],
     )
 
 
