@@ -1,7 +1,7 @@
 """How fast the controller starts and ends Frameworks, compared with a bare concurrent loop that does the same to Pods.
 
-The benchmark runs on a local cluster with simulated nodes (kwok), which is kept for the next run. Times are in seconds
-from the create call. Both sides run in one session on the same API server, so compare their ratio, not the figures.
+Each row is made on a new local cluster with simulated nodes (kwok). Times are in seconds from the create call. Compare
+the ratio of the two rows of a shape, which follow each other, not the figures.
 
 A shape is [KIND:]FRAMEWORKSxTASKS[@SECONDS]: so many Frameworks of so many Tasks, which arrive within so many seconds.
 KIND `steady` also deletes what has ended, `beside` submits a gang of two while the Pods of a large Framework are
@@ -18,47 +18,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import sys
 from pathlib import Path
 
 from controller_bare import BareLoop
 from controller_runs import ControllerRun, running_controller
-from controller_scene import IN_FLIGHT, Scene
+from controller_scene import new_scene
 from controller_shapes import SHAPES, Shape, parse
 
-import localcluster
-from frameworkkube.credentials import from_kubeconfig
-from frameworkkube.rest import KubeClient
-from frameworkrelease.scale.results import MEASURED, Results, Row, origin, write
+from frameworkrelease.scale.results import MEASURED, Results, Row, write
 from frameworkrelease.scale.tables import of_rows
-from localcluster import Depth
-from localcluster.client import RawClient
-from localcluster.frameworks import apply_definition, apply_permissions
 
 
 async def run(shapes: list[Shape], file: Path, *, barrier: bool) -> list[Row]:
     """Measure each shape, with the bare loop and with the controller; write what there is after each."""
-    cluster = localcluster.up("bench", Depth.KWOK)
-    with contextlib.closing(RawClient(cluster)) as raw:
-        apply_definition(raw)
-    apply_permissions(cluster)
-    client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
-    scene = Scene(cluster, client, origin(cluster.version), barrier)
     rows: list[Row] = []
-    try:
-        for shape in shapes:
-            await scene.clean()
+    for shape in shapes:
+        async with new_scene(barrier=barrier) as scene:
             print(f"{shape.name} by the bare loop ...", flush=True)
             rows.append(await BareLoop(scene, shape).run())
-            await scene.clean()
+        async with new_scene(barrier=barrier) as scene, running_controller(scene.cluster) as controller:
             print(f"{shape.name} by the controller ...", flush=True)
-            async with running_controller(cluster) as controller:
-                rows.append(await ControllerRun(scene, shape, controller).run())
-            write(Results(rows=tuple(rows)), file)
-        await scene.clean()
-    finally:
-        await client.close()
+            rows.append(await ControllerRun(scene, shape, controller).run())
+        write(Results(rows=tuple(rows)), file)
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -14,7 +15,12 @@ from proc import cpu_seconds
 
 import localcluster
 from frameworkcontroller.api import names
-from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part
+from frameworkkube.credentials import from_kubeconfig
+from frameworkkube.rest import KubeClient
+from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part, origin
+from localcluster import Depth
+from localcluster.client import RawClient
+from localcluster.frameworks import apply_definition, apply_permissions
 from localcluster.kwok import RUN_SECONDS
 
 if TYPE_CHECKING:
@@ -22,13 +28,13 @@ if TYPE_CHECKING:
 
     from controller_shapes import Shape
 
-    from frameworkkube.rest import KubeClient
     from frameworkrelease.scale.results import Origin
     from localcluster import Cluster
 
 NAMESPACE = "bench"
 IN_FLIGHT = 64
-_DELETION_SECONDS = 1800
+CLUSTER = "bench"
+_REST_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -68,20 +74,26 @@ class Scene:
             },
         }
 
-    async def clean(self) -> None:
-        """Remove everything of an earlier run."""
-        await asyncio.to_thread(
-            self.cluster.kubectl,
-            "delete",
-            "namespace",
-            NAMESPACE,
-            "--ignore-not-found",
-            "--wait=true",
-            f"--timeout={_DELETION_SECONDS}s",
-        )
-        await asyncio.to_thread(self.cluster.kubectl, "create", "namespace", NAMESPACE)
-        # The API server refuses Pods before the service account is there.
-        await asyncio.sleep(2)
+
+@contextlib.asynccontextmanager
+async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
+    """Make a cluster for the block: what one row leaves in the memory of the API server slows down the next."""
+    await asyncio.to_thread(localcluster.down, CLUSTER)
+    cluster = await asyncio.to_thread(localcluster.up, CLUSTER, Depth.KWOK)
+    try:
+        with contextlib.closing(RawClient(cluster)) as raw:
+            apply_definition(raw)
+        apply_permissions(cluster)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        # The namespace gets its service account, and the components come to rest.
+        await asyncio.sleep(_REST_SECONDS)
+        client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
+        try:
+            yield Scene(cluster, client, origin(cluster.version), barrier)
+        finally:
+            await client.close()
+    finally:
+        await asyncio.to_thread(localcluster.down, CLUSTER)
 
 
 def pid_of(cluster: Cluster, component: str) -> int:
