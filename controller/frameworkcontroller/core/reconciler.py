@@ -251,7 +251,7 @@ class FrameworkReconciler:
         Args:
             now: the time.
             view: the Framework as the caches have it.
-            backpressure: how long writes of statuses wait for their turn at present.
+            backpressure: for how long writes of statuses that can be put off should leave their turn to others.
         """
         ctx = self._observe(now, view, backpressure=backpressure)
         if ctx is None:

@@ -32,8 +32,7 @@ PROGRESS_FLOOR: Final = timedelta(milliseconds=500)
 PROGRESS_EACH: Final = timedelta(microseconds=500)
 # So long after the first Task has ended the others are waited for, which often end together.
 ENDING_FLOOR: Final = timedelta(seconds=1)
-# While writes wait for their turn, those that can be put off leave it to the others for so many times as long.
-WAITS_UNDER_BACKPRESSURE: Final = 40
+# While there are many writes, those that can be put off leave their turn to the others, but no longer than this.
 LONGEST_WAIT_OF_ENDS: Final = timedelta(seconds=5)
 LONGEST_WAIT_OF_REPORTS: Final = timedelta(seconds=15)
 NO_WAIT: Final = timedelta()
@@ -93,18 +92,19 @@ class StatusWriter:
         """Return when the next write is allowed, None if at once: with time between them, each write contains more.
 
         A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
-        and the ends of some Tasks, are put off the longer, the longer writes wait for their turn (backpressure).
+        and the ends of some Tasks, are put off while there are many writes (backpressure).
         """
         ready, total = state.readiness(spec)
-        put_off = backpressure * WAITS_UNDER_BACKPRESSURE
         if self._sent_at is None or (ready == total and not self.gang_is_persisted):
             return None
         if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and not state.brings_more):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
         if state.haste is Haste.ENDING:
             self._ending_since = self._ending_since or now
-            return self._ending_since + max(ENDING_FLOOR, URGENT_EACH * state.size, min(put_off, LONGEST_WAIT_OF_ENDS))
-        return self._sent_at + max(PROGRESS_FLOOR + PROGRESS_EACH * state.size, min(put_off, LONGEST_WAIT_OF_REPORTS))
+            least = max(ENDING_FLOOR, URGENT_EACH * state.size)
+            return self._ending_since + max(least, min(backpressure, LONGEST_WAIT_OF_ENDS))
+        least = PROGRESS_FLOOR + PROGRESS_EACH * state.size
+        return self._sent_at + max(least, min(backpressure, LONGEST_WAIT_OF_REPORTS))
 
     def compose(
         self,

@@ -239,7 +239,7 @@ class Engine:
                     return  # the cache still shows an earlier Framework of this name, and will show this one
                 reconciler = self._start(key, view.framework)
             now, begun = self._now(), time.perf_counter()
-            backpressure = timedelta(seconds=self._status_executor.wait_seconds)
+            backpressure = timedelta(seconds=self._status_executor.put_off_seconds)
             decision = reconciler.reconcile(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
             if reconciler.stale:

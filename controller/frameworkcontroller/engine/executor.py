@@ -9,6 +9,7 @@ urgent items, for which a whole Framework waits (its ConfigMap, its roster), sta
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
@@ -24,7 +25,11 @@ DEFAULT_SLOTS: Final = 64
 OBJECTS_PER_STATUS: Final = 8
 # How much the newest wait counts in the average, and for how long an average speaks of the present.
 NEWEST_WAIT_COUNTS: Final = 0.2
-WAIT_HOLDS_SECONDS: Final = 2.0
+HOLDS_SECONDS: Final = 2.0
+# What can be put off leaves its turn to the others for so many times as long as items wait for a free worker, or for so
+# many seconds times the items that start in a second, whatever is longer.
+PUT_OFF_BY_WAIT: Final = 40
+PUT_OFF_BY_RATE: Final = 0.1
 
 
 class FairQueue(Generic[T]):
@@ -73,13 +78,22 @@ class Executor(Generic[T]):
         self._urgent: FairQueue[tuple[float, T]] = FairQueue()
         self._ordinary: FairQueue[tuple[float, T]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
-        self._wait_seconds, self._started_at = 0.0, 0.0
+        self._wait_seconds, self._per_second, self._started_at = 0.0, 0.0, 0.0
 
     @property
-    def wait_seconds(self) -> float:
-        """How long items wait for a free worker at present; 0 if none has waited lately."""
-        lately = self._clock() - self._started_at < WAIT_HOLDS_SECONDS or bool(self._urgent or self._ordinary)
-        return self._wait_seconds if lately else 0.0
+    def put_off_seconds(self) -> float:
+        """For how long what can be put off should leave its turn to others at present: backpressure.
+
+        Waits say that this program sends as much as it may; many starts, that many owners have something to send, which
+        could go with what they send next.
+        """
+        lately = self._clock() - self._started_at < HOLDS_SECONDS or bool(self._urgent or self._ordinary)
+        wait = self._wait_seconds if lately else 0.0
+        return max(PUT_OFF_BY_WAIT * wait, PUT_OFF_BY_RATE * self._rate(self._clock()))
+
+    def _rate(self, now: float) -> float:
+        """Return how many items have started in a second of late, the newest counting most."""
+        return self._per_second * math.exp((self._started_at - now) / HOLDS_SECONDS)
 
     def submit(self, owner: Hashable, item: T, *, urgent: bool) -> None:
         """Queue an item."""
@@ -97,6 +111,8 @@ class Executor(Generic[T]):
         while True:
             await self._waiting.acquire()
             submitted_at, item = (self._urgent or self._ordinary).take()
-            self._started_at = self._clock()
+            now = self._clock()
+            self._per_second = self._rate(now) + 1 / HOLDS_SECONDS
+            self._started_at = now
             self._wait_seconds += NEWEST_WAIT_COUNTS * (self._started_at - submitted_at - self._wait_seconds)
             await self._perform(item)

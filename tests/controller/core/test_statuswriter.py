@@ -64,7 +64,7 @@ def ending(number: int) -> tuple[FrameworkState, StatusWriter]:
     return state, one
 
 
-@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.02, 1), (0.05, 2), (0.1, 4), (0.2, 5), (60, 5)])
+@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.8, 1), (2, 2), (4, 4), (8, 5), (600, 5)])
 def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: float) -> None:
     backpressure = timedelta(seconds=wait)
     state, one = ending(3)
@@ -102,8 +102,8 @@ def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> Non
     state, wanted, one = large(10), spec(role("worker", 10)), writer()
     one.compose(state, wanted, 4, at(10), at(10))
     state.put(("worker", 0), task(State.RUNNING))
-    assert one.due(state, wanted, at(12), backpressure=SECOND) == at(25)
-    assert one.due(state, wanted, at(12), backpressure=SECOND / 20) == at(12)
+    assert one.due(state, wanted, at(12), backpressure=40 * SECOND) == at(25)
+    assert one.due(state, wanted, at(12), backpressure=2 * SECOND) == at(12)
     state.put(("worker", 1), task(State.ATTEMPT_COMPLETED, ended(1), index=1))
     due = one.due(state, wanted, at(12), backpressure=SECOND)
     assert due is not None

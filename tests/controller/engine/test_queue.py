@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.engine.executor import Executor, FairQueue
+from frameworkcontroller.engine.executor import PUT_OFF_BY_RATE, PUT_OFF_BY_WAIT, Executor, FairQueue
 from frameworkcontroller.engine.queue import WorkQueue
 from localcluster.waiting import patience
 
@@ -127,26 +127,40 @@ async def test_no_more_items_are_performed_at_a_time_than_there_are_slots() -> N
     assert work.begun == ["0", "1", "2", "3", "4"]
 
 
-async def test_it_is_known_how_long_items_wait_for_a_slot_at_present() -> None:
+async def test_what_can_be_put_off_waits_longer_the_longer_others_wait_for_a_slot() -> None:
     work, now = Work(), [100.0]
     executor = Executor(work.perform, slots=1, clock=lambda: now[0])
-    assert executor.wait_seconds == 0
+    assert executor.put_off_seconds == 0
     async with running(executor):
         executor.submit("a", "0", urgent=False)
         await work.begins(1)
-        assert executor.wait_seconds == 0
+        assert executor.put_off_seconds < 0.1
         executor.submit("a", "1", urgent=False)
         executor.submit("a", "2", urgent=True)
         now[0] += 1
         work.gate.release()
         await work.begins(2)
-        first = executor.wait_seconds
+        first = executor.put_off_seconds
         now[0] += 1
         work.gate.release()
         await work.begins(3)
-        assert 0 < first < executor.wait_seconds < 2
+        assert 1 < first < executor.put_off_seconds < 2 * PUT_OFF_BY_WAIT
         now[0] += 60
-        assert executor.wait_seconds == 0
+        assert executor.put_off_seconds == pytest.approx(0)
+
+
+@pytest.mark.parametrize("rate", [1, 10, 100])
+async def test_what_can_be_put_off_waits_longer_the_more_there_is_to_do(rate: int) -> None:
+    work, now = Work(), [100.0]
+    executor = Executor(work.perform, slots=1000, clock=lambda: now[0])
+    async with running(executor):
+        for number in range(10 * rate):
+            executor.submit(str(number), str(number), urgent=False)
+            await work.begins(number + 1)
+            now[0] += 1 / rate
+        assert executor.put_off_seconds == pytest.approx(PUT_OFF_BY_RATE * rate, rel=0.3)
+        now[0] += 60
+        assert executor.put_off_seconds == pytest.approx(0)
 
 
 async def test_urgent_items_start_before_those_of_single_tasks() -> None:
