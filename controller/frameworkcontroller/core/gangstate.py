@@ -215,6 +215,9 @@ def last_roster(state: GangState, attempt: Attempt, summary: RolesSummary) -> Wr
         if not summary.complete or summary.member_revision != state.member_revision:
             return None
         progress, rows = (summary.ready, summary.total, ()), members(summary)
+    elif not summary.has_barriers:
+        # No progress was written, and none follows.
+        progress = (summary.ready, summary.total, ())
     if progress is None:
         return None
     ready, total, named = progress

@@ -250,6 +250,9 @@ def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> N
 
     keeper = Keeper()
     assert keeper.decide(unread("a", None), 5) == (None, at(30)), "when it is late, an Event says so"
+    again = gangstate.last_roster(keeper.state, keeper.attempt, unread("a", None))
+    assert again is not None, "if somebody else has written one"
+    assert not again.complete
     assert keeper.decide(unread("a", "b"), 10)[0] is not None
     lost, _ = keeper.decide(unread("a", None, revision=2), 20)
     assert lost is not None
