@@ -168,7 +168,8 @@ def test_a_config_map_deleted_by_others_ends_the_attempt(
 def test_the_roster_is_complete_when_every_task_has_an_address(
     controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
 ) -> None:
-    frameworks.create("fw", role("worker", 2))
+    labels = {"frameworkcontroller.microsoft.com/barrier": "enabled"}
+    frameworks.create("fw", role("worker", 2, pod=POD | {"metadata": {"labels": labels}}))
 
     def roster() -> Json:
         found = json.loads(frameworks.config_map("fw")["data"]["roster"])

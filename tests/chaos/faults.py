@@ -99,7 +99,7 @@ class Faults:
         # Nothing else meanwhile: a controller cannot be started without an API server that works.
         time.sleep(self._draw.choice((0, 0, 3)))
         localcluster.up(self._cluster.name, self._cluster.depth, kubernetes=self._cluster.version)
-        self._journal.note(f"{component} is back")
+        self._journal.is_back(component)
 
     # --- the controllers ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tests.chaos.nodes import Nodes
 
 TERMINAL = {"Succeeded", "Failed"}
+COLLECTOR_RETURNS_SECONDS: Final = 30.0
+"""The garbage collector watches again so long after it has lost the API server, with growing pauses. Until then it does
+not know of new dependents, and lets an owner go that is deleted in the foreground."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class History:
 
     def _note(self, revision: int, name: str, status: FrameworkStatus, *, deleted: bool = False) -> None:
         """Remember which Pods must not exist any more."""
+        if deleted and self._journal.seconds_with_control_plane < COLLECTOR_RETURNS_SECONDS:
+            return
         over = []
         for (role, index), task in checks.tasks_of(status).items():
             uid = task.attempt_status.pod_uid

@@ -16,6 +16,7 @@ class Journal:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.counts = Counter[str]()
+        self._back_at = 0.0
         self._begun = time.monotonic()
         self.note(f"SEED={seed}")
 
@@ -23,6 +24,16 @@ class Journal:
     def seconds(self) -> float:
         """The seconds since the start."""
         return time.monotonic() - self._begun
+
+    @property
+    def seconds_with_control_plane(self) -> float:
+        """The seconds since a component of the control plane was started last."""
+        return self.seconds - self._back_at
+
+    def is_back(self, component: str) -> None:
+        """Note that a component of the control plane was started again."""
+        self._back_at = self.seconds
+        self.note(f"{component} is back")
 
     def note(self, text: str) -> None:
         """Write a line."""
