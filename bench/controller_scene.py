@@ -78,6 +78,7 @@ class Scene:
 @contextlib.asynccontextmanager
 async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
     """Make a cluster for the block: what one row leaves in the memory of the API server slows down the next."""
+    let_api_servers_grow()
     await asyncio.to_thread(localcluster.down, CLUSTER)
     cluster = await asyncio.to_thread(localcluster.up, CLUSTER, Depth.KWOK)
     try:
@@ -94,6 +95,11 @@ async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
             await client.close()
     finally:
         await asyncio.to_thread(localcluster.down, CLUSTER)
+
+
+def let_api_servers_grow() -> None:
+    """Let the API servers that are made from now on use as much memory as ten or a hundred thousand Pods need."""
+    os.environ.setdefault("GOMEMLIMIT", "8GiB")
 
 
 def pid_of(cluster: Cluster, component: str) -> int:

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import prometheus
-from controller_scene import pid_of
+from controller_scene import let_api_servers_grow, pid_of
 from proc import cpu_seconds, memory_mib
 from start_etcd import Etcd
 from start_fill import Filling, copies
@@ -97,6 +97,7 @@ def _numbers(text: str) -> list[int]:
 
 def measure(content: Content, ways: list[str]) -> list[Restart]:
     """Fill a cluster, and start a controller in each of these ways."""
+    let_api_servers_grow()
     localcluster.down(CLUSTER)
     cluster = localcluster.up(CLUSTER, Depth.CONTROL_PLANE)
     try:
