@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller_observer import Counted, counted
 from controller_shapes import Kind
+from newcluster import new_cluster
 from proc import cpu_seconds
 
 import localcluster
@@ -19,8 +20,6 @@ from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part, origin
 from localcluster import Depth
-from localcluster.client import RawClient
-from localcluster.frameworks import apply_definition, apply_permissions
 from localcluster.kwok import RUN_SECONDS
 
 if TYPE_CHECKING:
@@ -78,14 +77,7 @@ class Scene:
 @contextlib.asynccontextmanager
 async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
     """Make a cluster for the block: what one row leaves in the memory of the API server slows down the next."""
-    let_api_servers_grow()
-    await asyncio.to_thread(localcluster.down, CLUSTER)
-    cluster = await asyncio.to_thread(localcluster.up, CLUSTER, Depth.KWOK)
-    try:
-        with contextlib.closing(RawClient(cluster)) as raw:
-            apply_definition(raw)
-        apply_permissions(cluster)
-        cluster.kubectl("create", "namespace", NAMESPACE)
+    with new_cluster(CLUSTER, Depth.KWOK, NAMESPACE) as (cluster, _):
         # The namespace gets its service account, and the components come to rest.
         await asyncio.sleep(_REST_SECONDS)
         client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
@@ -93,13 +85,6 @@ async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
             yield Scene(cluster, client, origin(cluster.version), barrier)
         finally:
             await client.close()
-    finally:
-        await asyncio.to_thread(localcluster.down, CLUSTER)
-
-
-def let_api_servers_grow() -> None:
-    """Let the API servers that are made from now on use as much memory as ten or a hundred thousand Pods need."""
-    os.environ.setdefault("GOMEMLIMIT", "8GiB")
 
 
 def pid_of(cluster: Cluster, component: str) -> int:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from controller_observer import counted
+from newcluster import new_cluster
 
-import localcluster
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from frameworkrelease.scale.results import Request
 from localcluster import Depth
-from localcluster.client import RawClient
-from localcluster.frameworks import ControllerProcess, Frameworks, apply_definition, apply_permissions
+from localcluster.frameworks import ControllerProcess, Frameworks
 from localcluster.restartinggang import RestartingGang
 from localcluster.waiting import eventually
 
@@ -33,21 +31,13 @@ _SECONDS = 600.0
 
 def simulate(tasks: int) -> list[str]:
     """Restart a gang of so many Tasks once, and return the lines of a table."""
-    localcluster.down(CLUSTER)
-    cluster = localcluster.up(CLUSTER, Depth.CONTROL_PLANE)
-    try:
-        with contextlib.closing(RawClient(cluster)) as raw, TemporaryDirectory() as folder:
-            apply_definition(raw)
-            apply_permissions(cluster)
-            raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            controller = ControllerProcess(cluster, Path(folder), {})
-            controller.start()
-            try:
-                return _restart(cluster, Frameworks(raw, NAMESPACE), tasks)
-            finally:
-                controller.stop()
-    finally:
-        localcluster.down(CLUSTER)
+    with new_cluster(CLUSTER, Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw), TemporaryDirectory() as folder:
+        controller = ControllerProcess(cluster, Path(folder), {})
+        controller.start()
+        try:
+            return _restart(cluster, Frameworks(raw, NAMESPACE), tasks)
+        finally:
+            controller.stop()
 
 
 def _restart(cluster: Cluster, frameworks: Frameworks, tasks: int) -> list[str]:

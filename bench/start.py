@@ -13,7 +13,6 @@ docs/scale.md.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import sys
 import time
@@ -25,18 +24,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import prometheus
-from controller_scene import let_api_servers_grow, pid_of
+from controller_scene import pid_of
+from newcluster import new_cluster
 from proc import cpu_seconds, memory_mib
 from start_etcd import Etcd
 from start_fill import Filling, copies
 
-import localcluster
 from frameworkcontroller.api import names
 from frameworkrelease.scale.results import MEASURED, Origin, Restart, Results, origin, write
 from frameworkrelease.scale.tables import of_restarts
 from localcluster import Depth, ports
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import ControllerProcess, Frameworks, apply_definition, apply_permissions, role
+from localcluster.frameworks import ControllerProcess, Frameworks, role
 from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -97,23 +96,14 @@ def _numbers(text: str) -> list[int]:
 
 def measure(content: Content, ways: list[str]) -> list[Restart]:
     """Fill a cluster, and start a controller in each of these ways."""
-    let_api_servers_grow()
-    localcluster.down(CLUSTER)
-    cluster = localcluster.up(CLUSTER, Depth.CONTROL_PLANE)
-    try:
-        with contextlib.closing(RawClient(cluster)) as raw, TemporaryDirectory() as folder:
-            apply_definition(raw)
-            apply_permissions(cluster)
-            raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            where = origin(cluster.version)
-            fill(cluster, raw, content, Path(folder))
-            found = []
-            for number, lists in enumerate(ways):
-                print(f"a start with {content.pods} Pods, {lists} ...", flush=True)
-                found.append(start(cluster, raw, content, lists, where, f"probe{number}", Path(folder)))
-            return found
-    finally:
-        localcluster.down(CLUSTER)
+    with new_cluster(CLUSTER, Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw), TemporaryDirectory() as folder:
+        where = origin(cluster.version)
+        fill(cluster, raw, content, Path(folder))
+        found = []
+        for number, lists in enumerate(ways):
+            print(f"a start with {content.pods} Pods, {lists} ...", flush=True)
+            found.append(start(cluster, raw, content, lists, where, f"probe{number}", Path(folder)))
+        return found
 
 
 def fill(cluster: Cluster, raw: RawClient, content: Content, folder: Path) -> None:

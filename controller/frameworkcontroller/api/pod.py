@@ -94,11 +94,6 @@ class Container(Wire, frozen=True):
     name: str = ""
     restart_policy: str = ""
 
-    @property
-    def is_sidecar(self) -> bool:
-        """Whether it runs beside the application (a native sidecar)."""
-        return self.restart_policy == "Always"
-
 
 class PodSpec(Wire, frozen=True):
     """The node of the Pod, what runs before its application, and whether that is tried again."""
@@ -109,8 +104,8 @@ class PodSpec(Wire, frozen=True):
 
     @property
     def sidecars(self) -> frozenset[str]:
-        """The names of the native sidecars."""
-        return frozenset(one.name for one in self.init_containers if one.is_sidecar)
+        """The names of the native sidecars: init containers that restart always, beside the application."""
+        return frozenset(one.name for one in self.init_containers if one.restart_policy == "Always")
 
 
 class Pod(Wire, frozen=True):

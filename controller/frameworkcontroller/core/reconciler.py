@@ -314,7 +314,7 @@ class FrameworkReconciler:
     def _report_gang(self, ctx: ReconcileContext) -> None:
         """Decide what the status says of a gang that waits, where Pods have a barrier."""
         state = self._state
-        if not self._accounts or not has_gang(state):
+        if not state.has_barriers or not has_gang(state):
             return
         ready, total = state.readiness(ctx.spec)
         report = gangready.decide(

@@ -87,9 +87,10 @@ class Executor(Generic[T]):
         Waits say that this program sends as much as it may; many starts, that many owners have something to send, which
         could go with what they send next.
         """
-        lately = self._clock() - self._started_at < HOLDS_SECONDS or bool(self._urgent or self._ordinary)
+        now = self._clock()
+        lately = now - self._started_at < HOLDS_SECONDS or bool(self._urgent or self._ordinary)
         wait = self._wait_seconds if lately else 0.0
-        return max(PUT_OFF_BY_WAIT * wait, PUT_OFF_BY_RATE * self._rate(self._clock()))
+        return max(PUT_OFF_BY_WAIT * wait, PUT_OFF_BY_RATE * self._rate(now))
 
     def _rate(self, now: float) -> float:
         """Return how many items have started in a second of late, the newest counting most."""
@@ -112,7 +113,6 @@ class Executor(Generic[T]):
             await self._waiting.acquire()
             submitted_at, item = (self._urgent or self._ordinary).take()
             now = self._clock()
-            self._per_second = self._rate(now) + 1 / HOLDS_SECONDS
-            self._started_at = now
-            self._wait_seconds += NEWEST_WAIT_COUNTS * (self._started_at - submitted_at - self._wait_seconds)
+            self._per_second, self._started_at = self._rate(now) + 1 / HOLDS_SECONDS, now
+            self._wait_seconds += NEWEST_WAIT_COUNTS * (now - submitted_at - self._wait_seconds)
             await self._perform(item)
