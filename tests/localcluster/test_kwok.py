@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
+from localcluster.logs import complete_lines
 from localcluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ def in_phase(raw: RawClient, pods: str, name: str, phase: str) -> dict[str, Any]
         return status
 
     return eventually(check, timeout=20)
+
+
+def log_of_kwok(cluster: Cluster) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in complete_lines(cluster.state / "kwok.log") if line.startswith("{")]
 
 
 def test_five_nodes_are_ready(raw: RawClient) -> None:
@@ -77,3 +83,23 @@ def test_a_deleted_pod_goes(raw: RawClient, pods: str) -> None:
         assert raw.get(pods)["items"] == []
 
     eventually(is_gone, timeout=20)
+
+
+def test_a_node_deletes_no_pod_that_is_being_removed_already(
+    cluster: Cluster, raw: RawClient, pods: str, namespace: str
+) -> None:
+    # kwok deletes by name: a late deletion of what is gone would hit the next Pod of that name, and so on for ever.
+    for name in ("removed", "later"):
+        make(raw, pods, name)
+        in_phase(raw, pods, name, "Running")
+    raw.merge(f"{pods}/removed", {"metadata": {"finalizers": ["localcluster.frameworkcontroller/test"]}})
+    raw.delete(f"{pods}/removed", {"gracePeriodSeconds": 0})
+    raw.delete(f"{pods}/later")
+
+    def is_gone() -> None:
+        assert [pod["metadata"]["name"] for pod in raw.get(pods)["items"]] == ["removed"]
+
+    eventually(is_gone, timeout=20)
+    raw.merge(f"{pods}/removed", {"metadata": {"finalizers": None}})
+    deleted = [record["pod"] for record in log_of_kwok(cluster) if record["msg"] == "Delete pod"]
+    assert [pod for pod in deleted if pod.startswith(f"{namespace}/")] == [f"{namespace}/later"]
