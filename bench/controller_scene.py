@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from controller_observer import Counted, counted
 from controller_shapes import Kind
 from newcluster import new_cluster
@@ -17,7 +18,7 @@ from proc import cpu_seconds
 import localcluster
 from frameworkcontroller.api import names
 from frameworkkube.credentials import from_kubeconfig
-from frameworkkube.rest import KubeClient
+from frameworkkube.rest import KubeClient, resource_path
 from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part, origin
 from localcluster import Depth
 from localcluster.kwok import RUN_SECONDS
@@ -34,6 +35,7 @@ NAMESPACE = "bench"
 IN_FLIGHT = 64
 CLUSTER = "bench"
 _REST_SECONDS = 5.0
+_PAST_PODS = 3000
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,31 @@ async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
         await asyncio.sleep(_REST_SECONDS)
         client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
         try:
+            await _fill_watch_cache(client)
             yield Scene(cluster, client, origin(cluster.version), barrier)
         finally:
             await client.close()
+
+
+async def _fill_watch_cache(client: KubeClient) -> None:
+    """Let the API server see so many Pods come and go that its watches get buffers of more than ten events.
+
+    It gives a watch the buffer for one second of the changes of the last 75, so on a new cluster it ends all of them
+    many times a second in the first burst. kwok then begins anew with all Pods, and sets them running again.
+    """
+    path = resource_path("v1", "pods", namespace=NAMESPACE)
+    limit = asyncio.Semaphore(IN_FLIGHT)
+
+    async def come_and_go(number: int) -> None:
+        spec = {"nodeName": "nowhere", "containers": [{"name": "main", "image": "none"}]}
+        pod = {"metadata": {"name": f"past-{number}"}, "spec": spec}
+        async with limit:
+            await client.create(path, msgspec.json.encode(pod))
+            await client.delete(f"{path}/past-{number}", grace_period_seconds=0)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(_PAST_PODS):
+            group.create_task(come_and_go(number))
 
 
 def pid_of(cluster: Cluster, component: str) -> int:

@@ -48,6 +48,10 @@ _log = Logger(__name__)
 T = TypeVar("T", bound=HasMetadata)
 WATCH_SECONDS = (300, 600)
 """The server ends a watch after a random time in this range, so that watches spread over its replicas."""
+_RESUME_SECONDS = 2.0
+"""A watch that showed something new and ended in order is resumed within this time, or else counts as interrupted. No
+etcd is restored so quickly."""
+_RESUMPTION_FLOOR_SECONDS = 0.05
 _HANDLED_IN_A_ROW = 500
 """Changes of a list that are handled in a row before other tasks of the loop get their turn."""
 
@@ -128,7 +132,7 @@ class Informer(Generic[T]):
         self._must_list = True
         self._opened = False
         self._malformed_at: str | None = None
-        self._was_interrupted = False
+        self._resumes = False
         self._reported: set[str] = set()
         self.synced = asyncio.Event()
         self.resource_version = ""
@@ -160,32 +164,37 @@ class Informer(Generic[T]):
             EtcdRestoredError: Start again with empty caches.
         """
         while True:
-            opened_at, way = self._clock(), self._lists.way
+            opened_at, way, resumes = self._clock(), self._lists.way, self._resumes
+            self._resumes = False
             try:
                 if self._must_list and way is not Way.STREAMED:
                     await self._list()
                     opened_at = self._clock()
-                elif self.resource_version and (self._must_list or self._was_interrupted):
+                elif self.resource_version and not resumes:
                     # A stream shows objects before it says which version they are of.
                     await self._check_version()
-                self._was_interrupted = True
-                delivered = await self._watch()
-                # An API server that restarts ends its watches before their time.
-                self._was_interrupted = self._clock() - opened_at < WATCH_SECONDS[0]
+                version = self.resource_version
+                delivered = await self._watch(_RESUME_SECONDS if resumes else REQUEST_TIMEOUT_SECONDS)
             except NotStreamedError:
                 continue
             except InactivityTimeoutError as error:
                 # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
                 # server, and the timer itself keeps the rate low.
                 _log.info("the watch was silent, opening it again", path=self._path, error=str(error))
-                delivered = True
+                continue
             except EtcdRestoredError:
                 raise
             except KubeError as error:
                 await self._sleep(self._pause_after(error, way))
                 continue
+            # An API server ends the watches that it cannot serve quickly enough, many times a second in a burst.
+            progressed = version_number(self.resource_version) > version_number(version)
+            lived = self._clock() - opened_at
+            # An API server that restarts ends its watches before their time, too.
+            self._resumes = progressed or lived >= WATCH_SECONDS[0]
             if delivered:
-                await self._sleep(max(0.0, FLOOR_SECONDS - (self._clock() - opened_at)))
+                floor = _RESUMPTION_FLOOR_SECONDS if progressed else FLOOR_SECONDS
+                await self._sleep(max(0.0, floor - lived))
             else:
                 await self._sleep(self._backoff.next())
 
@@ -277,8 +286,11 @@ class Informer(Generic[T]):
         self.lists += 1
         self.synced.set()
 
-    async def _watch(self) -> bool:
+    async def _watch(self, open_seconds: float) -> bool:
         """Follow one watch to its orderly end; it begins with a list, if one is due.
+
+        Args:
+            open_seconds: until it must be open, unless it begins with a list.
 
         Returns:
             Whether it delivered any event.
@@ -293,7 +305,7 @@ class Informer(Generic[T]):
             self._path,
             self._watch_query(),
             accept=self._accept,
-            connect_timeout_seconds=REQUEST_TIMEOUT_SECONDS if vanished is None else LIST_TIMEOUT_SECONDS,
+            connect_timeout_seconds=open_seconds if vanished is None else LIST_TIMEOUT_SECONDS,
             inactivity_timeout_seconds=self._inactivity_seconds,
             on_open=self._on_open,
         )

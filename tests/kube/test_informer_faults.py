@@ -244,6 +244,40 @@ async def test_after_each_interruption_a_list_of_one_object_shows_that_versions_
     assert (made.lists, len(server.of("watch"))) == (1, 3)
 
 
+@in_virtual_time
+async def test_a_watch_that_a_busy_server_cuts_short_is_resumed_without_a_pause_or_a_question() -> None:
+    # An API server ends the watches that it cannot serve quickly enough, several times a second in a burst of Pods.
+    changes = Changes([])
+    async with a_server() as server, a_client(server) as client:
+        server.on("GET", answer(200, listing(5)))
+        cut_short = [watch(added(f"pod-{version}", version)) for version in range(6, 26)]
+        server.on("watch", *cut_short, then=watch(end="silence"))
+        made = Informer(client, PATH, DECODER, on_change=changes, clock=server.clock)
+        task = asyncio.ensure_future(made.run())
+        await asyncio.sleep(1.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert len(changes.seen) == 20
+    assert [request.query["resourceVersion"] for request in server.of("watch")] == [str(n) for n in range(5, 26)]
+    assert gaps(server.of("watch")) == pytest.approx([0.05] * 20, abs=0.02)
+    assert not server.of("version")
+
+
+@in_virtual_time
+async def test_a_resumption_that_takes_longer_than_two_seconds_counts_as_an_interruption() -> None:
+    # As it would if etcd were restored meanwhile.
+    changes = Changes([])
+    async with a_server() as server, a_client(server) as client:
+        server.on("GET", answer(200, listing(5)))
+        server.on("version", answer(200, listing(4)))
+        server.on("watch", watch(added("a", 6)), silence(), then=watch(end="silence"))
+        made = Informer(client, PATH, DECODER, on_change=changes, clock=server.clock)
+        with pytest.raises(EtcdRestoredError, match=r"resourceVersions went back from 6 to 4"):
+            await asyncio.wait_for(made.run(), 60)
+    second, question = server.of("watch")[1], server.of("version")[0]
+    assert 2 <= question.at - second.at <= 4
+
+
 async def test_a_long_pause_is_slept_through_at_once(
     server: ScriptedServer, informer: Make, run: Run, time: FakeTime
 ) -> None:
