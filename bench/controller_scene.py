@@ -18,6 +18,7 @@ from proc import cpu_seconds
 import localcluster
 from frameworkcontroller.api import names
 from frameworkkube.credentials import from_kubeconfig
+from frameworkkube.errors import TransportError
 from frameworkkube.rest import KubeClient, resource_path
 from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part, origin
 from localcluster import Depth
@@ -96,15 +97,17 @@ async def _fill_watch_cache(client: KubeClient) -> None:
     It gives a watch the buffer for one second of the changes of the last 75, so on a new cluster it ends all of them
     many times a second in the first burst. kwok then begins anew with all Pods, and sets them running again.
     """
-    path = resource_path("v1", "pods", namespace=NAMESPACE)
+    path = resource_path("v1", "pods", namespace="default")
     limit = asyncio.Semaphore(IN_FLIGHT)
 
     async def come_and_go(number: int) -> None:
         spec = {"nodeName": "nowhere", "containers": [{"name": "main", "image": "none"}]}
         pod = {"metadata": {"name": f"past-{number}"}, "spec": spec}
+        # A server may close a connection while it is used again; one Pod less does not matter.
         async with limit:
-            await client.create(path, msgspec.json.encode(pod))
-            await client.delete(f"{path}/past-{number}", grace_period_seconds=0)
+            with contextlib.suppress(TransportError):
+                await client.create(path, msgspec.json.encode(pod))
+                await client.delete(f"{path}/past-{number}", grace_period_seconds=0)
 
     async with asyncio.TaskGroup() as group:
         for number in range(_PAST_PODS):
