@@ -26,8 +26,8 @@ ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
-MAX_SHARED: Final = 50_000
-"""Parts that are remembered; with more, sharing begins again."""
+MAX_SHARED: Final = 10_000
+"""Parts that are remembered, 2 MiB, also of Pods that are gone; with more, sharing begins again."""
 
 
 class SlimPods:
