@@ -26,8 +26,9 @@ ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
-MAX_SHARED: Final = 10_000
-"""Parts that are remembered, 2 MiB, also of Pods that are gone; with more, sharing begins again."""
+MAX_SHARED: Final = 50_000
+"""Parts that are remembered, about 10 MiB, also of Pods that are gone; with more, sharing begins again. A Framework has
+ten or so: with fewer than all Frameworks whose Pods change in turn have together, nothing is shared any more."""
 
 
 class SlimPods:

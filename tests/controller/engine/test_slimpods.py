@@ -167,6 +167,18 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(keep) <= 50
 
 
+def test_pods_of_a_thousand_frameworks_that_change_in_turn_share_their_parts() -> None:
+    def of(framework: int) -> Pod:
+        whole = document()
+        for key in names.POD_ANNOTATIONS:
+            whole["metadata"]["annotations"][key] = f"{key} of {framework}"
+        return POD_DECODER.decode(msgspec.json.encode(whole))
+
+    keep = SlimPods()
+    first, second = ([keep(of(framework)) for framework in range(1000)] for _ in range(2))
+    assert all(a.metadata.annotations is b.metadata.annotations for a, b in zip(first, second, strict=True))
+
+
 def test_a_pod_takes_little_memory() -> None:
     keep = SlimPods()
     documents = [msgspec.json.encode(document(index)) for index in range(2000)]
