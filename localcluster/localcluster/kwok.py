@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.errors import LocalClusterError
 from localcluster.health import check_health
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 RUN_SECONDS = "localcluster.frameworkcontroller/run-seconds"
 EXIT_CODE = "localcluster.frameworkcontroller/exit-code"
 STAGES = Path(__file__).with_name("kwok-stages.yaml")
+_POLICY = Path(__file__).with_name("kwok-policy.yaml")
+_POLICY_PATHS = {
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
 _READY_SECONDS = 120.0
 
 
@@ -44,17 +51,18 @@ def start(context: Context) -> None:
         "--node-lease-duration-seconds=40",
         f"--server-address=127.0.0.1:{port}",
     ]
-    with task(context.progress, f"kwok with {context.nodes} nodes"):
+    with task(context.progress, f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:
+        for one in yaml.safe_load_all(_POLICY.read_text()):
+            client.apply(f"{_POLICY_PATHS[one['kind']]}/{one['metadata']['name']}", one)
         context.processes.start(
             "kwok",
             command,
             ready=lambda: check_health(f"http://127.0.0.1:{port}/healthz"),
             timeout_seconds=_READY_SECONDS,
         )
-        with contextlib.closing(RawClient(context)) as client:
-            for number in range(context.nodes):
-                _make_node(client, f"simulated-{number}")
-            _wait_until_ready(client, context.nodes)
+        for number in range(context.nodes):
+            _make_node(client, f"simulated-{number}")
+        _wait_until_ready(client, context.nodes)
 
 
 def _make_node(client: RawClient, name: str) -> None:

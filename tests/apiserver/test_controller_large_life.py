@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,9 +49,6 @@ def test_no_task_is_lost_and_none_is_retried_for_nothing(
             controller.start()
         print(f"{phase.name}: {life.wait(phase.is_over):.1f} s")
         if phase.name == "scaled up":
-            steady, flaky = ([task.retry_policy_status for task in life.tasks(name)] for name in ("steady", "flaky"))
-            assert {one.accountable_retried_count for one in (*steady, *flaky)} == {0}
-            # A simulated node deletes by name alone: a late deletion may hit the Pod that replaces the deleted one.
-            assert min(one.total_retried_count for one in flaky) == 1
-            untouched = steady[: TASKS // 2 - TASKS // 10]
-            assert killed or {one.total_retried_count for one in untouched} == {0}
+            policies = [task.retry_policy_status for name in ("steady", "flaky") for task in life.tasks(name)]
+            assert {one.accountable_retried_count for one in policies} == {0}
+            assert Counter(one.total_retried_count for one in policies) == {0: TASKS // 2, 1: TASKS // 2}

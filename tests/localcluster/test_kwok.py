@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from localcluster.errors import LocalClusterError
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
 from localcluster.logs import complete_lines
 from localcluster.waiting import eventually
@@ -88,7 +89,6 @@ def test_a_deleted_pod_goes(raw: RawClient, pods: str) -> None:
 def test_a_node_deletes_no_pod_that_is_being_removed_already(
     cluster: Cluster, raw: RawClient, pods: str, namespace: str
 ) -> None:
-    # kwok deletes by name: a late deletion of what is gone would hit the next Pod of that name, and so on for ever.
     for name in ("removed", "later"):
         make(raw, pods, name)
         in_phase(raw, pods, name, "Running")
@@ -103,3 +103,14 @@ def test_a_node_deletes_no_pod_that_is_being_removed_already(
     raw.merge(f"{pods}/removed", {"metadata": {"finalizers": None}})
     deleted = [record["pod"] for record in log_of_kwok(cluster) if record["msg"] == "Delete pod"]
     assert [pod for pod in deleted if pod.startswith(f"{namespace}/")] == [f"{namespace}/later"]
+
+
+def test_a_node_removes_no_pod_that_nobody_has_deleted(
+    cluster: Cluster, raw: RawClient, pods: str, namespace: str
+) -> None:
+    # kwok deletes by name: a late deletion of what is gone would hit the next Pod of that name.
+    make(raw, pods, "later")
+    in_phase(raw, pods, "later", "Running")
+    with pytest.raises(LocalClusterError, match="nobody has deleted this Pod"):
+        cluster.kubectl("--as=kwok", "--as-group=system:masters", "-n", namespace, "delete", "pod", "later", "--now")
+    raw.delete(f"{pods}/later")
