@@ -185,7 +185,7 @@ class FrameworkPhase:
             ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, ending)
             if ended is not current:
                 self._state.put(task_key, ended)
-                self._state.touch(task_key)
+                self._state.agenda.touch(task_key)
 
     def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
         match step.action:

@@ -1,15 +1,14 @@
 """What is decided about one Framework, and how much of it is persisted, that is, how much the API server has.
 
 Every change gets the next revision. A write of the status carries all revisions up to one; once that revision is
-persisted, the Tasks that waited for it are dirty again. Only dirty Tasks are decided again, so that a pass costs as
-much as has changed. What is to be reported of the changes goes to the `Journal`.
+persisted, the Tasks that waited for it are dirty again. The `Agenda` has the dirty Tasks; only these are decided on
+again, so that a pass costs as much as has changed. What is to be reported of the changes goes to the `Journal`.
 """
 
 from __future__ import annotations
 
-import heapq
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
@@ -17,6 +16,7 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
 from frameworkcontroller.core import dependencies, events, gangready, restart
+from frameworkcontroller.core.agenda import Agenda
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.gangready import GangReport
 from frameworkcontroller.core.journal import Journal, TaskRecord
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.restartpolicy import Policy
-
-TaskKey: TypeAlias = tuple[str, int]
-"""A Task: the name of its role and its index."""
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
@@ -63,6 +61,7 @@ class FrameworkState:
 
     Attributes:
         journal: what is still to be reported.
+        agenda: which Tasks are to be decided on again.
         roles: by name; `status` holds none, because their Tasks are counted here.
         revision: of the last change.
         persisted_revision: the newest revision that the API server has.
@@ -85,6 +84,7 @@ class FrameworkState:
         self._name = name
         self._status: FrameworkStatus | None = None
         self.journal = Journal(name)
+        self.agenda = Agenda()
         self.roles: dict[str, RoleState] = {}
         self.revision = 0
         self.persisted_revision = 0
@@ -106,9 +106,6 @@ class FrameworkState:
         self._attempt_revision = 0
         self._rescale_revision = 0  # a role that is gone has no revision of its own
         self._rescaled: tuple[FrameworkSpec, int] | None = None
-        self._dirty: dict[TaskKey, None] = {}
-        self._awaiting: dict[TaskKey, int] = {}
-        self._alarms: list[tuple[datetime, TaskKey]] = []
         self._ended: tuple[int, bool] | None = None
 
     def load(self, status: FrameworkStatus) -> None:
@@ -215,7 +212,7 @@ class FrameworkState:
         role_state.dependencies_met = True
         role_state.settings_revision = role_state.member_revision = self.revision
         for index in range(len(role_state.tasks)):
-            self._awaiting[role.name, index] = self.revision
+            self.agenda.touch_after((role.name, index), self.revision)
         self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
 
     def note_pod(self, task_key: TaskKey, *, ready: bool) -> None:
@@ -231,14 +228,12 @@ class FrameworkState:
         self.touch_framework()
         role_state.graceful_timeout_sec, role_state.settings_revision = seconds, self.revision
         for index in range(len(role_state.tasks)):
-            self._awaiting[role, index] = self.revision
+            self.agenda.touch_after((role, index), self.revision)
 
     def discard_tasks(self) -> None:
         """Drop all roles and Tasks: a new attempt begins."""
         self.roles.clear()
-        self._dirty.clear()
-        self._awaiting.clear()
-        self._alarms.clear()
+        self.agenda.clear()
         self.gone.clear()
         self.not_retained.clear()
         self.gang_report = GangReport()
@@ -279,8 +274,8 @@ class FrameworkState:
                 self.journal.add_record(record)
         for name, index in changed:
             if index >= 0:
-                self._dirty[name, index] = None
-                self._awaiting[name, index] = revision
+                self.agenda.touch((name, index))
+                self.agenda.touch_after((name, index), revision)
         if counts:  # the first scale of an attempt is no rescale
             wanted = {role.name: role.task_number for role in spec.task_roles or ()}
             for name in (*wanted, *(name for name in counts if name not in wanted)):
@@ -323,7 +318,7 @@ class FrameworkState:
         if new.attempt_status.id > before.attempt_status.id:
             self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
         role_state.put(task_key[1], new, self.revision)
-        self._awaiting[task_key] = self.revision
+        self.agenda.touch_after(task_key, self.revision)
         if before.state is not new.state:
             self.journal.add_task_change(task_key[0], before, new, self.revision)
 
@@ -363,49 +358,26 @@ class FrameworkState:
         """Iterate over all Tasks."""
         return ((name, index) for name, role_state in self.roles.items() for index in range(len(role_state.tasks)))
 
-    def touch(self, task_key: TaskKey) -> None:
-        """Make the Task dirty."""
-        self._dirty[task_key] = None
-
     def touch_all(self) -> None:
         """Make every Task dirty."""
-        self._dirty |= dict.fromkeys(self.task_keys())
-
-    def touch_at(self, task_key: TaskKey, moment: datetime) -> None:
-        """Make the Task dirty at this time of the steady clock."""
-        heapq.heappush(self._alarms, (moment, task_key))
+        self.agenda.touch_many(self.task_keys())
 
     def touch_when_persisted(self, task_key: TaskKey) -> None:
         """Make the Task dirty once everything up to now is persisted."""
-        self._awaiting[task_key] = self.revision
-
-    def take_dirty(self, now: datetime) -> list[TaskKey]:
-        """Return the dirty Tasks; they are clean then."""
-        while self._alarms and self._alarms[0][0] <= now:
-            self.touch(heapq.heappop(self._alarms)[1])
-        dirty, self._dirty = list(self._dirty), {}
-        return dirty
-
-    @property
-    def next_alarm(self) -> datetime | None:
-        """The next time of the steady clock at which a Task becomes dirty by itself."""
-        return self._alarms[0][0] if self._alarms else None
+        self.agenda.touch_after(task_key, self.revision)
 
     @property
     def is_quiet(self) -> bool:
         """Whether everything is persisted and reported, and no change is to be followed."""
         persisted = self.revision == self.persisted_revision
-        return persisted and self.journal.is_empty and not (self._dirty or self._awaiting)
+        return persisted and self.journal.is_empty and self.agenda.is_quiet
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
     def mark_persisted(self, revision: int) -> None:
         """Note that the API server has everything up to this revision."""
         self.persisted_revision = revision
-        due = [task_key for task_key, needed in self._awaiting.items() if needed <= revision]
-        for task_key in due:
-            del self._awaiting[task_key]
-            self._dirty[task_key] = None
+        self.agenda.mark_persisted(revision)
 
     def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
         """Return how many Tasks of the gang are ready, and how many it has: a role that waits is no part of it yet."""

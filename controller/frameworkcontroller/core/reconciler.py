@@ -164,7 +164,7 @@ class FrameworkReconciler:
         role, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
         task_key = (role, int(number) if number.isdecimal() else -1)
         if self._state.task(task_key) is not None:
-            self._state.touch(task_key)
+            self._state.agenda.touch(task_key)
             # The obstacle may be gone; if the name is still in use, the API server says so again at little cost.
             self._in_flight.reset_delay(("pod", *task_key))
 
@@ -335,7 +335,7 @@ class FrameworkReconciler:
         self._grant_access(ctx)
         self._write_status(ctx)
         self._write_roster(ctx)
-        ctx.decision.wake(self._state.next_alarm)
+        ctx.decision.wake(self._state.agenda.next_alarm)
         ctx.decision.transitions = self._state.journal.take_transitions()
         ctx.decision.events = self._state.journal.take_events(self._state.persisted_revision)
         ctx.decision.at_rest = self._is_at_rest(ctx)

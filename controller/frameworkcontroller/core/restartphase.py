@@ -21,9 +21,10 @@ from frameworkcontroller.core.taskphase import TASKS_WAIT
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkAttemptStatus
+    from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
-    from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey
+    from frameworkcontroller.core.frameworkstate import FrameworkState
     from frameworkcontroller.core.taskphase import TaskPhase
 
 
@@ -122,7 +123,7 @@ class RestartPhase:
         assert pod is not None, "the end was read from it in this pass"
         end = classify.failed(restart.as_failed(pod), self._config.codes)
         self._state.put(task_key, attempt.complete(current, end))
-        self._state.touch(task_key)
+        self._state.agenda.touch(task_key)
 
     def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> None:
         state = self._state
@@ -138,7 +139,7 @@ class RestartPhase:
             left = restart.leave_epoch(task.attempt_status, after.gang_epoch)
             if left != task.attempt_status:
                 state.put(task_key, replace(task, attempt_status=left))
-                state.touch(task_key)
+                state.agenda.touch(task_key)
         last = (after.last_gang_restarts or ())[-1]
         ctx.decision.restarts.append(last.reason)
         limit = (state.restart_policy or Policy()).limit
@@ -157,7 +158,7 @@ class RestartPhase:
             task = self._state.task(task_key)
             if task is not None and task.attempt_status.starts is UNSET:
                 # It takes no part, so nothing else asks whether its application runs.
-                self._state.touch(task_key)
+                self._state.agenda.touch(task_key)
 
     def _is_complete(self) -> bool:
         counts = [role_state.counts for role_state in self._state.begun_roles]

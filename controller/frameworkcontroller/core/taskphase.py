@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.status import TaskStatus
+    from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
-    from frameworkcontroller.core.frameworkstate import FrameworkState, TaskKey
+    from frameworkcontroller.core.frameworkstate import FrameworkState
     from frameworkcontroller.core.rolestate import RoleState
 
 # The Tasks wait while the Framework is in one of these states.
@@ -72,7 +73,7 @@ class TaskPhase:
         self._release(ctx)
         contexts: dict[str, task.TaskContext] = {}
         gate = self._state.gate
-        for task_key in self._state.take_dirty(ctx.now):
+        for task_key in self._state.agenda.take_dirty(ctx.now):
             current = self._state.task(task_key)
             if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
                 continue  # its outcome will make it dirty again
@@ -93,7 +94,7 @@ class TaskPhase:
             if gate is not None:
                 self._follow_instance(task_key, current, step.status, pod, gate)
             if step.wake_at is not None:
-                self._state.touch_at(task_key, ctx.clock.steadily(step.wake_at))
+                self._state.agenda.touch_at(task_key, ctx.clock.steadily(step.wake_at))
             if step.action is not None:
                 self._act(task_key, step, pod, ctx)
 
@@ -129,7 +130,7 @@ class TaskPhase:
             ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
         free = ctx.in_flight.free_creations(ctx.now)
         while self._held and free > 0:
-            self._state.touch(self._held.popitem(last=False)[0])
+            self._state.agenda.touch(self._held.popitem(last=False)[0])
             free -= 1
 
     def _hold(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
@@ -201,7 +202,7 @@ class TaskPhase:
             effect = CreatePod(*task_key, step.status.instance_uid, step.status.attempt_status.id, template)
         until = ctx.emit(effect)
         if until is not None:
-            self._state.touch_at(task_key, until)
+            self._state.agenda.touch_at(task_key, until)
 
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
         """Return what to do about a Pod that the cache does not show, but that has the Task's name."""

@@ -47,7 +47,7 @@ class Scaled(FrameworkState):
 
     def persist_all(self) -> None:
         self.mark_persisted(self.revision)
-        self.take_dirty(at(0))
+        self.agenda.take_dirty(at(0))
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, False, True]
     state.mark_persisted(before)
     assert not state.is_persisted(W1)
-    assert state.take_dirty(at(0)) == []
+    assert state.agenda.take_dirty(at(0)) == []
     state.mark_persisted(before + 1)
     assert state.is_persisted(W1)
-    assert state.take_dirty(at(0)) == [W1]
-    assert state.take_dirty(at(0)) == []
+    assert state.agenda.take_dirty(at(0)) == [W1]
+    assert state.agenda.take_dirty(at(0)) == []
 
 
 def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
@@ -76,9 +76,9 @@ def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
     state.put(W0, complete(task(State.RUNNING), ended(1)))
     state.mark_persisted(sent)
     assert not state.is_persisted(W0)
-    assert state.take_dirty(at(0)) == []
+    assert state.agenda.take_dirty(at(0)) == []
     state.mark_persisted(state.revision)
-    assert state.take_dirty(at(0)) == [W0]
+    assert state.agenda.take_dirty(at(0)) == [W0]
 
 
 def test_the_framework_is_persisted_apart_from_its_tasks(state: Scaled) -> None:
@@ -104,9 +104,9 @@ def test_a_rescale_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> N
     state.ask(w=2)
     assert not state.framework_persisted
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, True, False]
-    assert state.take_dirty(at(0)) == [W2]
+    assert state.agenda.take_dirty(at(0)) == [W2]
     state.mark_persisted(state.revision)
-    assert state.take_dirty(at(0)) == [W2]
+    assert state.agenda.take_dirty(at(0)) == [W2]
 
 
 def test_a_rescale_that_changes_nothing_is_no_change(state: Scaled) -> None:
@@ -120,7 +120,7 @@ def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> N
     assert state.roles["w"].graceful_timeout_sec == 30
     assert not any(state.is_persisted(task_key) for task_key in state.task_keys())
     state.mark_persisted(state.revision)
-    assert sorted(state.take_dirty(at(0))) == [W0, W1, W2]
+    assert sorted(state.agenda.take_dirty(at(0))) == [W0, W1, W2]
     before = state.revision
     state.set_graceful_timeout("w", 30)
     state.set_graceful_timeout("not there", 30)
@@ -128,22 +128,22 @@ def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> N
 
 
 def test_a_task_is_looked_at_when_its_time_has_come(state: Scaled) -> None:
-    state.touch_at(W1, at(20))
-    state.touch_at(W0, at(10))
-    state.touch_at(W1, at(10))
-    assert state.next_alarm == at(10)
-    assert state.take_dirty(at(9.9)) == []
-    assert sorted(state.take_dirty(at(10))) == [W0, W1]
-    assert state.next_alarm == at(20)
-    assert state.take_dirty(at(30)) == [W1]
-    assert state.next_alarm is None
+    state.agenda.touch_at(W1, at(20))
+    state.agenda.touch_at(W0, at(10))
+    state.agenda.touch_at(W1, at(10))
+    assert state.agenda.next_alarm == at(10)
+    assert state.agenda.take_dirty(at(9.9)) == []
+    assert sorted(state.agenda.take_dirty(at(10))) == [W0, W1]
+    assert state.agenda.next_alarm == at(20)
+    assert state.agenda.take_dirty(at(30)) == [W1]
+    assert state.agenda.next_alarm is None
 
 
 def test_a_task_can_wait_for_what_is_not_its_own(state: Scaled) -> None:
     state.set(move(state.status, State.RUNNING, at(1)))
     state.touch_when_persisted(W2)
     state.mark_persisted(state.revision)
-    assert state.take_dirty(at(0)) == [W2]
+    assert state.agenda.take_dirty(at(0)) == [W2]
 
 
 def test_a_task_that_was_removed_is_none(state: Scaled) -> None:
@@ -158,12 +158,12 @@ def test_an_attempt_enters_each_phase_of_its_end_once(state: Scaled) -> None:
 
 def test_a_new_attempt_drops_every_task_and_can_end_again(state: Scaled) -> None:
     state.put(W0, task(State.RUNNING))
-    state.touch(W1)
-    state.touch_at(W2, at(0))
+    state.agenda.touch(W1)
+    state.agenda.touch_at(W2, at(0))
     state.enter_end(over=True)
     state.discard_tasks()
     state.mark_persisted(state.revision)
-    assert state.take_dirty(at(9)) == []
+    assert state.agenda.take_dirty(at(9)) == []
     assert list(state.task_keys()) == []
     assert state.enter_end(over=True)
 
@@ -338,7 +338,7 @@ def test_a_stored_status_is_persisted_and_all_its_tasks_are_dirty() -> None:
     state = Scaled(stored=replace(status, attempt_status=attempt))
     assert state.framework_persisted
     assert state.status == status
-    assert state.take_dirty(at(0)) == [W0, W1]
+    assert state.agenda.take_dirty(at(0)) == [W0, W1]
     assert all(state.is_persisted(task_key) for task_key in state.task_keys())
     assert state.roles["w"].graceful_timeout_sec == 30
 
@@ -372,13 +372,13 @@ def test_every_change_is_dirty_again_once_it_is_persisted(moves: list[tuple[str,
             sent = (state.revision, {one.instance_uid: one for one in state.roles["w"].tasks})
         elif kind == "answer" and sent is not None:
             before = {task_key: state.is_persisted(task_key) for task_key in state.task_keys()}
-            state.take_dirty(at(0))
+            state.agenda.take_dirty(at(0))
             state.mark_persisted(sent[0])
             persisted, sent = sent[1], None
             newly = {
                 task_key for task_key in state.task_keys() if state.is_persisted(task_key) and not before[task_key]
             }
-            assert newly <= set(state.take_dirty(at(0)))
+            assert newly <= set(state.agenda.take_dirty(at(0)))
         for task_key in state.task_keys():
             current = state.roles["w"].tasks[task_key[1]]
             if state.is_persisted(task_key):
