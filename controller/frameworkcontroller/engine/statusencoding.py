@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from frameworkcontroller.api.status import MAX_ROLES_BYTES
+
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus, PodEnd, TaskCompletion, TaskRoleStatus, TaskStatus
 
@@ -66,7 +68,9 @@ def is_small(status_bytes: int, rest_bytes: int) -> bool:
 def compress(status: FrameworkStatus, rest_bytes: int) -> bytes:
     """Return the status as JSON, its roles compressed by the first step that makes the object small enough.
 
-    If none does, the last one is returned: etcd may accept it, since the limit here leaves a quarter to spare.
+    They must be small enough unpacked, too, or nobody could read them again: texts that repeat themselves shrink to
+    nearly nothing. If no step does, the last one is returned: etcd may accept it, since the limit here leaves a quarter
+    to spare.
 
     Args:
         status: as decided.
@@ -75,7 +79,10 @@ def compress(status: FrameworkStatus, rest_bytes: int) -> bytes:
     roles = status.attempt_status.task_role_statuses or ()
     encoded = b""
     for step in STEPS:
-        packed = b64encode(gzip.compress(msgspec.json.encode(_abridged(roles, step)), step.level)).decode()
+        plain = msgspec.json.encode(_abridged(roles, step))
+        if len(plain) > MAX_ROLES_BYTES and step is not STEPS[-1]:
+            continue
+        packed = b64encode(gzip.compress(plain, step.level)).decode()
         attempt = replace(status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=packed)
         encoded = msgspec.json.encode(replace(status, attempt_status=attempt))
         if len(encoded) + rest_bytes <= LIMIT_BYTES:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api.codes import FAILED
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
+    MAX_ROLES_BYTES,
     STATUS_DECODER,
     ContainerEnd,
     PodEnd,
@@ -183,6 +185,25 @@ shapes = st.builds(
 @given(shapes, st.integers(0, 2**32))
 def test_whatever_they_are_ten_thousand_tasks_fit(shape: Shape, seed: int) -> None:
     assert len(compress(large(shape, seed=seed), SPEC_BYTES)) + SPEC_BYTES <= LIMIT_BYTES
+
+
+def test_texts_that_shrink_to_nothing_are_cut_so_that_they_can_be_read_again() -> None:
+    said = "\x1b" * 4096  # six bytes each in JSON
+    containers = tuple(ContainerEnd(name=f"main{number}", message=said, code=1) for number in range(3))
+    end = TaskCompletion(1, "ContainerUnrecognizedFailed", FAILED, said * 3, PodEnd(containers=containers))
+    quiet = large(Shape(failures=0), MAX_ROLES_BYTES // len(msgspec.json.encode(end)) + 1)
+    (only,) = roles_of(quiet)
+    loud = with_roles(
+        replace(
+            only,
+            task_statuses=tuple(
+                replace(task, attempt_status=replace(task.attempt_status, completion_status=end))
+                for task in only.task_statuses
+            ),
+        )
+    )
+    assert len(msgspec.json.encode(loud)) > MAX_ROLES_BYTES
+    assert is_same(stored(loud, SPEC_BYTES), loud)
 
 
 def test_what_is_small_stays_plain() -> None:
