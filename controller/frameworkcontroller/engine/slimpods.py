@@ -72,7 +72,8 @@ class SlimPods:
 
     def _kept(self, found: dict[str, str], wanted: frozenset[str]) -> dict[str, str]:
         kept = tuple((key, self._share(value)) for key, value in found.items() if key in wanted)
-        return self._shared_as(kept, dict(kept))
+        # An empty tuple is a value of its own, no key of an empty dict.
+        return self._shared_as((dict, kept), dict(kept))
 
     def _share(self, value: V) -> V:
         return self._shared_as(value, value)

@@ -150,6 +150,20 @@ def test_what_is_equal_is_in_memory_once() -> None:
     assert one.spec is other.spec
 
 
+def test_no_emptiness_takes_the_place_of_another() -> None:
+    """A Pod of a user may have the label of a Framework and nothing else: no annotations, owners or containers."""
+    identity = {"name": "bare", "namespace": "team", "uid": UID, "resourceVersion": "7"}
+    labels = {names.FRAMEWORK_NAME: "training"}
+    bare = POD_DECODER.decode(msgspec.json.encode({"metadata": {**identity, "labels": labels}}))
+    for pods in ([bare, decoded()], [decoded(), bare]):
+        keep = SlimPods()
+        for slim in map(keep, pods):
+            assert POD_DECODER.decode(msgspec.json.encode(slim)) == slim
+            assert isinstance(slim.metadata.annotations, dict)
+            assert isinstance(slim.metadata.owner_references, tuple)
+            assert isinstance(slim.status.conditions, tuple)
+
+
 def test_what_a_failed_container_says_is_forgotten_with_its_pod() -> None:
     keep = SlimPods()
     keep(decoded(0, containerStatuses=[ended(1, message="x")]))
