@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -22,7 +22,7 @@ from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFoundError, resource_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.engine.manifests import Subject
@@ -33,6 +33,8 @@ COMPONENT: Final = "frameworkcontroller"
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
 REMEMBERED: Final = 4096
+"""Frameworks, and Events that may be repeated; those that were used last."""
+MESSAGE_CHARACTERS: Final = 1024
 WAITING: Final = 1000
 
 
@@ -75,11 +77,11 @@ class EventRecorder:
     def record(self, subject: Subject, event: KubeEvent) -> None:
         """Queue the Event, unless a limit is reached."""
         bucket = self._buckets.setdefault(subject.uid, _Bucket(BURST, self._clock().timestamp()))
-        _bound(self._buckets)
+        _used(self._buckets, subject.uid)
         if self._queue.full() or not bucket.take(self._clock().timestamp()):
             self.dropped += 1
             return
-        self._queue.put_nowait((subject, event))
+        self._queue.put_nowait((subject, replace(event, message=event.message[:MESSAGE_CHARACTERS])))
 
     async def run(self) -> NoReturn:
         """Write queued Events until cancelled."""
@@ -104,11 +106,12 @@ class EventRecorder:
             except NotFoundError:
                 del self._written[key]
             else:
+                _used(self._written, key)
                 return
         body = msgspec.json.encode(event_manifest(subject, event, now))
         answer = await self._client.create(events, body, accept=PARTIAL_METADATA)
         self._written[key] = _Written(PARTIAL_DECODER.decode(answer).metadata.name, 1)
-        _bound(self._written)
+        _used(self._written, key)
 
 
 def event_manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def event_manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, An
         },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
-        "message": event.message[:1024],
+        "message": event.message,
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "firstTimestamp": now,
@@ -135,6 +138,7 @@ def event_manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, An
     }
 
 
-def _bound(memory: OrderedDict[Any, Any]) -> None:
+def _used(memory: OrderedDict[Any, Any], key: Hashable) -> None:
+    memory.move_to_end(key)
     while len(memory) > REMEMBERED:
         memory.popitem(last=False)

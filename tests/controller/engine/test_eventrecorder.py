@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.engine.eventrecorder import BURST, REFILL_SECONDS, EventRecorder
+from frameworkcontroller.engine import eventrecorder
+from frameworkcontroller.engine.eventrecorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
 from frameworkcontroller.engine.manifests import Subject
 from frameworkkube.rest import NotFoundError, ServerError
 
@@ -105,3 +106,26 @@ async def test_a_framework_has_a_burst_and_then_one_event_in_five_minutes() -> N
     recorder.record(SUBJECT, SLOW)
     recorder.record(SUBJECT, SLOW)
     assert recorder.dropped == 6
+
+
+async def test_what_was_used_last_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eventrecorder, "REMEMBERED", 10)
+    client = Client()
+    recorder = recorder_of(client)
+    for number in range(BURST + 5):
+        async with recording(client, recorder):
+            recorder.record(SUBJECT, SLOW)
+            recorder.record(Subject("n", f"other-{number}", f"uid-{number}"), SLOW)
+    assert recorder.dropped == 5
+    ours = [change["count"] for what, change in client.written if what == "patch fw.1"]
+    assert ours == list(range(2, BURST + 1))
+
+
+async def test_a_long_message_is_cut_before_it_is_remembered() -> None:
+    client = Client()
+    async with recording(client, recorder_of(client)) as recorder:
+        for end in "ab":
+            recorder.record(SUBJECT, KubeEvent("PodCreationFailed", "x" * MESSAGE_CHARACTERS + end))
+    (_, body), (again, _) = client.written
+    assert body["message"] == "x" * MESSAGE_CHARACTERS
+    assert again == "patch fw.1"
