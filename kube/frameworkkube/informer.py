@@ -29,6 +29,7 @@ from frameworkkube.errors import (
     GoneError,
     InactivityTimeoutError,
     KubeError,
+    RequestTimeoutError,
     is_from_the_future,
 )
 from frameworkkube.lines import Logger
@@ -185,6 +186,9 @@ class Informer(Generic[T]):
             except EtcdRestoredError:
                 raise
             except KubeError as error:
+                if resumes and isinstance(error, RequestTimeoutError):
+                    # Nothing has failed: it is only too late to go on without a question.
+                    continue
                 await self._sleep(self._pause_after(error, way))
                 continue
             # An API server ends the watches that it cannot serve quickly enough, many times a second in a burst.
@@ -329,8 +333,8 @@ class Informer(Generic[T]):
                 raise NotStreamedError(str(error)) from error
             raise
         finally:
-            if self._must_list and self._opened and self._lists.way is Way.STREAMED:
-                self._lists.broke_off()
+            if self._must_list and self._lists.way is Way.STREAMED:
+                self._lists.broke_off(opened=self._opened)
         return delivered
 
     def _watch_query(self) -> dict[str, str]:

@@ -20,6 +20,7 @@ T = TypeVar("T", bound=HasMetadata)
 LIST_TIMEOUT_SECONDS: Final = 60.0
 STREAM: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 """The parameters of a watch that is a list, too. Without a resourceVersion it is consistent, as a list is."""
+_UNOPENED_STREAMS: Final = 3
 _REFUSALS: Final = frozenset({400, 422})
 """Of a server that knows the parameters and does not allow them, and of a proxy that does not know them."""
 
@@ -50,14 +51,22 @@ class Lists:
     def __init__(self, *, streamed: bool) -> None:
         self._preferred = Way.STREAMED if streamed else Way.PAGES
         self.way = self._preferred
+        self._unopened = 0
 
     def refused(self) -> None:
         """Take in that the server cannot stream: it is not asked again."""
         self._preferred = self.way = Way.PAGES
 
-    def broke_off(self) -> None:
-        """Take in that a stream was open and ended too early, whatever the reason: pages get further."""
-        self.way = Way.PAGES
+    def broke_off(self, *, opened: bool) -> None:
+        """Take in that a stream ended too early, whatever the reason: pages get further.
+
+        Args:
+            opened: whether it was open. One that was not may be tried again, but not for ever: what stands before the
+                server may refuse it in its own way.
+        """
+        self._unopened += not opened
+        if opened or self._unopened >= _UNOPENED_STREAMS:
+            self.way = Way.PAGES
 
     def expired(self) -> None:
         """Take in that a list failed because its version was too old: that paging takes longer than a compaction."""
@@ -66,6 +75,7 @@ class Lists:
     def complete(self) -> None:
         """Take in that everything was listed."""
         self.way = self._preferred
+        self._unopened = 0
 
 
 def is_refusal(error: KubeError) -> bool:

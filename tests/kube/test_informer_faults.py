@@ -278,6 +278,23 @@ async def test_a_resumption_that_takes_longer_than_two_seconds_counts_as_an_inte
     assert 2 <= question.at - second.at <= 4
 
 
+@in_virtual_time
+async def test_resumptions_that_come_too_late_are_no_failures() -> None:
+    # A busy API server may take seconds to open a watch, again and again; it has not failed.
+    async with a_server() as server, a_client(server) as client:
+        server.on("GET", answer(200, listing(5)))
+        server.on("version", then=answer(200, listing(100)))
+        late = [step for version in range(6, 16) for step in (watch(added("a", version)), silence())]
+        server.on("watch", *late, then=watch(end="silence"))
+        made = Informer(client, PATH, DECODER, on_change=Changes([]), clock=server.clock)
+        task = asyncio.ensure_future(made.run())
+        await asyncio.sleep(30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert made.resource_version == "15"
+    assert max(gaps(server.of("watch"))) < 2.5
+
+
 async def test_a_long_pause_is_slept_through_at_once(
     server: ScriptedServer, informer: Make, run: Run, time: FakeTime
 ) -> None:

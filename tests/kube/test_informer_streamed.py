@@ -167,6 +167,20 @@ async def test_a_stream_that_never_opened_is_tried_again_after_a_pause(
     assert min(time.slept) >= 0.8
 
 
+@pytest.mark.parametrize("code", [403, 404, 500])
+async def test_a_stream_that_never_opens_is_followed_by_pages_after_three_times(
+    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, time: FakeTime, code: int
+) -> None:
+    server.on("stream", then=refusal(code, "Whatever"))
+    server.on("GET", then=PAGES)
+    server.on("watch", then=SILENT)
+    made = informer()
+    run(made.run())
+    await eventually(lambda: made.has_synced)
+    assert [request.kind for request in server.requests][:4] == ["stream"] * 3 + ["GET"]
+    assert len(time.slept) == 3
+
+
 async def test_a_second_list_shows_what_has_vanished_and_what_was_replaced(
     server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
 ) -> None:
@@ -256,7 +270,14 @@ async def test_an_informer_that_is_to_list_in_pages_does(
 def test_the_way_of_the_next_list_follows_from_what_became_of_the_last() -> None:
     lists = Lists(streamed=True)
     ways = [lists.way]
-    for what in (lists.broke_off, lists.expired, lists.expired, lists.complete, lists.refused, lists.expired):
+    for what in (
+        lambda: lists.broke_off(opened=True),
+        lists.expired,
+        lists.expired,
+        lists.complete,
+        lists.refused,
+        lists.expired,
+    ):
         what()
         ways.append(lists.way)
     lists.complete()
