@@ -111,6 +111,7 @@ def test_a_node_removes_no_pod_that_nobody_has_deleted(
     # kwok deletes by name: a late deletion of what is gone would hit the next Pod of that name.
     make(raw, pods, "later")
     in_phase(raw, pods, "later", "Running")
+    at_once = ("--grace-period=0", "--force")
     with pytest.raises(LocalClusterError, match="nobody has deleted this Pod"):
-        cluster.kubectl("--as=kwok", "--as-group=system:masters", "-n", namespace, "delete", "pod", "later", "--now")
+        cluster.kubectl("--as=kwok", "--as-group=system:masters", "-n", namespace, "delete", "pod", "later", *at_once)
     raw.delete(f"{pods}/later")
