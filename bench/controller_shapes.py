@@ -75,7 +75,7 @@ class Shape:
         return replace(self, tasks=max(least, round(self.tasks * factor)))
 
 
-SHAPES = "1x10,1x100,1x1000,1x10000,200x10,2000x2@60,steady:3000x1@300,beside:1x10000,life:1x10000"
+SHAPES = "1x10,1x100,1x1000,1x10000,200x10,2000x2@60,steady:3000x1@300,steady:15000x1@300,beside:1x10000,life:1x10000"
 """All shapes, as the flag spells them."""
 
 
