@@ -185,10 +185,14 @@ class Replica(ControllerProcess):
 
 
 def settings(namespace: str) -> dict[str, object]:
-    """Return the configuration: the failures of the default file, and a Lease that the manifests allow."""
+    """Return the configuration: the failures of the default file, and a Lease that the manifests allow.
+
+    A ConfigMap may go unseen, while no controller works; then a Framework waits for its cache as shortly as it can.
+    """
     default = Path(frameworkcontroller.engine.__file__).with_name("default.yaml")
     return {
         "namespace": namespace,
+        "objectLocalCacheCreationTimeoutSec": 60,
         "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
         "podFailureSpec": yaml.safe_load(default.read_text())["podFailureSpec"],
     }
