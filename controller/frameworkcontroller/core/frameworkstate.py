@@ -210,9 +210,8 @@ class FrameworkState:
         self.haste = Haste.URGENT
         role_state = self.roles[role.name]
         role_state.dependencies_met = True
-        role_state.settings_revision = role_state.member_revision = self.revision
-        for index in range(len(role_state.tasks)):
-            self.agenda.touch_after((role.name, index), self.revision)
+        role_state.member_revision = self.revision
+        self._change_settings(role_state)
         self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
 
     def note_pod(self, task_key: TaskKey, *, ready: bool) -> None:
@@ -226,9 +225,14 @@ class FrameworkState:
         if role_state is None or role_state.graceful_timeout_sec == seconds:
             return
         self.touch_framework()
-        role_state.graceful_timeout_sec, role_state.settings_revision = seconds, self.revision
+        role_state.graceful_timeout_sec = seconds
+        self._change_settings(role_state)
+
+    def _change_settings(self, role_state: RoleState) -> None:
+        """Let the Tasks of a role follow its settings once these are persisted."""
+        role_state.settings_revision = self.revision
         for index in range(len(role_state.tasks)):
-            self.agenda.touch_after((role, index), self.revision)
+            self.touch_when_persisted((role_state.name, index))
 
     def discard_tasks(self) -> None:
         """Drop all roles and Tasks: a new attempt begins."""
@@ -318,7 +322,7 @@ class FrameworkState:
         if new.attempt_status.id > before.attempt_status.id:
             self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
         role_state.put(task_key[1], new, self.revision)
-        self.agenda.touch_after(task_key, self.revision)
+        self.touch_when_persisted(task_key)
         if before.state is not new.state:
             self.journal.add_task_change(task_key[0], before, new, self.revision)
 
