@@ -25,10 +25,6 @@ RUN_SECONDS = "localcluster.frameworkcontroller/run-seconds"
 EXIT_CODE = "localcluster.frameworkcontroller/exit-code"
 STAGES = Path(__file__).with_name("kwok-stages.yaml")
 _POLICY = Path(__file__).with_name("kwok-policy.yaml")
-_POLICY_PATHS = {
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 _READY_SECONDS = 120.0
 
 
@@ -52,8 +48,8 @@ def start(context: Context) -> None:
         f"--server-address=127.0.0.1:{port}",
     ]
     with task(context.progress, f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:
-        for one in yaml.safe_load_all(_POLICY.read_text()):
-            client.apply(f"{_POLICY_PATHS[one['kind']]}/{one['metadata']['name']}", one)
+        for entry in yaml.safe_load(_POLICY.read_text()):
+            client.apply(entry["path"], entry["body"])
         context.processes.start(
             "kwok",
             command,
