@@ -1,4 +1,4 @@
-"""Pod templates for gangs of real Pods."""
+"""Pod templates for gangs of real Pods, and what a test asks about such Pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from localcluster.errors import LocalClusterError
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from localcluster.client import Json
+    from localcluster.client import Json, RawClient
+    from localcluster.frameworks import Frameworks
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 
@@ -58,3 +59,9 @@ def touch(cluster: Cluster, namespace: str, name: str, container: str, path: str
     """
     with contextlib.suppress(LocalClusterError):
         cluster.kubectl("exec", name, "-c", container, "-n", namespace, "--", "touch", path)
+
+
+def events_of(raw: RawClient, frameworks: Frameworks, reason: str) -> list[str]:
+    """Return the messages of the Events with this reason in the test's namespace."""
+    found = raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events")["items"]
+    return [str(event.get("message") or event.get("note")) for event in found if event["reason"] == reason]

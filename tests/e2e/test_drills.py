@@ -15,7 +15,7 @@ from localcluster import LocalClusterError, images
 from localcluster.frameworks import role
 from localcluster.waiting import eventually
 from tests.e2e.outages import SYSTEM, without, without_replicas
-from tests.e2e.pods import pod, python
+from tests.e2e.pods import events_of, pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -66,12 +66,6 @@ def all_run(frameworks: Frameworks, number: int) -> dict[str, str]:
         return {name: each["metadata"]["uid"] for name, each in pods.items()}
 
     return eventually(check, 120, 0.3)
-
-
-def events_of(raw: RawClient, frameworks: Frameworks, reason: str) -> list[str]:
-    """Return the messages of the Events with this reason in the test's namespace."""
-    found = raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events")["items"]
-    return [str(event.get("message") or event.get("note")) for event in found if event["reason"] == reason]
 
 
 def restarts(found: Json) -> int:
