@@ -16,13 +16,14 @@ minute); the comparison by UID is ours.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 
 from frameworkkube.backoff import FLOOR_SECONDS, Backoff
+from frameworkkube.contents import Contents, key_of
 from frameworkkube.errors import (
     ApiStatusError,
     EtcdRestoredError,
@@ -41,7 +42,7 @@ from frameworkkube.rest import (
     REQUEST_TIMEOUT_SECONDS,
     KubeClient,
 )
-from frameworkkube.store import Change, HasMetadata, ObjectKey, Store, version_number
+from frameworkkube.store import Change, HasMetadata, ObjectKey, version_number
 from frameworkkube.watchevents import Event, EventType, MalformedError, UndecodableObject, WireDecoder, decoded
 
 _log = Logger(__name__)
@@ -55,10 +56,6 @@ etcd is restored so quickly."""
 _RESUMPTION_FLOOR_SECONDS = 0.05
 _HANDLED_IN_A_ROW = 500
 """Changes of a list that are handled in a row before other tasks of the loop get their turn."""
-
-
-def _all_of(found: T) -> T:
-    return found
 
 
 class Informer(Generic[T]):
@@ -87,9 +84,7 @@ class Informer(Generic[T]):
         synced: set when the first list is complete.
         resource_version: the newest that was seen, bookmarks included; compare with it to read your own writes.
         last_activity: when the server last sent anything, in the clock's time.
-        failures: of handlers; 0 in a correct program.
         lists: complete lists so far; more than one means that a watch was interrupted for too long.
-        undecodable: the objects that exist and do not decode; the cache has their last state that did, or nothing.
     """
 
     def __init__(
@@ -99,7 +94,7 @@ class Informer(Generic[T]):
         decoder: msgspec.json.Decoder[T],
         *,
         on_change: Change[T],
-        keep: Callable[[T], T] = _all_of,
+        keep: Callable[[T], T] | None = None,
         on_deleted: Callable[[bytes], None] | None = None,
         on_undecodable: Callable[[UndecodableObject], None] | None = None,
         label_selector: str = "",
@@ -115,11 +110,7 @@ class Informer(Generic[T]):
         self._client = client
         self._path = path
         self._wire = WireDecoder(decoder)
-        self._on_change = on_change
-        self._keep = keep
-        self._on_deleted = on_deleted
-        self._on_undecodable = on_undecodable
-        self._store: Store[T] = Store(self._notify)
+        self._contents = Contents(path, on_change, keep, on_deleted, on_undecodable)
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._selector = {name: selector for name, selector in selectors.items() if selector}
         self._accept = accept
@@ -134,29 +125,36 @@ class Informer(Generic[T]):
         self._opened = False
         self._malformed_at: str | None = None
         self._resumes = False
-        self._reported: set[str] = set()
         self.synced = asyncio.Event()
         self.resource_version = ""
         self.last_activity = clock()
-        self.failures = 0
         self.lists = 0
-        self.undecodable: dict[ObjectKey, UndecodableObject] = {}
 
     @property
     def has_synced(self) -> bool:
         """Whether the cache has been filled once."""
         return self.synced.is_set()
 
+    @property
+    def failures(self) -> int:
+        """How many calls of handlers have failed; 0 in a correct program."""
+        return self._contents.failures
+
+    @property
+    def undecodable(self) -> Mapping[ObjectKey, UndecodableObject]:
+        """The objects that exist and do not decode; the cache has their last state that did, or nothing."""
+        return self._contents.undecodable
+
     def __len__(self) -> int:
-        return len(self._store)
+        return len(self._contents)
 
     def get(self, namespace: str, name: str) -> T | None:
         """Return the cached object of that name, or None."""
-        return self._store.get(namespace, name)
+        return self._contents.get(namespace, name)
 
     def replace(self, same: T) -> None:
         """Keep another form of the cached object, unless that is another state of it; `on_change` is not called."""
-        self._store.replace(same)
+        self._contents.replace(same)
 
     async def run(self) -> NoReturn:
         """Fill the cache and keep it current until cancelled.
@@ -251,7 +249,7 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         """List everything, and take over each page before the next is asked for: only one is held at a time."""
-        vanished = self._known()
+        vanished = self._contents.keys()
         token = ""
         while True:
             page = await self._pager.read(token, whole=self._lists.way is Way.WHOLE)
@@ -267,22 +265,12 @@ class Informer(Generic[T]):
         for place, item in enumerate(items):
             if place % _HANDLED_IN_A_ROW == _HANDLED_IN_A_ROW - 1:
                 await asyncio.sleep(0)
-            vanished.discard(self._key_of(item))
-            self.undecodable.pop(self._key_of(item), None)
-            if isinstance(item, UndecodableObject):
-                self._skip(item)
-            else:
-                self._store.listed(self._keep(item))
-
-    def _known(self) -> set[ObjectKey]:
-        return {*self._store.keys(), *self.undecodable}
+            vanished.discard(key_of(item))
+            self._contents.listed(item)
 
     def _complete(self, vanished: set[ObjectKey], version: str) -> None:
         """End a list that has shown everything but these, at this version."""
-        for key in vanished:
-            self.undecodable.pop(key, None)
-            self._store.vanished(key)
-        self._store.forget_tombstones()
+        self._contents.end_list(vanished)
         self.resource_version = version
         self._must_list = False
         self._malformed_at = None
@@ -303,7 +291,7 @@ class Informer(Generic[T]):
             NotStreamedError: A list is due, and the server has to be asked for it in another way.
         """
         self._opened = False
-        vanished = self._known() if self._must_list else None
+        vanished = self._contents.keys() if self._must_list else None
         delivered = False
         lines = self._client.stream(
             self._path,
@@ -324,7 +312,7 @@ class Informer(Generic[T]):
                     if vanished is not None:
                         vanished = self._apply_of_list(event, vanished)
                     else:
-                        self._apply(event)
+                        self._contents.apply(event)
                         if version_number(event.resource_version) >= version_number(self.resource_version):
                             self.resource_version = event.resource_version
         except ApiStatusError as error:
@@ -357,48 +345,9 @@ class Informer(Generic[T]):
             self._complete(vanished, event.resource_version)
             return None
         if event.object is not None and event.type != EventType.DELETED:
-            vanished.discard(self._key_of(event.object))
-        self._apply(event)
+            vanished.discard(key_of(event.object))
+        self._contents.apply(event)
         return vanished
-
-    def _apply(self, event: Event[T]) -> None:
-        found = event.object
-        if found is not None:
-            self.undecodable.pop(self._key_of(found), None)
-        match event.type:
-            case EventType.BOOKMARK:
-                pass
-            case _ if isinstance(found, UndecodableObject):
-                self._skip(found, deleted=event.type == EventType.DELETED)
-            case EventType.ADDED | EventType.MODIFIED if found is not None:
-                self._store.seen(self._keep(found))
-            case EventType.DELETED if found is not None:
-                if self._store.deleted(found) and self._on_deleted is not None:
-                    self._call(self._on_deleted, event.raw)
-            case unknown:
-                self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
-
-    def _skip(self, skipped: UndecodableObject, *, deleted: bool = False) -> None:
-        """Skip an object that does not decode; an earlier state stays in the cache, since the object still exists."""
-        identity, key = skipped.identity, self._key_of(skipped)
-        if not deleted:
-            self.undecodable[key] = skipped
-        is_news = self._report(
-            f"{identity.uid} {skipped.reason}",
-            "cannot decode an object, it is left out",
-            namespace=identity.namespace,
-            name=identity.name,
-            error=skipped.reason,
-        )
-        if is_news and self._on_undecodable is not None:
-            self._call(self._on_undecodable, skipped)
-        known = self._store.get(*key)
-        if known is not None and (deleted or known.metadata.uid != identity.uid):
-            self._store.vanished(key)
-
-    def _key_of(self, item: T | UndecodableObject) -> ObjectKey:
-        meta = item.identity if isinstance(item, UndecodableObject) else item.metadata
-        return meta.namespace, meta.name
 
     def _on_open(self) -> None:
         self._opened = True
@@ -406,23 +355,3 @@ class Informer(Generic[T]):
 
     def _record_activity(self) -> None:
         self.last_activity = self._clock()
-
-    def _notify(self, old: T | None, new: T | None) -> None:
-        self._call(self._on_change, old, new)
-
-    def _call(self, handler: Callable[..., None], *arguments: object) -> None:
-        try:
-            handler(*arguments)
-        except Exception:  # noqa: BLE001 -- the cache is right; one lost call must not end the watch
-            self.failures += 1
-            _log.exception("handler failed", path=self._path)
-
-    def _report(self, what: str, message: str, **details: str) -> bool:
-        """Log the same problem once, not with each event; return whether it was logged."""
-        if what in self._reported:
-            return False
-        if len(self._reported) >= 1000:
-            self._reported.clear()
-        self._reported.add(what)
-        _log.warning(message, path=self._path, **details)
-        return True

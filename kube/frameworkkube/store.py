@@ -1,6 +1,6 @@
 """The informer's cache: the last known state of each object, and a call for each change.
 
-`informer` feeds it with the objects of lists and watch events, in the order of their arrival.
+`contents` feeds it with the objects of lists and watch events, in the order of their arrival.
 """
 
 from collections.abc import Callable
