@@ -53,19 +53,27 @@ while True:
 NAME, ROLE = "fw", "worker"
 
 
-def rank(*, crashes: int = 0, **annotations: str) -> Json:
-    """Return the Pod template of a rank that ends, so many times, as soon as it runs, if it is the rank 1."""
+def rank(*, crashes: int = 0, probed: bool = False, **annotations: str) -> Json:
+    """Return the Pod template of a rank.
+
+    Args:
+        crashes: How many times the rank 1 ends as soon as it runs.
+        probed: A liveness probe fails when the rank hangs. It would also fail if the rank exited while it runs.
+        annotations: Of the barrier, see `pod`.
+    """
     template = pod(python(PROGRAM), restart="in-place", preset="pytorch", **annotations)
     (main,) = template["spec"]["containers"]
     template["spec"]["volumes"] = [{"name": "state", "emptyDir": {}}]
     main["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
     main["resources"]["limits"] = {"memory": "128Mi"}
-    main["livenessProbe"] = {
-        "exec": {"command": ["sh", "-c", "! test -e /tmp/hung"]},
-        "periodSeconds": 1,
-        "failureThreshold": 1,
-        "terminationGracePeriodSeconds": 1,
-    }
+    if probed:
+        main["livenessProbe"] = {
+            "exec": {"command": ["sh", "-c", "! test -e /tmp/hung"]},
+            "periodSeconds": 1,
+            "timeoutSeconds": 30,
+            "failureThreshold": 1,
+            "terminationGracePeriodSeconds": 1,
+        }
     if crashes:
         shell = f'if [ "$FC_TASK_INDEX" = 1 ]; then export CRASHES={crashes}; fi; exec python3 -uc "$0"'
         main["command"] = ["sh", "-c", shell, PROGRAM]

@@ -44,8 +44,7 @@ def test_each_crash_of_a_rank_starts_the_whole_gang_again_in_its_pods(gang: Gang
 
     before = eventually(has_pods, 60)
     after = gang.run_together(3, epoch=CRASHES, timeout=150), addresses(gang)
-    # The kubelet may give a Pod another sandbox; then it is the kubelet's Event that says why the addresses differ.
-    assert after == before, events_of(raw, gang.frameworks, "SandboxChanged")
+    assert after == before
     runs = {name: gang.runs(name) for name in before[0]}
     # An epoch may be over before the applications of the others have begun.
     assert [one["epoch"] for one in runs["fw-worker-1"]] == list(range(CRASHES + 1))
@@ -83,6 +82,26 @@ def test_whatever_else_ends_an_epoch_all_run_again_with_one_roster(gang: Gang, r
     assert (attempt["id"], attempt["gangRestarts"]) == (0, 1)
 
 
+def test_a_rank_that_a_probe_has_ended_comes_back_with_another_address(gang: Gang, raw: RawClient) -> None:
+    """The kubelet ends the whole Pod, its sandbox too, before a rule starts it again; all learn the new address."""
+    gang.create(3, rank(probed=True))
+    before, earlier = gang.run_together(3, epoch=0), addresses(gang)
+    gang.do(1, "hang")
+    assert gang.run_together(3, epoch=1) == before
+    now = addresses(gang)
+    assert {name for name, address in now.items() if address != earlier[name]} == {"fw-worker-1"}
+    for name in now:
+        members = gang.runs(name)[-1]["members"]
+        assert {f"fw-worker-{index}": address for index, address, *_ in members} == now
+    ((reason, task, _),) = gang.causes()
+    assert (reason, task) == ("Exited", "worker-1")
+
+    def has_said_so() -> None:
+        assert events_of(raw, gang.frameworks, "SandboxChanged") != []
+
+    eventually(has_said_so, 30)
+
+
 @pytest.mark.long
 def test_a_rank_may_die_in_any_way(gang: Gang) -> None:
     gang.create(3, rank())
@@ -91,15 +110,13 @@ def test_a_rank_may_die_in_any_way(gang: Gang) -> None:
     assert gang.run_together(3, epoch=1) == before
     gang.do(2, "oom")
     assert gang.run_together(3, epoch=2) == before
-    gang.do(0, "hang")
-    assert gang.run_together(3, epoch=3) == before
     gang.do(1, "3")
-    assert gang.run_together(3, epoch=4) == before
+    assert gang.run_together(3, epoch=3) == before
     assert [(reason, task) for reason, task, _ in gang.causes()] == [
-        ("Exited", task) for task in ("worker-1", "worker-2", "worker-0", "worker-1")
+        ("Exited", task) for task in ("worker-1", "worker-2", "worker-1")
     ]
     codes = [code for _, _, code in gang.causes()]
-    assert all(code in {expected, None} for code, expected in zip(codes, (137, 137, 143, 3), strict=True)), codes
+    assert all(code in {expected, None} for code, expected in zip(codes, (137, 137, 3), strict=True)), codes
 
 
 @pytest.mark.long
