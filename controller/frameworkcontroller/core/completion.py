@@ -59,15 +59,31 @@ def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> Fr
     return None
 
 
+def decides_soon(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> bool:
+    """Report whether a policy completes the attempt once the Tasks that have succeeded are Completed."""
+    for role in spec.task_roles or ():
+        role_state, policy = roles.get(role.name), role.framework_attempt_completion_policy
+        if role_state is not None and role_state.counts.succeeding:
+            minimum = _minimum(policy.min_succeeded_task_count, policy.min_succeeded_task_percent, role)
+            if 1 <= minimum <= role_state.counts.succeeded + role_state.counts.succeeding:
+                return True
+    return False
+
+
+def _minimum(count: int, percent: int | None, role: TaskRoleSpec) -> int:
+    """Return how many Tasks a policy wants; the percentage takes the place of the count."""
+    return count if percent is None else number_of(percent, role.task_number)
+
+
 def _role_triggers(role: TaskRoleSpec, role_state: RoleState) -> Iterable[tuple[datetime, Trigger, TaskStatus]]:
     policy, counts = role.framework_attempt_completion_policy, role_state.counts
-    for kind, minimum, percent, reached in (
+    for kind, count, percent, reached in (
         (TypeName.FAILED, policy.min_failed_task_count, policy.min_failed_task_percent, counts.failed),
         (TypeName.SUCCEEDED, policy.min_succeeded_task_count, policy.min_succeeded_task_percent, counts.succeeded),
     ):
+        minimum = _minimum(count, percent, role)
         wanted = f"Min{kind}TaskCount {minimum}"
         if percent is not None:
-            minimum = number_of(percent, role.task_number)  # noqa: PLW2901 -- the percentage takes its place
             wanted = f"Min{kind}TaskPercent {percent} ({minimum} of {role.task_number})"
         if minimum < 1 or reached < minimum:
             continue

@@ -37,22 +37,34 @@ def watched_roles(spec: FrameworkSpec) -> frozenset[str]:
     return frozenset(one.name for role in spec.task_roles or () for one in role.depends_on or () if one.status == READY)
 
 
-def is_met(dependency: Dependency, spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> bool:
+def is_met(dependency: Dependency, spec: FrameworkSpec, roles: Mapping[str, RoleState], *, soon: bool = False) -> bool:
     """Report whether no Task of the other role holds this one up.
 
     A Task that is Completed holds nobody up: had its failure mattered, its role's policy would have ended the attempt.
+
+    Args:
+        dependency: what the role waits for.
+        spec: of the Framework.
+        roles: by name.
+        soon: take the Tasks that have succeeded for Completed.
     """
     number = next((role.task_number for role in spec.task_roles or () if role.name == dependency.name), 0)
     role_state = roles.get(dependency.name)
     if role_state is None:
         return number == 0
     ready = len(role_state.ready_pods) if dependency.status == READY else 0
-    return role_state.counts.completed + ready >= number
+    succeeding = role_state.counts.succeeding if soon else 0
+    return role_state.counts.completed + succeeding + ready >= number
 
 
-def may_begin(role: TaskRoleSpec, spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> bool:
-    """Report whether all that the role depends on is met."""
-    return all(is_met(one, spec, roles) for one in role.depends_on or ())
+def may_begin(role: TaskRoleSpec, spec: FrameworkSpec, roles: Mapping[str, RoleState], *, soon: bool = False) -> bool:
+    """Report whether all that the role depends on is met, or will be `soon`, see `is_met`."""
+    return all(is_met(one, spec, roles, soon=soon) for one in role.depends_on or ())
+
+
+def begins_soon(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> bool:
+    """Report whether a role may begin once the Tasks that have succeeded are Completed."""
+    return any(may_begin(role, spec, roles, soon=True) for role in waiting_roles(spec, roles))
 
 
 def problem_of(name: str, spec: FrameworkSpec) -> str:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
 # A Task leaves one of these states by what its Pod does.
 MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
+# States of a Framework to which nothing waits for a write, unless its attempt is to end.
+REPORTED: Final = frozenset({State.CREATION_REQUESTED, State.RUNNING})
 
 
 class Haste(IntEnum):
@@ -144,9 +146,10 @@ class FrameworkState:
         self.touch_framework()
         if before is None or (before.state, status.state) != (State.PREPARING, State.RUNNING):
             self._attempt_revision = self.revision
-        only_reports = status.completion is None if status.state is State.RUNNING else status.state in GOING
+        # That its ConfigMap was created is of no use before it is seen, which is written at once. That its first Task
+        # runs is a report, and so is how far the deletion of the ConfigMap is.
+        only_reports = status.completion is None if status.state in REPORTED else status.state in GOING
         if not only_reports:
-            # That its first Task runs is a report, and so is how far the deletion of its ConfigMap is.
             self.haste = Haste.URGENT
         if before is not None:
             self.journal.add_framework_change(before, status, self.revision)

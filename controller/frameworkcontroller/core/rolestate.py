@@ -31,6 +31,8 @@ class Counts:
     completed: int = 0
     failed: int = 0
     succeeded: int = 0
+    succeeding: int = 0
+    """Have succeeded, and are not Completed yet."""
 
     def add(self, task: TaskStatus, sign: int) -> None:
         """Add the Task (sign 1) or remove it (sign -1)."""
@@ -40,12 +42,15 @@ class Counts:
         self.ready += sign * is_ready(task)
         self.created += sign * (task.attempt_status.pod_uid is not None)
         self.running += sign * (task.state is State.RUNNING)
-        if task.state is State.COMPLETED and task.completion is not None:
+        if task.completion is None:
+            return
+        failed = task.completion.type.name == TypeName.FAILED
+        if task.state is State.COMPLETED:
             self.completed += sign
-            if task.completion.type.name == TypeName.FAILED:
-                self.failed += sign
-            else:
-                self.succeeded += sign
+            self.failed += sign * failed
+            self.succeeded += sign * (not failed)
+        else:
+            self.succeeding += sign * (not failed)
 
 
 @dataclass(slots=True)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.status import is_same
 from frameworkcontroller.core import gangready
+from frameworkcontroller.core.completion import decides_soon
 from frameworkcontroller.core.conditions import conditions
-from frameworkcontroller.core.dependencies import waiting_roles
+from frameworkcontroller.core.dependencies import begins_soon, waiting_roles
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
 from frameworkcontroller.core.frameworkstate import Haste
 
@@ -33,8 +34,7 @@ PROGRESS_EACH: Final = timedelta(microseconds=500)
 # So long after the first Task has ended the others are waited for, which often end together.
 ENDING_FLOOR: Final = timedelta(seconds=1)
 # While there are many writes, those that can be put off leave their turn to the others, but no longer than this.
-LONGEST_WAIT_OF_ENDS: Final = timedelta(seconds=5)
-LONGEST_WAIT_OF_REPORTS: Final = timedelta(seconds=15)
+LONGEST_WAIT: Final = timedelta(seconds=15)
 NO_WAIT: Final = timedelta()
 
 
@@ -92,19 +92,19 @@ class StatusWriter:
         """Return when the next write is allowed, None if at once: with time between them, each write contains more.
 
         A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
-        and the ends of some Tasks, are put off while there are many writes (backpressure).
+        and ends of Tasks from which nothing follows, are put off while there are many writes (backpressure).
         """
         ready, total = state.readiness(spec)
         if self._sent_at is None or (ready == total and not self.gang_is_persisted):
             return None
-        if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and not state.brings_more):
+        if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and _something_follows(state, spec)):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
         if state.haste is Haste.ENDING:
             self._ending_since = self._ending_since or now
             least = max(ENDING_FLOOR, URGENT_EACH * state.size)
-            return self._ending_since + max(least, min(backpressure, LONGEST_WAIT_OF_ENDS))
+            return self._ending_since + max(least, min(backpressure, LONGEST_WAIT))
         least = PROGRESS_FLOOR + PROGRESS_EACH * state.size
-        return self._sent_at + max(least, min(backpressure, LONGEST_WAIT_OF_REPORTS))
+        return self._sent_at + max(least, min(backpressure, LONGEST_WAIT))
 
     def compose(
         self,
@@ -170,3 +170,8 @@ class StatusWriter:
     def is_shrunk(self, attempt_id: int) -> bool:
         """Report whether the Tasks of this attempt are not written any more."""
         return self._too_large is not None and self._too_large[0] == attempt_id
+
+
+def _something_follows(state: FrameworkState, spec: FrameworkSpec) -> bool:
+    """Report whether the Tasks that have ended complete the attempt, or let a role begin, or no other can end."""
+    return not state.brings_more or decides_soon(spec, state.roles) or begins_soon(spec, state.roles)

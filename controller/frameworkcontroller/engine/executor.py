@@ -29,7 +29,7 @@ HOLDS_SECONDS: Final = 2.0
 # What can be put off leaves its turn to the others for so many times as long as items wait for a free worker, or for so
 # many seconds times the items that start in a second, whatever is longer.
 PUT_OFF_BY_WAIT: Final = 40
-PUT_OFF_BY_RATE: Final = 0.1
+PUT_OFF_BY_RATE: Final = 0.5
 
 
 class FairQueue(Generic[T]):

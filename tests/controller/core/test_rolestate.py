@@ -64,6 +64,11 @@ def recount(role_state: RoleState) -> Counts:
         completed=len(done),
         failed=len(failed),
         succeeded=len(done) - len(failed),
+        succeeding=sum(
+            one.completion is not None and one.completion.type.name == TypeName.SUCCEEDED
+            for one in active
+            if one.state is not State.COMPLETED
+        ),
     )
 
 

@@ -9,14 +9,16 @@ import msgspec
 import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Done
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.statuswriter import StatusWriter
-from tests.controller.core.values import at, ended, framework, role, spec, task
+from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
 
 SECOND = timedelta(seconds=1)
 
@@ -64,7 +66,7 @@ def ending(number: int) -> tuple[FrameworkState, StatusWriter]:
     return state, one
 
 
-@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.8, 1), (2, 2), (4, 4), (8, 5), (600, 5)])
+@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.8, 1), (2, 2), (8, 8), (600, 15)])
 def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: float) -> None:
     backpressure = timedelta(seconds=wait)
     state, one = ending(3)
@@ -76,6 +78,48 @@ def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: floa
     due = one.due(state, wanted, at(20.2), backpressure=backpressure)
     assert due is not None
     assert due < at(20.2), "no other end can come"
+
+
+def succeeds(**policy: int) -> CompletionPolicy:
+    return CompletionPolicy(**{f"min_succeeded_task_{name}": value for name, value in policy.items()})
+
+
+def waits_for(name: str) -> tuple[Dependency, ...]:
+    return (Dependency(name, COMPLETE),)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "waits"),
+    [
+        (spec(role("ps", 2), role("worker", 3)), True),
+        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(count=3))), True),
+        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(count=2))), False),
+        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(percent=67))), True),
+        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(percent=66))), False),
+        (spec(role("ps", 2), role("worker", 2), role("last", 1, depends_on=waits_for("worker"))), False),
+        (spec(role("ps", 2), role("worker", 3), role("last", 1, depends_on=waits_for("worker"))), True),
+        (spec(role("ps", 2), role("worker", 2), role("last", 1, depends_on=waits_for("ps"))), True),
+    ],
+    ids=[
+        "nothing follows", "a count too few", "the count", "a percent too few", "the percentage", "a role begins",
+        "a role that waits for more", "a role that waits for others",
+    ],
+)  # fmt: skip
+def test_ends_from_which_something_follows_wait_for_nothing(wanted: FrameworkSpec, *, waits: bool) -> None:
+    """Two workers succeed, one is Completed already; the others run."""
+    state, one = FrameworkState("fw"), writer()
+    state.set(framework(State.PREPARING))
+    state.rescale(wanted, at(0), lambda: "uid")
+    state.hold_roles(wanted)
+    for name, index in list(state.task_keys()):
+        if name != "last":
+            state.put((name, index), task(State.RUNNING, index=index))
+    state.put(("worker", 0), task(State.COMPLETED, ended(0)))
+    one.compose(state, wanted, 4, at(10), at(10))
+    state.put(("worker", 1), task(State.DELETION_PENDING, ended(0), index=1))
+    due = one.due(state, wanted, at(20), backpressure=4 * SECOND)
+    assert due is not None
+    assert (due == at(24), due < at(20)) == (waits, not waits)
 
 
 def test_the_end_of_a_task_that_is_alone_does_not_wait() -> None:
@@ -108,6 +152,29 @@ def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> Non
     due = one.due(state, wanted, at(12), backpressure=SECOND)
     assert due is not None
     assert due < at(10.1)
+
+
+def test_a_config_map_that_was_created_is_written_with_what_follows_from_it() -> None:
+    """The write that waits for nothing says that it was seen, and has its UID."""
+    state, wanted, one = large(1), spec(role("worker", 1)), writer()
+    state.set(framework(State.CREATION_PENDING))
+    one.compose(state, wanted, 4, at(10), at(10))
+    state.set(framework(State.CREATION_REQUESTED))
+    assert one.due(state, wanted, at(10)) == at(10.5005)
+    assert one.due(state, wanted, at(10), backpressure=40 * SECOND) == at(25)
+    state.set(framework(State.PREPARING))
+    due = one.due(state, wanted, at(10.1), backpressure=40 * SECOND)
+    assert due is not None
+    assert due < at(10.1)
+
+
+def test_an_end_that_is_ordered_before_the_config_map_is_seen_is_written_at_once() -> None:
+    state, wanted, one = large(1), spec(role("worker", 1)), writer()
+    one.compose(state, wanted, 4, at(10), at(10))
+    state.set(framework(State.CREATION_REQUESTED, framework_end(-210)))
+    due = one.due(state, wanted, at(11), backpressure=40 * SECOND)
+    assert due is not None
+    assert due < at(11)
 
 
 STATUS = (
