@@ -26,6 +26,7 @@ class Contents(Generic[T]):
     What a handler raises is logged and counted, and loses only that call.
 
     Attributes:
+        store: the last state of each that decoded, to read and to `replace`; all else goes through the methods here.
         failures: of handlers.
         undecodable: the objects that exist and do not decode; the store has their last state that did, or nothing.
     """
@@ -43,25 +44,14 @@ class Contents(Generic[T]):
         self._keep: Callable[[T], T] = keep or _all_of
         self._on_deleted = on_deleted
         self._on_undecodable = on_undecodable
-        self._store: Store[T] = Store(self._notify)
+        self.store: Store[T] = Store(self._notify)
         self._reported: set[str] = set()
         self.failures = 0
         self.undecodable: dict[ObjectKey, UndecodableObject] = {}
 
-    def __len__(self) -> int:
-        return len(self._store)
-
-    def get(self, namespace: str, name: str) -> T | None:
-        """Return the object of that name, or None."""
-        return self._store.get(namespace, name)
-
-    def replace(self, same: T) -> None:
-        """Keep another form of an object, see `Store.replace`."""
-        self._store.replace(same)
-
     def keys(self) -> set[ObjectKey]:
         """Return namespace and name of all objects at this moment."""
-        return {*self._store.keys(), *self.undecodable}
+        return {*self.store.keys(), *self.undecodable}
 
     def listed(self, item: T | UndecodableObject) -> None:
         """Take over an item of a complete, consistent list."""
@@ -69,14 +59,14 @@ class Contents(Generic[T]):
         if isinstance(item, UndecodableObject):
             self._skip(item)
         else:
-            self._store.listed(self._keep(item))
+            self.store.listed(self._keep(item))
 
     def end_list(self, vanished: set[ObjectKey]) -> None:
         """End a list that has shown all objects but these."""
         for key in vanished:
             self.undecodable.pop(key, None)
-            self._store.vanished(key)
-        self._store.forget_tombstones()
+            self.store.vanished(key)
+        self.store.forget_tombstones()
 
     def apply(self, event: Event[T]) -> None:
         """Apply an event of a watch; a bookmark changes nothing."""
@@ -89,9 +79,9 @@ class Contents(Generic[T]):
             case _ if isinstance(found, UndecodableObject):
                 self._skip(found, deleted=event.type == EventType.DELETED)
             case EventType.ADDED | EventType.MODIFIED if found is not None:
-                self._store.seen(self._keep(found))
+                self.store.seen(self._keep(found))
             case EventType.DELETED if found is not None:
-                if self._store.deleted(found) and self._on_deleted is not None:
+                if self.store.deleted(found) and self._on_deleted is not None:
                     self._call(self._on_deleted, event.raw)
             case unknown:
                 self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
@@ -110,9 +100,9 @@ class Contents(Generic[T]):
         )
         if is_news and self._on_undecodable is not None:
             self._call(self._on_undecodable, skipped)
-        known = self._store.get(*key)
+        known = self.store.get(*key)
         if known is not None and (deleted or known.metadata.uid != identity.uid):
-            self._store.vanished(key)
+            self.store.vanished(key)
 
     def _notify(self, old: T | None, new: T | None) -> None:
         self._call(self._on_change, old, new)

@@ -146,15 +146,15 @@ class Informer(Generic[T]):
         return self._contents.undecodable
 
     def __len__(self) -> int:
-        return len(self._contents)
+        return len(self._contents.store)
 
     def get(self, namespace: str, name: str) -> T | None:
         """Return the cached object of that name, or None."""
-        return self._contents.get(namespace, name)
+        return self._contents.store.get(namespace, name)
 
     def replace(self, same: T) -> None:
         """Keep another form of the cached object, unless that is another state of it; `on_change` is not called."""
-        self._contents.replace(same)
+        self._contents.store.replace(same)
 
     async def run(self) -> NoReturn:
         """Fill the cache and keep it current until cancelled.

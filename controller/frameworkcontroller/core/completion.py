@@ -82,11 +82,11 @@ def _role_triggers(role: TaskRoleSpec, role_state: RoleState) -> Iterable[tuple[
         (TypeName.SUCCEEDED, policy.min_succeeded_task_count, policy.min_succeeded_task_percent, counts.succeeded),
     ):
         minimum = _minimum(count, percent, role)
+        if minimum < 1 or reached < minimum:
+            continue
         wanted = f"Min{kind}TaskCount {minimum}"
         if percent is not None:
             wanted = f"Min{kind}TaskPercent {percent} ({minimum} of {role.task_number})"
-        if minimum < 1 or reached < minimum:
-            continue
         task = _by_completion(_ended(role_state, kind))[minimum - 1]
         message = f"{kind}TaskCount {reached} has reached {wanted} in the TaskRole"
         yield (

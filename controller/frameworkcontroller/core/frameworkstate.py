@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
 # A Task leaves one of these states by what its Pod does.
 MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
-# States of a Framework to which nothing waits for a write, unless its attempt is to end.
+# States of a Framework in which nothing waits for a write, unless its attempt is to end.
 REPORTED: Final = frozenset({State.CREATION_REQUESTED, State.RUNNING})
 
 

@@ -66,7 +66,7 @@ def ending(number: int) -> tuple[FrameworkState, StatusWriter]:
     return state, one
 
 
-@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.8, 1), (2, 2), (8, 8), (600, 15)])
+@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.8, 1), (2, 2), (4, 4), (8, 8), (600, 15)])
 def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: float) -> None:
     backpressure = timedelta(seconds=wait)
     state, one = ending(3)
