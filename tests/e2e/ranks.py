@@ -67,12 +67,13 @@ def rank(*, crashes: int = 0, probed: bool = False, **annotations: str) -> Json:
     main["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
     main["resources"]["limits"] = {"memory": "128Mi"}
     if probed:
+        # The rank ends at SIGTERM; on a busy machine it needs more than a second for that.
+        template["spec"]["terminationGracePeriodSeconds"] = 30
         main["livenessProbe"] = {
             "exec": {"command": ["sh", "-c", "! test -e /tmp/hung"]},
             "periodSeconds": 1,
             "timeoutSeconds": 30,
             "failureThreshold": 1,
-            "terminationGracePeriodSeconds": 1,
         }
     if crashes:
         shell = f'if [ "$FC_TASK_INDEX" = 1 ]; then export CRASHES={crashes}; fi; exec python3 -uc "$0"'

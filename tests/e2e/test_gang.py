@@ -158,10 +158,11 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
 def test_a_barrier_that_gives_up_ends_the_attempt_although_the_kubelet_restarts_it(
     frameworks: Frameworks, policy: str, mode: str
 ) -> None:
-    template = pod(timeout="15", mode=mode)
+    # On a full machine a barrier has been seen to need 19 s until its first request.
+    template = pod(timeout="60", mode=mode)
     template["spec"]["restartPolicy"] = policy
-    frameworks.create("fw", role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="15", cpu="1000")))
-    status = frameworks.wait("fw", "Completed", 120)
+    frameworks.create("fw", role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="60", cpu="1000")))
+    status = frameworks.wait("fw", "Completed", 150)
     completion = status["attemptStatus"]["completionStatus"]
     assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed"), completion
     assert completion["trigger"]["taskRoleName"] == "chief"
