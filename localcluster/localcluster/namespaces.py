@@ -29,6 +29,8 @@ VOLUMES = "/var/local/volumes"
 """A folder of the node for PersistentVolumes of the type `local`; it goes with the cluster."""
 _OVERLAID = ("/run/containerd", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers", VOLUMES)
 _CGROUPS = Path("/sys/fs/cgroup")
+_TASKS = "run/containerd/io.containerd.runtime.v2.task"
+"""Where containerd has a folder for each container that it has not deleted: k8s.io/ID, also the path of its cgroup."""
 _SECONDS = 60.0
 
 # $1 is the folder for the node's files; the other arguments are folders to mount over. The first line reads the
@@ -83,8 +85,8 @@ def inside(init_pid: int) -> list[str]:
     return [*enter, "setpriv", "--pdeathsig", "KILL", "--"]
 
 
-def stop(context: Context, cgroup: str) -> None:
-    """End the processes of the node and remove its cgroups, if there are any.
+def stop(context: Context) -> None:
+    """End the processes of the node and remove the cgroups of its containers, if there are any.
 
     Raises:
         LocalClusterError: A process survived SIGKILL, or a cgroup could not be removed.
@@ -94,12 +96,15 @@ def stop(context: Context, cgroup: str) -> None:
         # The kernel ends it after every other process of the namespace is dead.
         terminate(found, 0)
     context.processes.stop(NAME, grace_seconds=0)
-    _remove_cgroups(cgroup)
-
-
-def _remove_cgroups(name: str) -> None:
-    """Remove the cgroup of that name and its descendants, in the hierarchy of version 2 or in all of version 1."""
+    # runc removes the cgroup of a container that it deletes; it could not delete those that ran until now.
+    tasks = context.state / NAME / _TASKS
     deadline = time.monotonic() + _SECONDS
+    for task in tasks.glob("*/*"):
+        _remove_cgroups(str(task.relative_to(tasks)), deadline)
+
+
+def _remove_cgroups(name: str, deadline: float) -> None:
+    """Remove the cgroup of that name and its descendants, in the hierarchy of version 2 or in all of version 1."""
     while left := [path for path in _cgroups(name) if not _removed(path)]:
         if time.monotonic() > deadline:
             raise LocalClusterError(f"the cgroup {left[0]} cannot be removed; processes in it: {_members(left[0])}")

@@ -32,7 +32,7 @@ class Link:
     """Names and addresses of a cluster's node, all within the cluster's own 10.x.0.0/16.
 
     Attributes:
-        interface: The machine's end of the veth pair; the cgroup of the node has the same name.
+        interface: The machine's end of the veth pair.
         machine: The machine's address, which the API server advertises.
         node: The node's address, its InternalIP.
         pods: The addresses of Pods; the first is that of the bridge, their gateway.

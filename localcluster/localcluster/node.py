@@ -80,7 +80,7 @@ def stop(context: Context) -> None:
         LocalClusterError: Something could not be removed.
     """
     ends = network.link(context)
-    namespaces.stop(context, ends.interface)
+    namespaces.stop(context)
     for name in reversed(COMPONENTS):
         context.processes.stop(name, grace_seconds=0)
     network.disconnect(ends)
@@ -112,7 +112,6 @@ def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
         "tlsPrivateKeyFile": str(serving.key),
         "containerRuntimeEndpoint": containerd.ENDPOINT,
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{ends.interface}",
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
         "clusterDNS": [context.network.dns_service],

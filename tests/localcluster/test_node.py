@@ -266,20 +266,20 @@ def status_of(name: str) -> localcluster.Status:
     return found
 
 
-def left_behind(state: Path, interface: str) -> list[str]:
+def left_behind(state: Path, interface: str, container: str) -> list[str]:
     """Return everything that a cluster's node has left on this machine."""
     found = [f"process {identity.pid}" for identity in process.processes_of(state)]
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if str(state) in (folder / "cmdline").read_text() or interface in (folder / "cgroup").read_text():
+                if str(state) in (folder / "cmdline").read_text() or container in (folder / "cgroup").read_text():
                     found.append(f"process {folder.name}")
             except OSError:
                 continue
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line]
     found += [str(path) for path in Path("/sys/class/net").iterdir() if path.name == interface]
     # Control groups of other programs may vanish meanwhile; `walk` ignores that.
-    found += [folder for folder, names, _ in os.walk("/sys/fs/cgroup") if interface in names]
+    found += [folder for folder, names, _ in os.walk("/sys/fs/cgroup") if container in names]
     found += [str(path) for path in (state,) if path.exists()]
     return found
 
@@ -335,13 +335,16 @@ def test_down_leaves_nothing_of_a_cluster_and_its_neighbour_runs_on(
     assert known is not None
     interface = link(settings.context(known, Silent())).interface
     runs_a_pod(second, "stays")
-    assert left_behind(second.state, interface)
+    container = second.kubectl("get", "pod", "stays", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
+    container = container.removeprefix("containerd://")
+    found = " ".join(left_behind(second.state, interface, container))
+    assert all(each in found for each in ("process", str(second.state), "/sys/class/net", "/sys/fs/cgroup")), found
     if killed:
         kill_all(second)
     began = time.monotonic()
     second.down()
     assert time.monotonic() - began < patience(30)
-    assert left_behind(second.state, interface) == []
+    assert left_behind(second.state, interface, container) == []
     assert machine_wide() == before
     pods.create("after", "ask", "/version")
     assert pods.result("after")[0]["status"] == 200
