@@ -11,7 +11,7 @@ from frameworkclient.checks.problem import Problem, Severity, error, warning
 from frameworkcontroller.api import names
 from frameworkcontroller.api.crd import crd
 from frameworkcontroller.api.spec import SPEC_DECODER, bounded
-from frameworkcontroller.core.dependencies import problem_of
+from frameworkcontroller.core.dependencies import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,14 +48,14 @@ def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
     roles = [role for role in manifest["spec"].get("taskRoles") or () if role is not None]
     if not roles:
         yield warning("spec.taskRoles", "is empty: there is nothing to run")
-    sound = []
+    sound, stuck = [], problems_of(spec)
     for role in roles:
         path = f"spec.taskRoles[{role['name']}]"
         found = list(template.problems(role, str(manifest["metadata"]["name"]), path))
         yield from found
         if not any(problem.severity is Severity.ERROR for problem in found):
             sound.append(role)
-        if text := problem_of(role["name"], spec):
+        if text := stuck.get(role["name"]):
             field, _, reason = text.partition(": ")
             yield error(field, reason)
         yield from _counts(role, path)

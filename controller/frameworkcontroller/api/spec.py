@@ -6,10 +6,11 @@ bytes that came.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
@@ -73,10 +74,10 @@ class TaskRoleSpec(Wire, frozen=True):
     depends_on: tuple[Dependency, ...] | None = None
 
 
-class FrameworkSpec(Wire, frozen=True):
+class FrameworkSpec(Wire, frozen=True, dict=True, gc=True):
     """What the user asks for; the last three fields are additions of this controller."""
 
-    description: str | None = None
+    raw_description: Raw = field(name="description", default=Raw(b"null"))
     execution_type: str = "Start"
     retry_policy: RetryPolicy = RetryPolicy()
     task_roles: tuple[TaskRoleSpec, ...] | None = ()
@@ -85,9 +86,19 @@ class FrameworkSpec(Wire, frozen=True):
     retain_pods: str = RETAIN_NEVER
 
     @property
+    def description(self) -> str | None:
+        """What the user says about the Framework; text of any length, which decisions do not need."""
+        return msgspec.json.decode(self.raw_description, type=str | None)
+
+    @property
     def tasks(self) -> int:
         """The number of Tasks of all roles."""
         return sum(role.task_number for role in self.task_roles or ())
+
+    @cached_property
+    def by_name(self) -> dict[str, TaskRoleSpec]:
+        """The roles by name; of several with one name, in an object of another definition, the first."""
+        return {role.name: role for role in reversed(self.task_roles or ())}
 
 
 def bounded(spec: FrameworkSpec) -> FrameworkSpec:

@@ -5,6 +5,7 @@ A role begins once in a Framework attempt. What happens to the others after that
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.spec import READY
@@ -48,8 +49,8 @@ def is_met(dependency: Dependency, spec: FrameworkSpec, roles: Mapping[str, Role
         roles: by name.
         soon: take the Tasks that have succeeded for Completed.
     """
-    number = next((role.task_number for role in spec.task_roles or () if role.name == dependency.name), 0)
-    role_state = roles.get(dependency.name)
+    wanted, role_state = spec.by_name.get(dependency.name), roles.get(dependency.name)
+    number = 0 if wanted is None else wanted.task_number
     if role_state is None:
         return number == 0
     ready = len(role_state.ready_pods) if dependency.status == READY else 0
@@ -67,37 +68,67 @@ def begins_soon(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> bool:
     return any(may_begin(role, spec, roles, soon=True) for role in waiting_roles(spec, roles))
 
 
-def problem_of(name: str, spec: FrameworkSpec) -> str:
-    """Return why the role can never begin, with the path of the field; "" if it can."""
-    wanted = {role.name: role.depends_on or () for role in spec.task_roles or ()}
-    for one in wanted.get(name, ()):
-        if one.name not in wanted:
-            known = ", ".join(sorted(wanted)[:NAMED_ROLES])
-            return f"spec.taskRoles[{name}].dependsOn[{one.name}]: there is no such TaskRole, only {known}"
-    circle = _circle(name, {role: [one.name for one in depends_on] for role, depends_on in wanted.items()})
-    if not circle:
-        return ""
-    more = f" -> {len(circle) - NAMED_ROLES} more" if len(circle) > NAMED_ROLES else ""
-    way = " -> ".join(circle[:NAMED_ROLES])
-    return f"spec.taskRoles[{name}].dependsOn: waits for itself: {way}{more} -> {name}; remove one of them"
+def problems_of(spec: FrameworkSpec) -> dict[str, str]:
+    """Return why roles can never begin, by their names, with the path of the field; it costs O(dependencies)."""
+    wanted = {role.name: [one.name for one in role.depends_on or ()] for role in spec.task_roles or ()}
+    known = ", ".join(heapq.nsmallest(NAMED_ROLES, wanted))
+    where = "spec.taskRoles[{0}].dependsOn"
+    problems = {
+        name: f"{where}: waits for itself: {way}; remove one of them".format(name)
+        for name, way in _circles(wanted).items()
+    }
+    for name, others in wanted.items():
+        if missing := next((other for other in others if other not in wanted), None):
+            problems[name] = f"spec.taskRoles[{name}].dependsOn[{missing}]: there is no such TaskRole, only {known}"
+    return problems
 
 
-def _circle(start: str, wanted: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a way from the role back to itself, without the end; [] if there is none."""
-    came_from: dict[str, str] = {}
-    todo = [start]
-    while todo:
-        role = todo.pop()
-        for following in wanted.get(role, ()):
-            if following == start:
-                way = [role]
-                while way[-1] != start:
-                    way.append(came_from[way[-1]])
-                return way[::-1]
-            if following not in came_from:
-                came_from[following] = role
-                todo.append(following)
-    return []
+def _circles(wanted: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return a way back to itself of each role that has one, as text.
+
+    Kosaraju's algorithm: a role is in a circle with the roles that wait for it among those that it waits for.
+    """
+    waiters: dict[str, list[str]] = {name: [] for name in wanted}
+    for name, others in wanted.items():
+        for other in others:
+            waiters.get(other, []).append(name)
+    ended: list[str] = []
+    met: set[str] = set()
+    for start in wanted:
+        todo = [] if start in met else [(start, iter(wanted[start]))]
+        met.add(start)
+        while todo:
+            following = next((one for one in todo[-1][1] if one in wanted and one not in met), None)
+            if following is None:
+                ended.append(todo.pop()[0])
+            else:
+                met.add(following)
+                todo.append((following, iter(wanted[following])))
+    onward: dict[str, str] = {}
+    for root in reversed(ended):
+        if root not in met:
+            continue  # it is in a circle with an earlier one
+        met.discard(root)
+        together = [root]
+        for name in together:
+            for waiter in waiters[name]:
+                if waiter in met:
+                    met.discard(waiter)
+                    onward[waiter] = name
+                    together.append(waiter)
+        members = set(together)
+        if (following := next((one for one in wanted[root] if one in members), None)) is not None:
+            onward[root] = following
+    return {name: _way(name, onward) for name in onward}
+
+
+def _way(start: str, onward: Mapping[str, str]) -> str:
+    """Name the roles from this one back to itself, the first ones of many."""
+    way = [start]
+    while onward[way[-1]] not in way and len(way) < NAMED_ROLES:
+        way.append(onward[way[-1]])
+    more = [] if onward[way[-1]] == start else ["..."]
+    return " -> ".join([*way, *more, start])
 
 
 def waiting_roles(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> Iterator[TaskRoleSpec]:

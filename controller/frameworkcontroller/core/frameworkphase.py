@@ -140,7 +140,7 @@ class FrameworkPhase:
         if state.status.state in TASKS_WAIT or framework.is_ending(state.status):
             return
         for role in list(dependencies.waiting_roles(ctx.spec, state.roles)):
-            if not dependencies.problem_of(role.name, ctx.spec) and dependencies.may_begin(role, ctx.spec, state.roles):
+            if role.name not in state.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
                 state.begin_role(role)
 
     def _attempt_context(self, ctx: ReconcileContext) -> framework.AttemptContext:

@@ -72,6 +72,7 @@ class FrameworkState:
         has_barriers: a Pod template has a barrier.
         too_many_tasks: why the Framework gets no more Tasks, "" if it does.
         watched_roles: the roles for whose Pods to become Ready another role waits.
+        stuck_roles: why roles can never begin, by their names.
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
         gang_report: what the condition GangReady says.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
@@ -95,6 +96,7 @@ class FrameworkState:
         self.has_barriers = True
         self.too_many_tasks = ""
         self.watched_roles: frozenset[str] = frozenset()
+        self.stuck_roles: dict[str, str] = {}
         self._depends_on: tuple[object, ...] = ()
         self.gpus: Mapping[str, int] = {}
         self.gang_report = GangReport()
@@ -197,6 +199,7 @@ class FrameworkState:
         if wanted != self._depends_on:
             self._depends_on = wanted
             self.watched_roles = dependencies.watched_roles(spec)
+            self.stuck_roles = dependencies.problems_of(spec)
             self.touch_all()
 
     def hold_roles(self, spec: FrameworkSpec) -> None:

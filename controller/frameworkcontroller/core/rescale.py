@@ -75,7 +75,7 @@ def rescale(
     wanted = {role.name: role.task_number for role in spec.task_roles or ()}
     for name in wanted:
         if name not in roles:
-            role = next(role for role in spec.task_roles or () if role.name == name)
+            role = spec.by_name[name]
             timeout = role.task.pod_graceful_deletion_timeout_sec
             waits = False if role.depends_on else UNSET
             roles[name] = RoleState(name, new_uid(), timeout, dependencies_met=waits)

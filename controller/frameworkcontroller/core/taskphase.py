@@ -54,7 +54,7 @@ class TaskPhase:
     def __init__(self, meta: Meta, config: CoreConfig, state: FrameworkState) -> None:
         self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
         self._config, self._state = config, state
-        self._templates: dict[str, PodTemplate] = {}
+        self._templates: dict[str, PodTemplate | str] = {}
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
         self._ends: dict[TaskKey, restart.End] = {}
         self.starts_while_closed: Counter[TaskKey] = Counter()
@@ -138,10 +138,10 @@ class TaskPhase:
         ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
 
     def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
-        policies = (spec.task.retry_policy for spec in ctx.spec.task_roles or () if spec.name == role)
+        wanted = ctx.spec.by_name.get(role)
         return task.TaskContext(
             now=ctx.stamp,
-            retry_policy=next(policies, RetryPolicy()),
+            retry_policy=RetryPolicy() if wanted is None else wanted.task.retry_policy,
             graceful_timeout_sec=self._state.roles[role].graceful_timeout_sec,
             creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
             codes=self._config.codes,
@@ -151,7 +151,7 @@ class TaskPhase:
             gone=self._state.gone,
             waits_for_arrival=self._state.waits_for_arrival,
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
-            waits=self._state.roles[role].waits and not dependencies.problem_of(role, ctx.spec),
+            waits=self._state.roles[role].waits and role not in self._state.stuck_roles,
             gate=self._state.gate,
             retain_pods=ctx.spec.retain_pods,
             not_retained=self._state.not_retained,
@@ -233,7 +233,8 @@ class TaskPhase:
     def take_snapshots(self, ctx: ReconcileContext) -> None:
         """Make snapshots of the Tasks and Task attempts that this pass has replaced; their last state is persisted."""
         for one in self._state.journal.take_records():
-            spec = next((role.task for role in ctx.spec.task_roles or () if role.name == one.role), TaskSpec())
+            role = ctx.spec.by_name.get(one.role)
+            spec = TaskSpec() if role is None else role.task
             shared = self._role_attempt(one.role, one.role_uid)
             ctx.decision.snapshots.append(snapshots.of_task(one.trigger, ctx.framework, shared, spec, one.task))
 
@@ -251,13 +252,18 @@ class TaskPhase:
 
     def _template(self, role_state: RoleState, spec: FrameworkSpec) -> PodTemplate:
         if role_state.waits:
-            raise TemplateError(dependencies.problem_of(role_state.name, spec))
+            raise TemplateError(self._state.stuck_roles[role_state.name])
         if self._state.restart_problem:
             raise TemplateError(self._state.restart_problem)
         template = self._templates.get(role_state.name)
         if template is None:
             assert self._state.status.attempt_status.config_map_uid is not None
             shared = self._role_attempt(role_state.name, role_state.instance_uid)
-            raw = next(role.task.pod for role in spec.task_roles or () if role.name == role_state.name)
-            template = self._templates[role_state.name] = PodTemplate(bytes(raw), shared)
+            try:
+                template = PodTemplate(bytes(spec.by_name[role_state.name].task.pod), shared)
+            except TemplateError as error:
+                template = str(error)
+            self._templates[role_state.name] = template
+        if isinstance(template, str):
+            raise TemplateError(template)
         return template

@@ -1,16 +1,17 @@
 """From a role's Pod template to the Pods of its Tasks (docs/reference/framework-api.md, section 4).
 
-A template is prepared once per Framework attempt and role: decoded, completed with owner, labels, annotations and
-environment, encoded again, and cut where a Task's own values go. A Task's Pod is then a join of bytes.
+A template is prepared once per Framework attempt and role: completed with owner, labels, annotations and environment,
+and cut where a Task's own values go. A Task's Pod is then a join of bytes. What nobody needs here stays as it came.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frameworkcontroller.api.spec import Dependency, FrameworkSpec
+
+
+MAX_POD_BYTES: Final = 3 * 1024 * 1024
+"""The API server takes no larger request (source: Kubernetes, `MaxRequestBodyBytes` of its generic server)."""
+LEAST_ENVIRONMENT: Final = 1024
+"""Bytes that each container gets at least before its own variables."""
 
 
 class TemplateError(ValueError):
@@ -60,28 +67,38 @@ class RoleAttempt:
 class PodTemplate:
     """The prepared Pod template of one role.
 
+    Its Pods are measured before they are built: a template of some hundred KiB with tens of thousands of containers or
+    placeholders asks for Pods of hundreds of MiB.
+
     Raises:
-        TemplateError: the template is not valid for a Pod.
+        TemplateError: the template is not valid for a Pod, or its Pods are larger than any that the API server takes.
     """
 
     def __init__(self, template: bytes, attempt: RoleAttempt) -> None:
         self.attempt = attempt
-        shared = attempt.values
-        text = _substitute(template.decode(), {name: shared[name] for name in names.PLACEHOLDERS if name in shared})
         # The user's {{FC_TASK_INDEX}} and {{FC_POD_NAME}} serve as marks as they are. The other marks contain the
         # Framework's UID, which no user knows when writing the template.
         marks = {name: f"{{{{{name}}}}}" for name in (names.TASK_INDEX, names.POD_NAME)}
         marks |= {name: f"{{{{{attempt.framework_uid}:{name}}}}}" for name in (names.TASK_UID, names.TASK_ATTEMPT_ID)}
+        values = attempt.values | marks
+        environment = msgspec.json.encode(_environment(values))[1:-1]
         try:
-            pod = _object(msgspec.json.decode(text), "template")
-            _complete(pod, shared | marks, attempt)
-            encoded = msgspec.json.encode(pod).decode()
+            size = len(template) + _growth(template, attempt)
+            _check_size(size, attempt.role)
+            for name in names.PLACEHOLDERS:
+                # Names need no escaping in JSON, so they can replace text in the encoded template.
+                template = template.replace(f"{{{{{name}}}}}".encode(), values[name].encode())
+            _check_size(size + container_count(template) * len(environment), attempt.role)
+            encoded = msgspec.json.encode(_completed(template, values, attempt, environment))
+        except msgspec.ValidationError as error:
+            where = str(error) if "`$" in str(error) else f"{error} - at `$.template`"
+            raise TemplateError(_WRONG.sub(r"pod \3 must be an \1, not \2", where)) from error
         except RecursionError as error:
             reason = "pod template is nested too deeply"
             raise TemplateError(reason) from error
-        by_mark = {mark: name for name, mark in marks.items()}
-        pieces = re.split("(" + "|".join(re.escape(mark) for mark in by_mark) + ")", encoded)
-        self._literals = [piece.encode() for piece in pieces[::2]]
+        by_mark = {mark.encode(): name for name, mark in marks.items()}
+        pieces = re.split(b"(" + b"|".join(re.escape(mark) for mark in by_mark) + b")", encoded)
+        self._literals = pieces[::2]
         self._names = [by_mark[piece] for piece in pieces[1::2]]
 
     def render(self, index: int, task_uid: str, task_attempt_id: int) -> bytes:
@@ -98,80 +115,121 @@ class PodTemplate:
         return b"".join(parts)
 
 
-def _substitute(text: str, values: dict[str, str]) -> str:
-    # Names, UIDs and numbers need no escaping in JSON, so they can replace text in the encoded template.
-    for name, value in values.items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    return text
+def _check_size(size: int, role: str) -> None:
+    if size > MAX_POD_BYTES:
+        reason = (
+            f"each Pod of TaskRole {role} would have at least {size} bytes, and the API server takes no request above "
+            f"{MAX_POD_BYTES}: use fewer containers, placeholders or data in its template"
+        )
+        raise TemplateError(reason)
 
 
-def _complete(pod: dict[str, Any], values: dict[str, str], attempt: RoleAttempt) -> None:
-    """Add what makes the template a Pod of this Framework attempt."""
-    pod["apiVersion"], pod["kind"] = "v1", "Pod"
-    metadata = _object(_own(pod, "metadata", {}), "metadata")
-    metadata["name"] = values[names.POD_NAME]
-    metadata["namespace"] = attempt.namespace
+def _growth(template: bytes, attempt: RoleAttempt) -> int:
+    """Return by how much the first Task's placeholders grow; those of others do by a few digits more."""
+    values = attempt.values | {names.TASK_INDEX: "0"}
+    values[names.POD_NAME] = names.pod_name(attempt.framework, attempt.role, 0)
+    marks = {name: f"{{{{{name}}}}}".encode() for name in names.PLACEHOLDERS}
+    return sum(template.count(mark) * (len(values[name]) - len(mark)) for name, mark in marks.items())
+
+
+class _Any(msgspec.Struct, frozen=True, gc=False):
+    """An object of any fields, of which nothing is kept."""
+
+
+class _SpecShape(msgspec.Struct, frozen=True, rename="camel"):
+    init_containers: list[_Any] | None = None
+    containers: list[_Any] | None = None
+
+
+class _MetaShape(msgspec.Struct, frozen=True):
+    annotations: _Any | None = None
+    labels: _Any | None = None
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    """What must hold of a template before more of it is decoded; a container takes some bytes here."""
+
+    metadata: _MetaShape | None = None
+    spec: _SpecShape | None = None
+
+
+_SHAPE: Final = msgspec.json.Decoder(_Shape)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw] | None)
+_ENTRIES: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None)
+_WRONG: Final = re.compile(r"Expected `(\w+).*`, got `(.*)` - at `\$\.(.*)`")
+_NULL: Final = Raw(b"null")
+_EMPTY: Final = Raw(b'""')
+
+
+def container_count(template: bytes | Raw) -> int:
+    """Return how many containers a template has.
+
+    Raises:
+        msgspec.ValidationError: it is not valid for a Pod.
+    """
+    spec = _SHAPE.decode(template).spec or _SpecShape()
+    return len(spec.init_containers or ()) + len(spec.containers or ())
+
+
+def _environment(values: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the variables that each container gets before its own."""
+    return [
+        *({"name": name, "value": values[name]} for name in names.POD_ANNOTATIONS),
+        {"name": names.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+        {"name": names.TASK_ATTEMPT_INSTANCE_UID, "value": f"{values[names.TASK_ATTEMPT_ID]}_$({names.POD_UID})"},
+    ]
+
+
+def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, environment: bytes) -> dict[str, Any]:
+    """Return the template with what makes it a Pod of this Framework attempt; all else stays as it came."""
+    pod = _FIELDS.decode(template)
+    metadata, spec = _fields(pod, "metadata"), _fields(pod, "spec")
     metadata.pop("generateName", None)
-    owners = _array(_own(metadata, "ownerReferences", []), "metadata.ownerReferences")
-    owners.append(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": values[names.CONFIGMAP_NAME],
-            "uid": attempt.config_map_uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-    )
-    annotations = _object(_own(metadata, "annotations", {}), "metadata.annotations")
-    annotations |= {name: values[name] for name in names.POD_ANNOTATIONS}
-    annotations[names.CONTROLLER_VERSION] = __version__
-    labels = _object(_own(metadata, "labels", {}), "metadata.labels")
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": values[names.CONFIGMAP_NAME],
+        "uid": attempt.config_map_uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    labels = _fields(metadata, "labels")
     # With it, the caches would not show the Pod.
     labels.pop(names.RETAINED_LABEL, None)
-    labels |= {name: values[name] for name in names.POD_LABELS}
-    spec = _object(_own(pod, "spec", {}), "spec")
-    predefined: list[dict[str, Any]] = [{"name": name, "value": values[name]} for name in names.POD_ANNOTATIONS]
-    predefined += [
-        {"name": names.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
-        {
-            "name": names.TASK_ATTEMPT_INSTANCE_UID,
-            "value": f"{values[names.TASK_ATTEMPT_ID]}_$({names.POD_UID})",
-        },
-    ]
+    metadata |= {
+        "name": values[names.POD_NAME],
+        "namespace": attempt.namespace,
+        "ownerReferences": _joined(metadata, "ownerReferences", "metadata", after=msgspec.json.encode(owner)),
+        "annotations": _fields(metadata, "annotations")
+        | {name: values[name] for name in names.POD_ANNOTATIONS}
+        | {names.CONTROLLER_VERSION: __version__},
+        "labels": labels | {name: values[name] for name in names.POD_LABELS},
+    }
     for kind in ("initContainers", "containers"):
-        for number, entry in enumerate(_array(_or_empty(spec.get(kind)), f"spec.{kind}")):
-            where = f"spec.{kind}[{number}]"
-            container = _object(entry, where)
-            container["env"] = predefined + _array(_or_empty(container.get("env")), f"{where}.env")
-            if not container.get("terminationMessagePolicy"):
+        containers = _ENTRIES.decode(spec.get(kind, _NULL))
+        for number, container in enumerate(containers or ()):
+            container["env"] = _joined(container, "env", f"spec.{kind}[{number}]", before=environment)
+            if container.get("terminationMessagePolicy", _NULL) in (_NULL, _EMPTY):
                 container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+        if containers is not None:
+            spec[kind] = containers
+    return pod | {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _own(parent: dict[str, Any], key: str, empty: dict[str, Any] | list[Any]) -> object:
-    """Return the value at `key`; set it to `empty` first if it is absent or null."""
-    if parent.get(key) is None:
-        parent[key] = empty
-    return parent[key]
+def _fields(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the object at `key`, of which each field is as it came; an empty one if it is absent or null."""
+    fields: dict[str, Any] = _FIELDS.decode(parent.get(key, _NULL)) or {}
+    return fields
 
 
-def _or_empty(value: object) -> object:
-    """Return an empty list for a value that is absent or null."""
-    return [] if value is None else value
-
-
-def _object(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        reason = f"pod {where} must be an object, not {type(value).__name__}"
+def _joined(parent: dict[str, Any], key: str, where: str, *, before: bytes = b"", after: bytes = b"") -> Raw:
+    """Return the array at `key`, which may be absent or null, between other entries."""
+    inner = bytes(parent.get(key, _NULL)).strip()
+    if inner != b"null" and not inner.startswith(b"["):
+        reason = f"pod {where}.{key} must be an array"
         raise TemplateError(reason)
-    return value
-
-
-def _array(value: object, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        reason = f"pod {where} must be a list, not {type(value).__name__}"
-        raise TemplateError(reason)
-    return value
+    own = b"" if inner == b"null" else inner[1:-1].strip()
+    return Raw(b"[" + b",".join(filter(None, (before, own, after))) + b"]")
 
 
 class _Variable(msgspec.Struct, frozen=True):
@@ -189,7 +247,7 @@ class _Container(msgspec.Struct, frozen=True):
     env: tuple[_Variable, ...] | None = ()
     command: tuple[str, ...] | None = ()
     args: tuple[str, ...] | None = ()
-    resources: msgspec.Raw = msgspec.Raw(b"null")
+    resources: Raw = Raw(b"null")
 
     @property
     def gpus(self) -> int:
@@ -257,12 +315,14 @@ def _has_barrier(template: _Template) -> bool:
 
 
 def facts_of(spec: FrameworkSpec) -> TemplateFacts:
-    """Read the templates. One that cannot be decoded is skipped; its error is reported when its Pods are created."""
+    """Read the templates. One that can make no Pod is skipped; its error is reported when its Pods are created."""
     accounts, arrival, gpus = set(), False, dict[str, int]()
     with_barrier: list[tuple[str, Mapping[str, str]]] = []
     begins: list[tuple[str, tuple[Dependency, ...]]] = []
     for role in spec.task_roles or ():
         try:
+            if container_count(role.task.pod) * LEAST_ENVIRONMENT > MAX_POD_BYTES:
+                continue
             template = msgspec.json.decode(role.task.pod, type=_Template)
         except (msgspec.MsgspecError, RecursionError):
             continue

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-# A decision is short; after this many in a row the event loop's other tasks get their turn.
-DECISIONS_IN_A_ROW: Final = 20
+# Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
+DECIDING_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True)
@@ -214,13 +214,16 @@ class Engine:
     async def _dispatch(self) -> NoReturn:
         await self._caches.synced()
         _log.info("caches are full", **self._caches.sizes)
-        decisions = 0
+        since = time.perf_counter()
         while True:
             key = await self._queue.take()
+            begun = time.perf_counter()
             self._reconcile(key)
-            decisions += 1
-            if decisions % DECISIONS_IN_A_ROW == 0:
+            ended = time.perf_counter()
+            self._queue.charge(key, ended - begun)
+            if ended - since > DECIDING_SECONDS:
                 await asyncio.sleep(0)
+                since = time.perf_counter()
 
     def _reconcile(self, key: FrameworkKey) -> None:
         view = self._caches.view(key)

@@ -2,19 +2,25 @@
 
 The engine adds a key for every change and every outcome, and one loop takes them. The promise: a key is in the queue at
 most once, keys come in the order in which they were added, and a key that is added while it is being decided on comes
-again. (client-go's `workqueue`, for one worker in one event loop.)
+again. (client-go's `workqueue`, for one worker in one event loop.) A key whose decisions take long comes behind the
+others, until these have had as much time: start-time fair queueing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import time
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 K = TypeVar("K", bound="Hashable")
+
+ORDINARY_SECONDS: Final = 0.005
+"""A decision that takes no longer does not change the order of its key."""
 
 
 class WorkQueue(Generic[K]):
@@ -32,6 +38,10 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._keys: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._turns: list[tuple[float, int, K]] = []
+        self._numbers = itertools.count()
+        self._passed = 0.0
+        self._owed: dict[K, float] = {}
         self._filled = asyncio.Event()
         self.on_add: Callable[[], None] = lambda: None
         self.on_take: Callable[[float], None] = lambda _seconds: None
@@ -51,6 +61,8 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         if key not in self._keys:
             self._keys[key] = self._clock()
+            turn = max(self._passed, self._owed.pop(key, 0.0))
+            heapq.heappush(self._turns, (turn, next(self._numbers), key))
             self.on_add()
         self._filled.set()
 
@@ -70,15 +82,24 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Remove the key and its timer."""
         self._keys.pop(key, None)
+        self._owed.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     async def take(self) -> K:
-        """Wait for a key; remove and return the one that has waited longest."""
+        """Wait for a key; remove and return the one whose turn it is."""
         while not self._keys:
+            self._turns.clear()
             self._filled.clear()
             await self._filled.wait()
-        key = next(iter(self._keys))
-        self.on_take(self._clock() - self._keys.pop(key))
-        return key
+        while True:
+            self._passed, _, key = heapq.heappop(self._turns)
+            if key in self._keys:  # not forgotten meanwhile
+                self.on_take(self._clock() - self._keys.pop(key))
+                return key
+
+    def charge(self, key: K, seconds: float) -> None:
+        """Note how long the decision took: beyond what is ordinary, the next one waits until others had as much."""
+        if seconds > ORDINARY_SECONDS:
+            self._owed[key] = self._passed + seconds

@@ -87,3 +87,54 @@ def cost_of_an_event(manual: Manual) -> int:
 @pytest.mark.parametrize("phase", [running, scaled_down, gathering])
 def test_an_event_costs_the_same_among_few_and_many_tasks(phase: Callable[[int], Manual]) -> None:
     assert cost_of_an_event(phase(400)) == cost_of_an_event(phase(20))
+
+
+def waiting_roles(number: int, shape: str) -> Manual:
+    """A Framework of many roles, most of which wait for others by `dependsOn`, or whose gang restarts in place."""
+    needs: dict[str, Callable[[int], list[int]]] = {
+        "none": lambda _place: [],
+        "chain": lambda place: [place - 1] if place else [],
+        "circle": lambda place: [(place + 1) % number],
+        "star": lambda place: [0] if place else [],
+        # Each of the second half waits for each of the first ten: as many dependencies as fit grow with the roles.
+        "bipartite": lambda place: list(range(10)) if place >= 10 else [],
+    }
+    manual = Manual(SPEC.format(tasks=1))
+    template = manual.world.spec["taskRoles"][0]["task"]
+    if shape == "none":
+        template["pod"]["metadata"] = {
+            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
+            "annotations": {"barrier.frameworkcontroller.microsoft.com/restart": "in-place"},
+        }
+    manual.world.spec["taskRoles"] = [
+        {
+            "name": f"r{place}",
+            "taskNumber": 1,
+            "task": template,
+            "dependsOn": [{"name": f"r{other}", "status": "Complete"} for other in needs[shape](place)],
+        }
+        for place in range(number)
+    ]
+    manual.world.plan.ends.update({f"r{place}-0": ["stay"] for place in range(number)})
+    manual.world.edited()
+    manual.caches.refresh()
+    return manual
+
+
+def cost_of_a_start(manual: Manual) -> int:
+    """Return the cost of the first passes, until the Pods of the roles that do not wait are asked for."""
+
+    def start() -> None:
+        for _ in range(4):
+            for effect in manual.ask():
+                if len(effect.key) == 1:
+                    manual.answer_as_the_server(effect)
+            manual.caches.refresh()
+
+    return calls(start)
+
+
+@pytest.mark.parametrize("shape", ["none", "chain", "circle", "star", "bipartite"])
+def test_passes_cost_as_much_for_each_of_many_roles_as_of_few(shape: str) -> None:
+    few, many = (cost_of_a_start(waiting_roles(number, shape)) for number in (60, 300))
+    assert many < 5 * 1.3 * few

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -14,7 +16,14 @@ from msgspec import Raw
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec, TaskSpec
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError, TemplateFacts, facts_of
+from frameworkcontroller.core.template import (
+    MAX_POD_BYTES,
+    PodTemplate,
+    RoleAttempt,
+    TemplateError,
+    TemplateFacts,
+    facts_of,
+)
 from tests.controller.core.values import role, spec
 
 ATTEMPT = RoleAttempt(
@@ -234,21 +243,21 @@ def test_fields_of_any_kubernetes_version_are_kept_as_they_came() -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "pod template must be an object, not NoneType"),
-        ([], "pod template must be an object, not list"),
+        (None, "pod template must be an object, not null"),
+        ([], "pod template must be an object, not array"),
         ("x", "pod template must be an object, not str"),
-        ({"metadata": []}, "pod metadata must be an object, not list"),
-        ({"metadata": {"labels": []}}, "pod metadata.labels must be an object, not list"),
+        ({"metadata": []}, "pod metadata must be an object, not array"),
+        ({"metadata": {"labels": []}}, "pod metadata.labels must be an object, not array"),
         ({"metadata": {"annotations": "x"}}, "pod metadata.annotations must be an object, not str"),
-        ({"metadata": {"ownerReferences": {}}}, "pod metadata.ownerReferences must be a list, not dict"),
+        ({"metadata": {"ownerReferences": {}}}, "pod metadata.ownerReferences must be an array"),
         ({"spec": "x"}, "pod spec must be an object, not str"),
-        ({"spec": {"containers": {"a": 1}}}, "pod spec.containers must be a list, not dict"),
-        ({"spec": {"containers": {}}}, "pod spec.containers must be a list, not dict"),
-        ({"spec": {"containers": 0}}, "pod spec.containers must be a list, not int"),
-        ({"spec": {"initContainers": "x"}}, "pod spec.initContainers must be a list, not str"),
-        ({"spec": {"containers": [{}, None]}}, r"pod spec.containers\[1\] must be an object, not NoneType"),
-        ({"spec": {"containers": [{"env": "x"}]}}, r"pod spec.containers\[0\].env must be a list, not str"),
-        ({"spec": {"initContainers": [{"env": {}}]}}, r"pod spec.initContainers\[0\].env must be a list, not dict"),
+        ({"spec": {"containers": {"a": 1}}}, "pod spec.containers must be an array, not object"),
+        ({"spec": {"containers": {}}}, "pod spec.containers must be an array, not object"),
+        ({"spec": {"containers": 0}}, "pod spec.containers must be an array, not int"),
+        ({"spec": {"initContainers": "x"}}, "pod spec.initContainers must be an array, not str"),
+        ({"spec": {"containers": [{}, None]}}, r"pod spec.containers\[1\] must be an object, not null"),
+        ({"spec": {"containers": [{"env": "x"}]}}, r"pod spec.containers\[0\].env must be an array"),
+        ({"spec": {"initContainers": [{"env": {}}]}}, r"pod spec.initContainers\[0\].env must be an array"),
     ],
 )
 def test_what_cannot_become_a_pod_is_an_error_that_names_the_field(template: object, message: str) -> None:
@@ -266,6 +275,35 @@ def test_a_template_is_never_too_deep_for_a_clear_answer() -> None:
             answers.add(str(error))
         facts_of(spec(role("worker", 1, task=TaskSpec(pod=Raw(deep)))))
     assert answers == {"pod template is nested too deeply"}
+
+
+LARGE = {
+    "empty containers": {"spec": {"containers": [{}] * 90_000}},
+    "empty init containers": {"spec": {"initContainers": [{}] * 90_000, "containers": [{"name": "main"}]}},
+    "containers of a field that is named by a placeholder": {"spec": {"{{FC_TASKROLE_NAME}}": [{}] * 90_000}},
+    "placeholders": MINIMAL | {"metadata": {"annotations": {"x": "{{FC_POD_NAME}}" * 90_000}}},
+    "data": MINIMAL | {"metadata": {"annotations": {"x": "x" * 3 * 1024 * 1024}}},
+}
+
+
+@pytest.mark.parametrize("template", LARGE.values(), ids=LARGE)
+def test_a_pod_that_is_too_large_is_refused_before_it_is_built(template: dict[str, Any]) -> None:
+    text = json.dumps(template, separators=(",", ":")).encode()
+    attempt = dataclasses.replace(ATTEMPT, framework="f" * 63, role="containers")
+    tracemalloc.start()
+    try:
+        with pytest.raises(TemplateError, match=r"^each Pod of TaskRole containers would have at least [0-9]{7,9} b"):
+            PodTemplate(text, attempt)
+        facts_of(spec(role("containers", 1, task=TaskSpec(pod=Raw(text)))))
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_largest_pod_that_may_be_asked_for_is_built() -> None:
+    """Below the bound the API server decides."""
+    text = json.dumps(MINIMAL | {"metadata": {"annotations": {"x": "x" * (MAX_POD_BYTES - 5000)}}}).encode()
+    assert MAX_POD_BYTES - 5000 < len(PodTemplate(text, ATTEMPT).render(0, "uid", 0)) < MAX_POD_BYTES
 
 
 def test_pods_of_one_template_differ_only_by_their_task() -> None:

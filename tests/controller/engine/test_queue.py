@@ -69,6 +69,22 @@ async def test_the_queue_knows_how_long_the_oldest_key_waits() -> None:
     assert queue.oldest_seconds == 3
 
 
+async def test_a_key_whose_decisions_take_long_waits_until_the_others_had_as_much_time() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    spent = {"long": 0.0, "short": 0.0, "other": 0.0}
+    for key in spent:
+        queue.add(key)
+    for _ in range(1000):
+        key = await queue.take()
+        seconds = 0.2 if key == "long" else 0.006
+        spent[key] += seconds
+        queue.charge(key, seconds)
+        queue.add(key)
+    assert max(spent.values()) - min(spent.values()) <= 0.2 + 0.006
+    queue.forget("long")
+    assert "long" not in {await queue.take() for _ in range(len(queue))}
+
+
 def test_an_owner_of_many_items_gets_one_turn_before_each_other_owner_gets_one() -> None:
     queue: FairQueue[str] = FairQueue()
     for number in range(3):
