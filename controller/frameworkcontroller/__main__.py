@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from frameworkcontroller import __version__
-from frameworkcontroller.engine.log import configure_logging
+from frameworkcontroller.engine.log import LAST_SECONDS, STDERR, configure_logging
 from frameworkcontroller.engine.run import serve
 from frameworkcontroller.engine.served import NotServedError
 from frameworkcontroller.engine.settings import FILE_NAME, SettingsError, default_config, load_settings
@@ -50,9 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         endpoint = discover(address=settings.kube_api_server_address, kubeconfig=settings.kube_config_file_path)
         uvloop.run(serve(settings, endpoint, health_port=arguments.health_port))
     except (SettingsError, CredentialsError) as error:
+        STDERR.flush(LAST_SECONDS)
         sys.stderr.write(f"frameworkcontroller: {error}\n")
         return 2
     except (NotServedError, EtcdRestoredError) as error:
+        STDERR.flush(LAST_SECONDS)
         sys.stderr.write(f"frameworkcontroller: {error}\n")
         return 1
     return 0

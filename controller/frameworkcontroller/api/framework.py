@@ -35,6 +35,11 @@ class Framework(Wire, frozen=True, dict=True, gc=True):
         return bounded(SPEC_DECODER.decode(self.raw_spec))
 
     @property
+    def size(self) -> int:
+        """How many bytes it has, as JSON, about."""
+        return sum(memoryview(part).nbytes for part in (self.raw_metadata, self.raw_spec, self.status))
+
+    @property
     def has_status(self) -> bool:
         """Whether a status is stored, whatever it holds."""
         return bytes(self.status) not in {b"", b"null"}

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.spec import TaskSpec
     from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.template import RoleAttempt
+
+MAX_TASK_BYTES: Final = 16 * 1024
+"""A larger Pod template stands in the snapshots of its Tasks as the generation of the Framework."""
+LEAST_BYTES: Final = 2048
+"""What a snapshot counts at least."""
+REMEMBERED: Final = 4096
+"""Frameworks of which the last generation that was written is known."""
+NULL: Final = msgspec.Raw(b"null")
 
 
 class Trigger(StrEnum):
@@ -29,10 +41,26 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One object, as JSON in one line."""
+    """One object, which is encoded only when its line is written.
+
+    Attributes:
+        trigger: why it is taken.
+        encode: returns the object as JSON in one line.
+        size: about how many bytes it keeps until then, without `seen`.
+        seen: the Framework that it was made of, which many snapshots have in common.
+        refers: it names the generation of `seen` instead of a part of its spec.
+    """
 
     trigger: Trigger
-    document: bytes
+    encode: Callable[[], bytes]
+    size: int
+    seen: Framework | None = None
+    refers: bool = False
+
+
+def of_pod(document: bytes) -> Snapshot:
+    """Return a snapshot of a Pod, as JSON."""
+    return Snapshot(Trigger.POD_DELETION, lambda: document, len(document))
 
 
 def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus | msgspec.Raw) -> Snapshot:
@@ -44,13 +72,30 @@ def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus | ms
         "spec": seen.raw_spec,
         "status": status,
     }
-    return Snapshot(trigger, msgspec.json.encode(document))
+    return Snapshot(trigger, lambda: msgspec.json.encode(document), LEAST_BYTES, seen)
 
 
 def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:
     """Return a snapshot of a Task, as an object of its own that the API server does not have."""
+    refers = len(memoryview(spec.pod)) > MAX_TASK_BYTES
+    end = task.completion
+    size = LEAST_BYTES + (len(end.diagnostics) if end is not None else 0)
+
+    def encode() -> bytes:
+        document = {
+            "apiVersion": names.API_VERSION,
+            "kind": "Task",
+            "metadata": _task_metadata(seen.metadata, attempt, task),
+            "spec": {"frameworkGeneration": seen.metadata.generation} if refers else spec,
+            "status": task,
+        }
+        return msgspec.json.encode(document)
+
+    return Snapshot(trigger, encode, size, seen, refers)
+
+
+def _task_metadata(meta: Meta, attempt: RoleAttempt, task: TaskStatus) -> dict[str, Any]:
     values = attempt.values | {names.TASK_INDEX: str(task.index)}
-    meta = seen.metadata
     metadata: dict[str, Any] = {
         "name": names.pod_name(attempt.framework, attempt.role, task.index),
         "namespace": attempt.namespace,
@@ -63,16 +108,33 @@ def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskS
     }
     if task.deletion_pending:
         metadata["deletionTimestamp"] = task.transition_time
-    document = {
-        "apiVersion": names.API_VERSION,
-        "kind": "Task",
-        "metadata": metadata,
-        "spec": spec,
-        "status": task,
-    }
-    return Snapshot(trigger, msgspec.json.encode(document))
+    return metadata
 
 
-def line(where: str, snapshot: Snapshot) -> bytes:
-    """Return the log line; tools find it by `": ObjectSnapshot: (.+)"`."""
-    return f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.document + b"\n"
+class History:
+    """Makes the lines of snapshots, in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, int] = OrderedDict()
+
+    def lines(self, where: str, snapshot: Snapshot) -> bytes:
+        """Return the line of a snapshot, behind one of the Framework to whose generation it is the first to refer.
+
+        Tools find them by `": ObjectSnapshot: (.+)"`.
+
+        Args:
+            where: namespace and name of the Framework.
+            snapshot: what to write.
+        """
+        before, seen = b"", snapshot.seen
+        if seen is not None and snapshot.refers:
+            meta = seen.metadata
+            if self._known.get(meta.uid) != meta.generation:
+                before = self.lines(
+                    where, of_framework(snapshot.trigger, seen, seen.status if seen.has_status else NULL)
+                )
+            self._known[meta.uid] = meta.generation
+            self._known.move_to_end(meta.uid)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return before + f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.encode() + b"\n"

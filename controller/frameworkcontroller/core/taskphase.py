@@ -107,6 +107,8 @@ class TaskPhase:
         self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, gate: restart.Gate
     ) -> None:
         """Note what a Task has to do with the epoch of its gang."""
+        if before.attempt_status.starts is UNSET and task_key[0] not in self._state.members:
+            return  # its Pod has no barrier
         if after.state is State.COMPLETED:
             self._state.applications.add(task_key)
             if after.attempt_status.arrived is False:

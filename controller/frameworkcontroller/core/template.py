@@ -182,7 +182,7 @@ def _environment(values: dict[str, str]) -> list[dict[str, Any]]:
 
 def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, environment: bytes) -> dict[str, Any]:
     """Return the template with what makes it a Pod of this Framework attempt; all else stays as it came."""
-    pod = _FIELDS.decode(template)
+    pod: dict[str, Any] = _FIELDS.decode(template)
     metadata, spec = _fields(pod, "metadata"), _fields(pod, "spec")
     metadata.pop("generateName", None)
     owner = {
@@ -304,6 +304,8 @@ class TemplateFacts:
     """Of a gang that restarts in place."""
     restart_problem: str = ""
     """Why it cannot be as the templates ask for, "" if it can."""
+    members: frozenset[str] = frozenset()
+    """The roles whose Pods have a barrier."""
 
 
 def _has_barrier(template: _Template) -> bool:
@@ -342,4 +344,5 @@ def facts_of(spec: FrameworkSpec) -> TemplateFacts:
     policy, problem = read_policy(with_barrier)
     if policy is not None and (problem := read_starts(begins)):
         policy = None
-    return TemplateFacts(tuple(sorted(accounts)), arrival or policy is not None, gpus, policy, problem)
+    members = frozenset(name for name, _ in with_barrier)
+    return TemplateFacts(tuple(sorted(accounts)), arrival or policy is not None, gpus, policy, problem, members)

@@ -19,6 +19,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
@@ -41,11 +42,11 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.core.outcomes import failure_of
 from frameworkcontroller.core.reconciler import FrameworkReconciler
-from frameworkcontroller.core.snapshots import Snapshot, Trigger
+from frameworkcontroller.core.snapshots import History, Snapshot, Trigger
 from frameworkcontroller.engine.caches import Caches, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
 from frameworkcontroller.engine.executor import DEFAULT_SLOTS, OBJECTS_PER_STATUS, Executor
-from frameworkcontroller.engine.log import write_line
+from frameworkcontroller.engine.log import STDERR, LineWriter
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.outline import Outline, outline_of
@@ -66,6 +67,8 @@ _log = structlog.get_logger(__name__)
 
 # Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
 DECIDING_SECONDS: Final = 0.01
+# How often an effect asks whether the history is written that it may overwrite.
+WRITTEN_SECONDS: Final = 0.002
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Engine:
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
         triggers: which history snapshots to write.
-        sink: takes a line of history.
+        lines: takes lines of history.
         may_act: whether this process may still change anything; asked right before each effect.
         clock: the time of day, aware.
         monotonic: seconds that never go back, by which pauses are measured.
@@ -104,7 +107,7 @@ class Engine:
         slots: int = DEFAULT_SLOTS,
         metrics: Metrics | None = None,
         triggers: frozenset[Trigger] = frozenset(Trigger),
-        sink: Callable[[bytes], None] = write_line,
+        lines: LineWriter = STDERR,
         may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -112,7 +115,10 @@ class Engine:
         self._client, self._config, self._clock = client, config, clock
         self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
         self._performer = performer
-        self._triggers, self._sink, self._may_act = triggers, sink, may_act
+        self._triggers, self._lines, self._may_act = triggers, lines, may_act
+        self._last_lines: dict[FrameworkKey, int] = {}
+        self._history = History()
+        self._last_kept: Framework | None = None
         self._events = EventRecorder(client, clock=clock)
         self._executor: Executor[WorkItem] = Executor(self._perform, slots=slots)
         self._status_executor: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
@@ -170,6 +176,7 @@ class Engine:
         self._reconcilers.pop(key, None)
         self._at_rest.pop(key, None)
         self._queue.forget(key)
+        self._last_lines.pop(key, None)
         self._reloader.notice(key, ("", 0))
 
     def on_framework_deletion(self, last: Framework) -> None:
@@ -203,11 +210,18 @@ class Engine:
         meta = POD_DECODER.decode(document).metadata
         typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
         whole = document if b'"kind":"Pod"' in document else typed
-        self._write_snapshot(meta.namespace, meta.name, Snapshot(Trigger.POD_DELETION, whole))
+        self._write_snapshot(meta.namespace, meta.name, snapshots.of_pod(whole))
 
-    def _write_snapshot(self, namespace: str, name: str, snapshot: Snapshot) -> None:
-        if snapshot.trigger in self._triggers:
-            self._sink(snapshots.line(f"{namespace}/{name}", snapshot))
+    def _write_snapshot(self, namespace: str, name: str, snapshot: Snapshot) -> int:
+        """Write a line of history, and return its number, 0 if it is not wanted."""
+        if snapshot.trigger not in self._triggers:
+            return 0
+        size = snapshot.size
+        if snapshot.seen is not self._last_kept and snapshot.seen is not None:
+            # The snapshots of one pass keep one state of the Framework.
+            size += snapshot.seen.size
+        self._last_kept = snapshot.seen
+        return self._lines.put(partial(self._history.lines, f"{namespace}/{name}", snapshot), size)
 
     # --- decide ------------------------------------------------------------------------------------------------------
 
@@ -280,7 +294,7 @@ class Engine:
     def _report(self, key: FrameworkKey, reconciler: FrameworkReconciler, decision: Decision) -> None:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
         for snapshot in decision.snapshots:
-            self._write_snapshot(*key, snapshot)
+            self._last_lines[key] = self._write_snapshot(*key, snapshot)
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)
         for reason in decision.restarts:
@@ -328,6 +342,9 @@ class Engine:
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
         wanted = reconciler.at_turn(effect, self._now())
         effect = wanted or effect
+        # An effect may overwrite what a snapshot shows.
+        while self._lines.is_on_its_way(self._last_lines.get(key, 0)):  # noqa: ASYNC110 -- a thread writes it
+            await asyncio.sleep(WRITTEN_SECONDS)
         outcome = Dropped() if wanted is None else await self._performer.perform(subject, effect)
         if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
             self.metrics.status_write_failed(outcome)

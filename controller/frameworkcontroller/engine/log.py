@@ -1,41 +1,156 @@
 """Logs: constant messages with keys, on stderr, as text for people or JSON for machines.
 
 A gang of thousands of Tasks logs tens of thousands of state changes, so a line has to be cheap: the renderers are a
-join or one call of the JSON encoder.
+join or one call of the JSON encoder. Who reads them may be slow, or stop reading: nothing else waits for that.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
-import sys
+import os
+import threading
+import time
+from collections import deque
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import msgspec
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from structlog.typing import EventDict, WrappedLogger
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
-def write_line(line: bytes) -> None:
-    """Write a line of history to stderr at once: the object that it shows may be about to end."""
-    sys.stderr.buffer.write(line)
-    sys.stderr.buffer.flush()
+CAPACITY: Final = 32 * 1024 * 1024
+"""Bytes that wait to be written; beyond it the oldest lines are dropped."""
+AT_ONCE: Final = 256 * 1024
+"""Bytes that are written together: each call has to wait until the event loop lets this thread go on."""
+STUCK_SECONDS: Final = 1.0
+LAST_SECONDS: Final = 2.0
+"""How long the end of the process waits for its reader."""
+
+
+class LineWriter:
+    """Writes lines in a thread of its own, in their order.
+
+    Args:
+        write: writes bytes, and may block.
+        capacity: bytes that may wait.
+        stuck_seconds: so long after a write has begun nobody waits for it any more.
+
+    Attributes:
+        dropped: lines that were not written, since the reader was too slow.
+        render: makes a line about these lines, of a message and its keys.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], object], *, capacity: int = CAPACITY, stuck_seconds: float = STUCK_SECONDS
+    ) -> None:
+        self._write, self._capacity, self._stuck_seconds = write, capacity, stuck_seconds
+        self._lines: deque[tuple[Callable[[], bytes], int]] = deque()
+        self._waiting = self._put = self._left = self._said = self.dropped = 0
+        self._writing_since: float | None = None
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self.render: Callable[[EventDict], bytes] = lambda event: render_text(None, "", event)
+
+    def put(self, line: Callable[[], bytes], size: int) -> int:
+        """Add a line.
+
+        Args:
+            line: makes it, right before it is written.
+            size: about how many bytes it keeps in memory until then.
+
+        Returns:
+            Its number, for `is_on_its_way`.
+        """
+        with self._changed:
+            self._lines.append((line, size))
+            self._put += 1
+            self._waiting += size
+            while self._waiting > self._capacity and len(self._lines) > 1:
+                self._waiting -= self._lines.popleft()[1]
+                self._left += 1
+                self.dropped += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return self._put
+
+    def is_on_its_way(self, number: int) -> bool:
+        """Report whether the line is still to be written, and its reader reads."""
+        since = self._writing_since
+        return self._left < number and (since is None or time.monotonic() - since < self._stuck_seconds)
+
+    def write(self, line: bytes) -> None:
+        """Add a line as it is."""
+        self.put(lambda: line, len(line))
+
+    def flush(self, seconds: float = 0) -> None:
+        """Wait until everything is written, no longer than so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines)
+                lost, self._said = self.dropped - self._said, self.dropped
+            made, size, taken = bytearray(), 0, 0
+            if lost:
+                made += self._said_line("lines of this log were dropped: its reader is too slow", lines=lost)
+            while len(made) < AT_ONCE:
+                with self._changed:
+                    if not self._lines:
+                        break
+                    line, its_size = self._lines.popleft()
+                    size, taken = size + its_size, taken + 1
+                try:
+                    made += line()
+                except Exception as error:  # noqa: BLE001 -- one line that cannot be made must not end all others
+                    made += self._said_line("a line of this log cannot be made", error=repr(error))
+            self._writing_since = time.monotonic()
+            with contextlib.suppress(OSError):
+                self._write(bytes(made))
+            self._writing_since = None
+            with self._changed:
+                self._waiting -= size
+                self._left += taken
+                self._changed.notify_all()
+
+    def _said_line(self, message: str, **keys: object) -> bytes:
+        return self.render({"level": "warning", "event": message, **keys}) + b"\n"
+
+
+def _write_stderr(lines: bytes) -> None:
+    left = memoryview(lines)
+    while left:
+        left = left[os.write(2, left) :]
+
+
+STDERR: Final = LineWriter(_write_stderr)
+atexit.register(STDERR.flush, LAST_SECONDS)
 
 
 def configure_logging(*, json: bool, debug: bool = False) -> None:
     """Set up structlog for the process."""
+    render = render_json if json else render_text
+    STDERR.render = lambda event: render(None, "", event)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.format_exc_info,
-            render_json if json else render_text,
+            render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if debug else logging.INFO),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", STDERR)),
         cache_logger_on_first_use=True,
     )
 

@@ -214,6 +214,12 @@ class Metrics:
             registry=registry,
         )
 
+        self.dropped_lines = Gauge(
+            "frameworkcontroller_log_lines_dropped",
+            "Lines of the log, history snapshots among them, that were dropped because their reader was too slow.",
+            registry=registry,
+        )
+
     def watch(
         self,
         reconcilers: Callable[[], Iterable[FrameworkReconciler]],

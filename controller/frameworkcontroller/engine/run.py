@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import structlog
 
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.health import serve_health
+from frameworkcontroller.engine.log import LAST_SECONDS, STDERR
 from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.performer import Performer
 from frameworkcontroller.engine.ratelimiter import RateLimiter
 from frameworkcontroller.engine.served import NotServedError, wait_until_served
 from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT
-from frameworkkube.election import LeaderElection, unique_identity
+from frameworkkube.election import LeaderElection, exit_at_once, unique_identity
 from frameworkkube.rest import EtcdRestoredError, KubeClient
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     metrics = Metrics()
+    metrics.dropped_lines.set_function(lambda: STDERR.dropped)
     limiter = RateLimiter(settings.kube_client_qps, settings.kube_client_burst)
     client = KubeClient(
         endpoint,
@@ -156,6 +158,7 @@ class _Controller:
             lease_duration_seconds=chosen.lease_duration_sec,
             renew_deadline_seconds=chosen.renew_deadline_sec,
             retry_period_seconds=chosen.retry_period_sec,
+            on_overdue=_end_at_once,
         )
         self._metrics.watch_lease(chosen.name, lambda: self.may_act)
         self._is_candidate = True
@@ -178,6 +181,12 @@ class _Controller:
             await self._engine.run()
         finally:
             self._engine = None
+
+
+def _end_at_once() -> NoReturn:
+    """End the process, which may write nothing any more but the lines that say why."""
+    STDERR.flush(LAST_SECONDS)
+    exit_at_once()
 
 
 def own_namespace(root: Path = SERVICE_ACCOUNT_ROOT) -> str:

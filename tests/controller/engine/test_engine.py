@@ -17,6 +17,7 @@ from frameworkcontroller.core.effects import Done, Effect, Failed, Missing, Outc
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.settings import Settings
 from frameworkkube.rest import NotFoundError, ServerError
+from tests.controller.engine.lines import Lines
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 
@@ -191,15 +192,15 @@ async def test_a_framework_that_was_read_is_not_replaced_by_an_earlier_one_of_it
 
 @in_virtual_time
 async def test_the_outcome_of_an_effect_is_ignored_once_its_framework_is_deleted() -> None:
-    client, performer, lines = Client(framework()), Performer(), list[bytes]()
+    client, performer, lines = Client(framework()), Performer(), Lines()
     performer.hold = asyncio.Event()
-    async with running(client, performer, sink=lines.append):
+    async with running(client, performer, lines=lines):
         await until(lambda: performer.writes)
         status = msgspec.to_builtins(performer.writes[0].status)
         client.shows("MODIFIED", framework(version=5) | {"status": status})
         client.shows("DELETED", framework(version=6) | {"status": status})
         await asyncio.sleep(1)
-        assert any(b"OnFrameworkDeletion" in line for line in lines)
+        assert any(b"OnFrameworkDeletion" in line for line in lines.written)
         begun = len(performer.performed)
         performer.hold.set()
         await asyncio.sleep(60)
@@ -209,11 +210,11 @@ async def test_the_outcome_of_an_effect_is_ignored_once_its_framework_is_deleted
 @in_virtual_time
 async def test_the_history_of_a_deleted_framework_has_its_status_although_it_cannot_be_decoded() -> None:
     status = {"state": "AttemptRunning", "attemptStatus": {"taskRoleStatuses": [{"name": "worker"}]}}
-    client, lines = Client(framework() | {"status": status}), list[bytes]()
-    async with running(client, Performer(), sink=lines.append):
+    client, lines = Client(framework() | {"status": status}), Lines()
+    async with running(client, Performer(), lines=lines):
         client.shows("DELETED", framework(version=6) | {"status": status})
-        await until(lambda: lines)
-    trigger, document = lines[0].split(b": ObjectSnapshot: ")
+        await until(lambda: lines.written)
+    trigger, document = lines.written[0].split(b": ObjectSnapshot: ")
     assert trigger.endswith(b"OnFrameworkDeletion")
     assert json.loads(document)["status"] == status
 

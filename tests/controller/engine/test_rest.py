@@ -21,6 +21,7 @@ from frameworkcontroller.engine.outline import Outline, outline_of
 from frameworkcontroller.engine.settings import Settings
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
+from tests.controller.engine.lines import Lines
 from tests.controller.engine.test_engine import Client, Performer, framework, running, until
 from tests.kube.virtualtime import in_virtual_time
 
@@ -158,13 +159,13 @@ async def test_one_that_cannot_be_read_ends_nothing(part: dict[str, Any]) -> Non
 
 @in_virtual_time
 async def test_the_history_of_one_at_rest_is_whole() -> None:
-    lines = list[bytes]()
+    lines = Lines()
     client = Client(completed())
-    async with running(client, Performer(), clock=clock, sink=lines.append):
+    async with running(client, Performer(), clock=clock, lines=lines):
         await asyncio.sleep(10)
         client.shows("DELETED", completed())
-        await until(lambda: lines)
-    document = json.loads(lines[0].split(b": ObjectSnapshot: ")[1])
+        await until(lambda: lines.written)
+    document = json.loads(lines.written[0].split(b": ObjectSnapshot: ")[1])
     whole = json.loads(json.dumps(completed()))
     assert document["status"] == whole["status"]
     assert document["spec"] == whole["spec"]

@@ -1,0 +1,142 @@
+"""The log has a reader that may be slow or stop: that costs lines, and nobody's time."""
+
+from __future__ import annotations
+
+import json
+import threading
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import snapshots
+from frameworkcontroller.core.snapshots import History, Trigger
+from frameworkcontroller.core.template import RoleAttempt
+from frameworkcontroller.engine.log import LineWriter
+from localcluster.waiting import patience
+from tests.controller.core.values import ended, task
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.spec import TaskSpec
+    from frameworkcontroller.core.snapshots import Snapshot
+
+KIB = 1024
+ROLE = RoleAttempt("ns", "fw", "framework-uid", 0, "config-map-uid", "worker", "role-uid")
+
+
+class Reader:
+    """Takes what is written once it reads."""
+
+    def __init__(self) -> None:
+        self.reads, self.taken = threading.Event(), bytearray()
+        self.asked = threading.Event()
+
+    def write(self, lines: bytes) -> None:
+        self.asked.set()
+        assert self.reads.wait(patience(20))
+        self.taken += lines
+
+
+def framework(generation: int, template: bytes) -> Any:
+    pod = msgspec.Raw(b'{"metadata":{"annotations":{"x":"' + template + b'"}}}')
+    document = {
+        "metadata": {"name": "fw", "namespace": "ns", "uid": "framework-uid", "resourceVersion": "7"}
+        | {"generation": generation},
+        "spec": {"taskRoles": [{"name": "worker", "taskNumber": 2000, "task": {"pod": pod}}]},
+    }
+    return FRAMEWORK_DECODER.decode(msgspec.json.encode(document))
+
+
+def retried(seen: Any, index: int) -> Snapshot:
+    spec: TaskSpec = seen.spec.task_roles[0].task
+    return snapshots.of_task(Trigger.TASK_RETRY, seen, ROLE, spec, task(State.ATTEMPT_COMPLETED, ended(1), index=index))
+
+
+def test_lines_come_in_their_order_also_those_that_are_made_late() -> None:
+    reader = Reader()
+    lines = LineWriter(reader.write)
+    numbers = [lines.put(lambda number=number: b"%d\n" % number, 3) for number in range(1000)]  # type: ignore[misc]
+    assert lines.is_on_its_way(numbers[-1])
+    reader.reads.set()
+    lines.flush(patience(20))
+    assert reader.taken.split() == [b"%d" % number for number in range(1000)]
+    assert not lines.is_on_its_way(numbers[-1])
+
+
+def test_a_reader_that_stops_costs_the_oldest_lines_and_no_time_and_is_told_so() -> None:
+    reader = Reader()
+    lines = LineWriter(reader.write, capacity=256 * KIB)
+    lines.write(b"first\n")
+    assert reader.asked.wait(patience(20))
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            lines.write(b"%d " % number + b"x" * KIB + b"\n")
+        assert tracemalloc.get_traced_memory()[1] < 2 * 256 * KIB
+    finally:
+        tracemalloc.stop()
+    assert lines.dropped > 9000
+    reader.reads.set()
+    lines.flush(patience(20))
+    assert reader.taken.startswith(b"first\n")
+    assert b"lines of this log were dropped" in reader.taken
+    assert f"lines={lines.dropped}".encode() in reader.taken
+    assert reader.taken.splitlines()[-1].startswith(b"9999 ")
+
+
+def test_nobody_waits_for_a_reader_that_has_stopped_for_long() -> None:
+    reader = Reader()
+    lines = LineWriter(reader.write, stuck_seconds=0.0)
+    number = lines.put(lambda: b"first\n", 6)
+    assert reader.asked.wait(patience(20))
+    assert not lines.is_on_its_way(number)
+    reader.reads.set()
+    lines.flush(patience(20))
+
+
+def test_a_line_that_cannot_be_made_costs_no_other() -> None:
+    reader = Reader()
+    reader.reads.set()
+    lines = LineWriter(reader.write)
+    lines.put(lambda: b"x" * (1 // 0), 1)
+    lines.write(b"next\n")
+    lines.flush(patience(20))
+    assert b"cannot be made" in reader.taken
+    assert reader.taken.endswith(b"next\n")
+
+
+def test_many_snapshots_of_tasks_with_a_large_template_cost_little_memory_and_few_bytes() -> None:
+    """2,000 retried Tasks of 200 KB were 400 MB, all of which was encoded before the first line was written."""
+    seen, history, size = framework(3, b"x" * 200_000), History(), 0
+    tracemalloc.start()
+    try:
+        taken = [retried(seen, index) for index in range(2000)]
+        for one in taken:
+            size += len(history.lines("ns/fw", one))
+        assert tracemalloc.get_traced_memory()[1] < 20 * KIB * KIB
+    finally:
+        tracemalloc.stop()
+    assert size < 200_000 + 2000 * 4 * KIB
+
+
+def test_a_large_template_stands_in_the_snapshot_of_its_framework_to_which_tasks_refer() -> None:
+    history = History()
+
+    def documents(one: Snapshot) -> list[dict[str, Any]]:
+        lines = history.lines("ns/fw", one).splitlines()
+        assert all(line.startswith(b"[ns/fw]: OnTaskRetry: ObjectSnapshot: ") for line in lines)
+        return [json.loads(line.split(b": ObjectSnapshot: ")[1]) for line in lines]
+
+    large, edited, small = framework(3, b"x" * 20 * KIB), framework(4, b"y" * 20 * KIB), framework(5, b"z")
+    whole, first = documents(retried(large, 0))
+    assert (whole["kind"], whole["metadata"]["generation"], whole["status"]) == ("Framework", 3, None)
+    assert whole["spec"]["taskRoles"][0]["task"]["pod"]["metadata"]["annotations"]["x"] == "x" * 20 * KIB
+    assert (first["kind"], first["spec"]) == ("Task", {"frameworkGeneration": 3})
+    assert first["metadata"]["annotations"]["FC_FRAMEWORK_UID"] == whole["metadata"]["uid"]
+    [second] = documents(retried(large, 1))
+    assert second["spec"] == {"frameworkGeneration": 3}
+    assert [one["kind"] for one in documents(retried(edited, 2))] == ["Framework", "Task"]
+    [plain] = documents(retried(small, 3))
+    assert plain["spec"]["pod"]["metadata"]["annotations"]["x"] == "z"
