@@ -54,12 +54,19 @@ class RolesSummary:
     member_revision: int
     waiting: int = 0
     """Tasks of the TaskRoles that wait for others."""
+    others: tuple[int, int] = (0, 0)
+    """Tasks that are ready, and all, of TaskRoles without a barrier: a gang restarts in place without them."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
     has_barriers: bool = True
     """A Pod template has a barrier, which reads rosters of incomplete gangs, too."""
     gate: GateSummary | None = None
     """Of a gang that restarts in place."""
+
+    @property
+    def tasks(self) -> tuple[int, int]:
+        """Tasks that are ready, and all Tasks."""
+        return self.ready + self.others[0], self.total + self.waiting + self.others[1]
 
     @property
     def complete(self) -> bool:

@@ -79,6 +79,7 @@ class FrameworkState:
         not_retained: the UIDs of Pods that were to stay and cannot.
         restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
         restart_problem: why the gang can have none of the restarts that its Pod templates ask for, "" if it can.
+        members: the roles that have a barrier: only these restart in place.
         restarting_since: the steady time of the end of the last epoch, None if that is not known.
         applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
     """
@@ -104,6 +105,7 @@ class FrameworkState:
         self.not_retained: set[str] = set()
         self.restart_policy: Policy | None = None
         self.restart_problem = ""
+        self.members: frozenset[str] = frozenset()
         self.restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
         self._framework_revision = 0
@@ -172,11 +174,11 @@ class FrameworkState:
             self.waits_for_arrival = waits
             self.touch_all()
 
-    def set_restart(self, policy: Policy | None, problem: str) -> None:
+    def set_restart(self, policy: Policy | None, problem: str, members: frozenset[str]) -> None:
         """Set what the Pod templates ask for; an attempt that has Pods goes on as it began."""
         if problem and problem != self.restart_problem:
             self.add_event(events.of_refused_restart(problem))
-        self.restart_policy, self.restart_problem = policy, problem
+        self.restart_policy, self.restart_problem, self.members = policy, problem, members
 
     def set_too_many_tasks(self, why: str) -> None:
         """Set why the Framework gets no more Tasks; it is written as a condition."""
@@ -308,9 +310,20 @@ class FrameworkState:
     # --- Tasks -------------------------------------------------------------------------------------------------------
 
     @property
-    def begun_roles(self) -> list[RoleState]:
-        """The roles that have begun: one that waits for others is no part of the gang yet."""
-        return [role_state for role_state in self.roles.values() if not role_state.waits]
+    def gang_roles(self) -> list[RoleState]:
+        """The roles that the gang waits for.
+
+        One that waits for others is no part of it yet. To restart in place, it waits for the roles with a barrier: the
+        Pods of others do not restart. Only its first start waits for all.
+        """
+        gate = self.gate
+        of_all = gate is None or (gate.epoch == 0 and not gate.is_open)
+        return [one for one in self.roles.values() if not one.waits and (of_all or one.name in self.members)]
+
+    @property
+    def member_count(self) -> int:
+        """The Tasks that restart in place together."""
+        return sum(one.counts.active for one in self.gang_roles if one.name in self.members)
 
     def task(self, task_key: TaskKey) -> TaskStatus | None:
         """Return the Task, None if it was removed."""
@@ -391,24 +404,24 @@ class FrameworkState:
 
     def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
         """Return how many Tasks of the gang are ready, and how many it has: a role that waits is no part of it yet."""
-        wanted = [role for role in spec.task_roles or () if not self._waits(role.name)]
-        ready = sum(self.roles[role.name].counts.ready for role in wanted if role.name in self.roles)
-        return ready, sum(role.task_number for role in wanted)
-
-    def _waits(self, role: str) -> bool:
-        return role in self.roles and self.roles[role].waits
+        gang = self.gang_roles
+        outside = self.roles.keys() - {one.name for one in gang}
+        ready = sum(one.counts.ready for one in gang if one.name in spec.by_name)
+        return ready, sum(role.task_number for role in spec.task_roles or () if role.name not in outside)
 
     def summarize(self, spec: FrameworkSpec) -> RolesSummary:
         """Return the roles as they are to be written, with what is counted about them."""
         wanted = spec.task_roles or ()
         role_states = [self.roles[role.name] for role in wanted if role.name in self.roles]
         ready, total = self.readiness(spec)
+        waiting = sum(role.task_number for role in dependencies.waiting_roles(spec, self.roles))
         return RolesSummary(
             roles=tuple(role_state.snapshot() for role_state in self.roles.values()),
             order=tuple(role.name for role in wanted),
             ready=ready,
             total=total,
-            waiting=sum(role.task_number for role in dependencies.waiting_roles(spec, self.roles)),
+            waiting=waiting,
+            others=(sum(one.counts.ready for one in role_states) - ready, spec.tasks - total - waiting),
             by_arrival=self.waits_for_arrival,
             gpus=self.gpus,
             has_barriers=self.has_barriers,

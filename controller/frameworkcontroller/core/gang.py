@@ -72,7 +72,7 @@ class Gang:
 
     def status(self, state: FrameworkState) -> GangStatus:
         """Return how far the gang is, from the counts that the roles keep."""
-        counts = [role_state.counts for role_state in state.begun_roles]
+        counts = [role_state.counts for role_state in state.gang_roles]
         active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
         return GangStatus(self._state.phase, self._attempt.created_at, active - created, created - ready)
 
@@ -89,7 +89,7 @@ class Gang:
 
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
-        created = sum(role_state.counts.created for role_state in state.roles.values())
+        created = sum(role_state.counts.created for role_state in state.gang_roles)
         ready, total = state.readiness(spec)
         phases = (("created", created >= total), ("addressed", ready == total), ("open", self._state.opened))
         for phase, reached in phases:
@@ -101,7 +101,7 @@ class Gang:
                     self._addressed_at = now
                 if phase == "open" and self._addressed_at is not None:
                     yield Milestone("released", (now - self._addressed_at).total_seconds())
-        yield from self._restarts.milestones(state, total, now)
+        yield from self._restarts.milestones(state, state.member_count, now)
 
     def decide(
         self,
@@ -203,8 +203,9 @@ def missing_tasks(state: FrameworkState, in_flight: InFlight, view: View) -> Ite
 
 def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:
     """Yield the names of the Tasks that are not ready, and what keeps each."""
-    for name, role_state in state.roles.items():
-        if role_state.waits or role_state.counts.ready == role_state.counts.active:
+    for role_state in state.gang_roles:
+        name = role_state.name
+        if role_state.counts.ready == role_state.counts.active:
             continue
         for current in role_state.active():
             if not is_ready(current):

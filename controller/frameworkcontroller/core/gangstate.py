@@ -214,7 +214,9 @@ def last_roster(state: GangState, attempt: Attempt, summary: RolesSummary) -> Wr
     if state.phase is Phase.COMPLETE:
         if not summary.complete or summary.member_revision != state.member_revision:
             return None
-        progress, rows = (summary.ready, summary.total, ()), members(summary)
+        rows = members(summary)
+        listed = sum(len(role["tasks"]) for role in rows)
+        progress = (listed, listed, ())
     elif not summary.has_barriers:
         # No progress was written, and none follows.
         progress = (summary.ready, summary.total, ())
@@ -240,6 +242,7 @@ def _decide_complete(state: GangState, attempt: Attempt, summary: RolesSummary, 
     if listed and summary.member_revision == state.member_revision:
         return GangStep(state)
     rows = members(summary)
+    listed_tasks = sum(len(role["tasks"]) for role in rows)
     digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
     if listed and digest == state.digest:
         return GangStep(replace(state, member_revision=summary.member_revision))
@@ -260,8 +263,8 @@ def _decide_complete(state: GangState, attempt: Attempt, summary: RolesSummary, 
     content = document(
         attempt.identity,
         generation,
-        summary.ready,
-        summary.total,
+        listed_tasks,
+        listed_tasks,
         rows=rows,
         by_arrival=summary.by_arrival,
         gate=summary.gate,

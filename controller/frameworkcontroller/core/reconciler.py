@@ -131,7 +131,7 @@ class FrameworkReconciler:
     def ready(self) -> tuple[int, int]:
         """Tasks that are ready and Tasks that the spec asks for, as persisted."""
         summary = self._writer.persisted_summary
-        return (0, 0) if summary is None else (summary.ready, summary.total + summary.waiting)
+        return (0, 0) if summary is None else summary.tasks
 
     @property
     def tasks_by_state(self) -> Counter[State]:
@@ -308,7 +308,7 @@ class FrameworkReconciler:
         self._accounts = facts.service_accounts
         self._state.gpus, self._state.has_barriers = facts.gpus, bool(facts.service_accounts)
         self._state.set_waits_for_arrival(waits=facts.waits_for_arrival)
-        self._state.set_restart(facts.restart_policy, facts.restart_problem)
+        self._state.set_restart(facts.restart_policy, facts.restart_problem, facts.members)
         self._state.set_dependencies(spec)
 
     def _report_gang(self, ctx: ReconcileContext) -> None:

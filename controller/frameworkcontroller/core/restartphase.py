@@ -60,16 +60,11 @@ class RestartPhase:
         gate, ends = self._state.gate, self._tasks.take_ends()
         if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
             return
-        if gate.is_open and (ends or self._members != gate.released):
+        if gate.is_open and (ends or self._state.member_count != gate.released):
             self._judge(gate, ends, ctx)
         if self._tasks.starts_while_closed:
             self._end_those_that_never_stay(ctx)
         self._open()
-
-    @property
-    def _members(self) -> int:
-        """The Tasks of the gang: of all TaskRoles that have begun."""
-        return sum(role_state.counts.active for role_state in self._state.begun_roles)
 
     def _judge(self, gate: restart.Gate, ends: dict[TaskKey, restart.End], ctx: ReconcileContext) -> None:
         seen = self._state.status.attempt_status
@@ -78,7 +73,7 @@ class RestartPhase:
             seen.gang_restarts or 0,
             self._state.restart_policy or Policy(),
             list(ends.values()),
-            members=self._members,
+            members=self._state.member_count,
             succeeded=self._succeeded() if ends else "",
         )
         for task_key, end in ends.items():
@@ -150,16 +145,12 @@ class RestartPhase:
         status, gate = self._state.status, self._state.gate
         if gate is None or gate.is_open or not self._is_complete():
             return
-        after = replace(status.attempt_status, gang_released=self._members)
+        after = replace(status.attempt_status, gang_released=self._state.member_count)
         self._state.set(replace(status, attempt_status=after))
         self._state.haste = Haste.URGENT
         self._tasks.starts_while_closed.clear()
-        for task_key in self._state.task_keys():
-            task = self._state.task(task_key)
-            if task is not None and task.attempt_status.starts is UNSET:
-                # It takes no part, so nothing else asks whether its application runs.
-                self._state.agenda.touch(task_key)
 
     def _is_complete(self) -> bool:
-        counts = [role_state.counts for role_state in self._state.begun_roles]
-        return sum(one.ready for one in counts) == sum(one.active for one in counts) > 0
+        counts = [role_state.counts for role_state in self._state.gang_roles]
+        everybody = sum(one.ready for one in counts) == sum(one.active for one in counts)
+        return everybody and self._state.member_count > 0

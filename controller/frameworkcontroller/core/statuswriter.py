@@ -132,7 +132,7 @@ class StatusWriter:
         body = replace(
             state.status,
             attempt_status=replace(attempt, task_role_statuses=() if too_large else summary.roles),
-            ready=f"{summary.ready}/{summary.total + summary.waiting}",
+            ready="/".join(str(number) for number in summary.tasks),
             attempts=attempt.id + 1,
             observed_generation=generation,
         )
