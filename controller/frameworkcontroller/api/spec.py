@@ -95,6 +95,11 @@ class FrameworkSpec(Wire, frozen=True, dict=True, gc=True):
         """The number of Tasks of all roles."""
         return sum(role.task_number for role in self.task_roles or ())
 
+    def task_of(self, role: str) -> TaskSpec:
+        """Return what the role's Tasks are to be, the defaults for a role that was removed."""
+        found = self.by_name.get(role)
+        return TaskSpec() if found is None else found.task
+
     @cached_property
     def by_name(self) -> dict[str, TaskRoleSpec]:
         """The roles by name; of several with one name, in an object of another definition, the first."""

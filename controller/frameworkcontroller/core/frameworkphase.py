@@ -171,6 +171,7 @@ class FrameworkPhase:
         self._state.discard_tasks()
         self._rescale(ctx)
         ctx.in_flight.reset_delays()
+        ctx.in_flight.refusals.next_attempt(ctx.now)
         self._tasks.forget_templates()
         self._conflict_draw = self._draw()
 

@@ -211,7 +211,8 @@ def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterato
             if not is_ready(current):
                 failure = in_flight.last_failure(("pod", name, current.index))
                 if current.state is State.CREATION_PENDING:
-                    failure = failure or in_flight.slow_start.message
+                    window = in_flight.refusals.window(name)
+                    failure = failure or (window.reason if window is not None else in_flight.slow_start.message)
                 pod = view.pod(current.attempt_status.pod_name)
                 obstacle = obstacle_of(current, pod)
                 if failure:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.core.backoff import pause_seconds
 from frameworkcontroller.core.effects import CreatePod
-from frameworkcontroller.core.slowstart import SlowStart
+from frameworkcontroller.core.slowstart import Refusals, SlowStart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +40,13 @@ class InFlight:
 
     Attributes:
         slow_start: bounds the creations of Pods, which share one back-off.
+        refusals: bounds the creations of a role whose Pods are refused for good.
     """
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
         self.slow_start = SlowStart(draw)
+        self.refusals = Refusals(draw)
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = 0
         self._delays: dict[EffectKey, Delay] = {}

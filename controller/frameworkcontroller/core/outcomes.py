@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import State
@@ -27,10 +29,13 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from frameworkcontroller.core.orphans import is_hidden_pod, is_unlabelled
+from frameworkcontroller.core.policy import decide_retry
 from frameworkcontroller.core.retention import retained_by
 
 if TYPE_CHECKING:
+    from frameworkcontroller.api.spec import RetryPolicy
     from frameworkcontroller.api.status import TaskStatus
+    from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.effects import Effect, Outcome
     from frameworkcontroller.core.frameworkstate import FrameworkState
@@ -72,6 +77,7 @@ def apply_pod_outcome(
     outcome: Outcome,
     now: Now,
     framework_uid: str,
+    retry_policy: RetryPolicy,
 ) -> None:
     """Advance the Task, if it is still the one that the effect was for."""
     task_key = (effect.role, effect.index)
@@ -91,8 +97,7 @@ def apply_pod_outcome(
         case CreatePod(), Refused():
             permanent = outcome.code in PERMANENT_REFUSALS
             code = Code.POD_CREATION_PERMANENT_ERROR if permanent else Code.POD_CREATION_UNKNOWN_ERROR
-            refusal = classify.predefined(code, f"Failed to create Pod: {outcome.message}")
-            state.put(task_key, attempt.move(attempt.complete(current, refusal), State.ATTEMPT_COMPLETED, stamp))
+            apply_refusal(state, in_flight, task_key, code, outcome.message, retry_policy, now)
         case DeletePod(confirm=True), Missing() if is_unseen(current, effect.uid):
             state.put(task_key, attempt.move(current, State.ATTEMPT_COMPLETED, stamp))
         case DeletePod(confirm=True), Missing():
@@ -105,6 +110,38 @@ def apply_pod_outcome(
             in_flight.recheck_later(effect.key, now.steady)
         case _:
             pass
+
+
+def apply_refusal(
+    state: FrameworkState,
+    in_flight: InFlight,
+    task_key: TaskKey,
+    code: Code,
+    why: str,
+    retry_policy: RetryPolicy,
+    now: Now,
+) -> None:
+    """End the attempt of a Task whose Pod is refused for good.
+
+    One that is retried would be refused again: its role waits, and a Task that is retried without a limit stays as it
+    is while the reason does.
+    """
+    role, current = task_key[0], state.task(task_key)
+    assert current is not None
+    refusal = classify.predefined(code, f"Failed to create Pod: {why}")
+    is_over = current.deletion_pending or current.completion is not None or framework.is_ending(state.status)
+    reason = why.replace(current.attempt_status.pod_name, "")
+    if is_over or not decide_retry(retry_policy, current.retry_policy_status, refusal).wanted:
+        in_flight.refusals.give_up(role, reason, now.steady)
+    else:
+        known = in_flight.refusals.window(role)
+        window = in_flight.refusals.refuse(role, reason, now.steady)
+        if window.equal and retry_policy.max_retry_count < 0:
+            return
+        if known is not None and known.equal and not window.equal:
+            text = f"{refusal.diagnostics}; {known.equal + 1} creations of the TaskRole were refused alike before"
+            refusal = replace(refusal, diagnostics=text)
+    state.put(task_key, attempt.move(attempt.complete(current, refusal), State.ATTEMPT_COMPLETED, now.stamp))
 
 
 def apply_retention_outcome(
@@ -142,6 +179,7 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
     if failure is None:
         if isinstance(outcome, Done):
             in_flight.slow_start.succeed(now.steady)
+            in_flight.refusals.open(effect.role)
         return False
     return not isinstance(outcome, NameTaken) and in_flight.slow_start.fail(failure, now.steady)
 

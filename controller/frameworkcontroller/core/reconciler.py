@@ -193,7 +193,9 @@ class FrameworkReconciler:
             case WriteStatus():
                 self._apply_status_outcome(effect, outcome, now)
             case CreatePod() | DeletePod() | FindPod():
-                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, self.uid)
+                assert self._spec is not None
+                policy = self._spec.task_of(effect.role).retry_policy
+                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, self.uid, policy)
             case RetainPod():
                 apply_retention_outcome(self._state, self._in_flight, effect, outcome, now)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
@@ -297,6 +299,7 @@ class FrameworkReconciler:
         if generation != self._generation:
             # It is written as observedGeneration, also if nothing else follows from it.
             self._generation = generation
+            self._in_flight.refusals.clear()
             self._state.touch_framework()
         for role in spec.task_roles or ():
             self._state.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)

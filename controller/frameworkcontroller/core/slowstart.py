@@ -2,11 +2,13 @@
 
 The first batch is as large as the executor; with each Pod that is created, one more may be, so that batches double as
 in Kubernetes' Job controller. After a transient refusal (a quota, an API server in trouble) all Tasks wait together,
-longer every time, and one creation probes for all of them.
+longer every time, and one creation probes for all of them. So do the Tasks of one role whose Pods are refused for good
+and would be refused again, since their Tasks are retried.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Failed
 
 FIRST_BATCH: Final = 64
+PROBE_EVERY_SEC: Final = 60.0
 
 
 class SlowStart:
@@ -61,3 +64,84 @@ class SlowStart:
         seconds = pause_seconds(self._failures, self._draw, failure.retry_after_seconds)
         self._closed_until = now + timedelta(seconds=seconds)
         return True
+
+
+@dataclass(frozen=True)
+class Window:
+    """The creations of one role, which are refused.
+
+    Attributes:
+        until: when the next one may start.
+        reason: of the refusals, without the name of the Pod.
+        failures: in a row.
+        equal: refusals with this reason after the first one.
+        probes: one creation has started to see whether they still are.
+    """
+
+    until: datetime
+    reason: str
+    failures: int = 1
+    equal: int = 0
+    probes: bool = False
+
+
+class Refusals:
+    """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
+
+    Each is probed once a minute; those of hundreds of roles less often, so that a Framework probes once a second.
+
+    Args:
+        draw: gives a random number in [0, 1).
+    """
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        self._draw = draw
+        self._windows: dict[str, Window] = {}
+        self._final: dict[str, Window] = {}
+
+    def window(self, role: str) -> Window | None:
+        """Return the window of a role, None if its Pods are not refused."""
+        return self._windows.get(role)
+
+    def closed_until(self, role: str, now: datetime) -> datetime | None:
+        """Return until when no Pod of the role is created, None if one may be."""
+        window = self._windows.get(role)
+        return window.until if window is not None and now < window.until else None
+
+    def probe(self, role: str, now: datetime) -> None:
+        """Note that a creation starts: all others of a role that is refused wait for its outcome."""
+        if (window := self._windows.get(role)) is not None:
+            self._windows[role] = replace(window, until=now + timedelta(seconds=PROBE_EVERY_SEC), probes=True)
+
+    def refuse(self, role: str, reason: str, now: datetime) -> Window:
+        """Close the window after a refusal, for longer each time, and return it; those of one batch count once."""
+        window = self._windows.get(role) or Window(now, reason, failures=0, equal=-1)
+        window = replace(window, reason=reason, equal=window.equal + 1 if window.reason == reason else 0)
+        if window.probes or now >= window.until:
+            window = self._longer(window, now)
+        self._windows[role] = window
+        return window
+
+    def give_up(self, role: str, reason: str, now: datetime) -> None:
+        """Note that a Task has ended for good: the others have their chance, until the Framework is retried."""
+        window = self._windows.pop(role, None) or Window(now, reason, failures=0)
+        self._final.setdefault(role, window)
+
+    def next_attempt(self, now: datetime) -> None:
+        """Close the windows in which Tasks have ended for good: the Framework is retried."""
+        self._windows |= {role: self._longer(window, now) for role, window in self._final.items()}
+        self._final.clear()
+
+    def _longer(self, window: Window, now: datetime) -> Window:
+        failures, most = window.failures + 1, max(PROBE_EVERY_SEC, float(len(self._windows)))
+        until = now + timedelta(seconds=pause_seconds(failures, self._draw, most=most))
+        return replace(window, failures=failures, until=until, probes=False)
+
+    def open(self, role: str) -> None:
+        """Note that a Pod was created."""
+        self._windows.pop(role, None)
+
+    def clear(self) -> None:
+        """Forget all: the spec was edited."""
+        self._windows.clear()
+        self._final.clear()

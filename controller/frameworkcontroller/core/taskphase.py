@@ -7,6 +7,7 @@ decides; this module supplies what the decision needs and emits what follows fro
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -14,11 +15,12 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.spec import RETAIN_NEVER, RetryPolicy, TaskSpec
+from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
+from frameworkcontroller.core import attempt, dependencies, events, framework, restart, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
 from frameworkcontroller.core.orphans import is_hidden_pod
+from frameworkcontroller.core.outcomes import apply_refusal
 from frameworkcontroller.core.policy import decide_retry
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 # The Tasks wait while the Framework is in one of these states.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
+# A Task that was to probe may be of no use for it, since it is to be deleted for example; then another one does.
+PROBE_AFTER: Final = timedelta(seconds=1)
 # The Pod of a Task in one of these states has been seen.
 SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
 
@@ -56,6 +60,7 @@ class TaskPhase:
         self._config, self._state = config, state
         self._templates: dict[str, PodTemplate | str] = {}
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
+        self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
         self._ends: dict[TaskKey, restart.End] = {}
         self.starts_while_closed: Counter[TaskKey] = Counter()
 
@@ -127,7 +132,16 @@ class TaskPhase:
             self._state.applications.add(task_key)
 
     def _release(self, ctx: ReconcileContext) -> None:
-        """Decide again on as many Tasks without a Pod as may get one now."""
+        """Decide again on as many Tasks without a Pod as may get one now: of a role that is refused, on one."""
+        for role, waiting in list(self._refused.items()):
+            until = ctx.in_flight.refusals.closed_until(role, ctx.now)
+            if until is None and ctx.in_flight.refusals.window(role) is None:
+                self._state.agenda.touch_many(self._refused.pop(role))
+            elif until is None and waiting:
+                # The one that was refused last: if its retries are limited, they come to an end.
+                self._state.agenda.touch(waiting.popitem()[0])
+                until = ctx.now + PROBE_AFTER
+            ctx.decision.wake(until)
         if self._held:
             ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
         free = ctx.in_flight.free_creations(ctx.now)
@@ -140,10 +154,9 @@ class TaskPhase:
         ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
 
     def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
-        wanted = ctx.spec.by_name.get(role)
         return task.TaskContext(
             now=ctx.stamp,
-            retry_policy=RetryPolicy() if wanted is None else wanted.task.retry_policy,
+            retry_policy=ctx.spec.task_of(role).retry_policy,
             graceful_timeout_sec=self._state.roles[role].graceful_timeout_sec,
             creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
             codes=self._config.codes,
@@ -190,6 +203,10 @@ class TaskPhase:
             # The ConfigMap that will own the Pod is not persisted yet, for example.
             self._state.touch_when_persisted(task_key)
             return
+        elif ctx.in_flight.refusals.closed_until(task_key[0], ctx.now) is not None:
+            self._refused.setdefault(task_key[0], OrderedDict())[task_key] = None
+            ctx.decision.wake(ctx.in_flight.refusals.closed_until(task_key[0], ctx.now))
+            return
         elif not ctx.in_flight.free_creations(ctx.now):
             self._hold(task_key, ctx)
             return
@@ -197,10 +214,11 @@ class TaskPhase:
             try:
                 template = self._template(self._state.roles[task_key[0]], ctx.spec)
             except TemplateError as error:
-                refusal = classify.predefined(Code.POD_CREATION_PERMANENT_ERROR, f"Failed to create Pod: {error}")
-                ended = attempt.complete(step.status, refusal)
-                self._state.put(task_key, attempt.move(ended, State.ATTEMPT_COMPLETED, ctx.stamp))
+                policy, code = ctx.spec.task_of(task_key[0]).retry_policy, Code.POD_CREATION_PERMANENT_ERROR
+                apply_refusal(self._state, ctx.in_flight, task_key, code, str(error), policy, ctx.clock)
+                self._state.agenda.touch(task_key)
                 return
+            ctx.in_flight.refusals.probe(task_key[0], ctx.now)
             effect = CreatePod(*task_key, step.status.instance_uid, step.status.attempt_status.id, template)
         until = ctx.emit(effect)
         if until is not None:
@@ -235,9 +253,7 @@ class TaskPhase:
     def take_snapshots(self, ctx: ReconcileContext) -> None:
         """Make snapshots of the Tasks and Task attempts that this pass has replaced; their last state is persisted."""
         for one in self._state.journal.take_records():
-            role = ctx.spec.by_name.get(one.role)
-            spec = TaskSpec() if role is None else role.task
-            shared = self._role_attempt(one.role, one.role_uid)
+            spec, shared = ctx.spec.task_of(one.role), self._role_attempt(one.role, one.role_uid)
             ctx.decision.snapshots.append(snapshots.of_task(one.trigger, ctx.framework, shared, spec, one.task))
 
     def _role_attempt(self, role: str, role_uid: str) -> RoleAttempt:
@@ -262,7 +278,7 @@ class TaskPhase:
             assert self._state.status.attempt_status.config_map_uid is not None
             shared = self._role_attempt(role_state.name, role_state.instance_uid)
             try:
-                template = PodTemplate(bytes(spec.by_name[role_state.name].task.pod), shared)
+                template = PodTemplate(bytes(spec.task_of(role_state.name).pod), shared)
             except TemplateError as error:
                 template = str(error)
             self._templates[role_state.name] = template

@@ -19,8 +19,8 @@ _STATUS: Final = ("status", "message", "reason", "details", "code")
 _DETAILS: Final = ("name", "group", "kind", "uid", "causes", "retryAfterSeconds")
 _CAUSE: Final = ("reason", "message", "field")
 # An admission webhook chooses the text, and each Task of the Framework stores it.
-_MAX_CHARACTERS: Final = 32 * 1024
-_MAX_MESSAGE_CHARACTERS: Final = 4 * 1024
+_MAX_BYTES: Final = 1900
+"""With what the core says before and after it, diagnostics stay below 2 KiB."""
 
 
 def describe(error: ApiStatusError) -> str:
@@ -30,7 +30,7 @@ def describe(error: ApiStatusError) -> str:
         error: the refusal; where its body was no Status, one is made of code, reason and message.
 
     Returns:
-        Compact JSON; without `details` and with a shorter message where it would be longer than 32 Ki characters.
+        Compact JSON; without `details` and with a shorter message where it would be longer than 1,900 bytes.
     """
     status = error.status or {"message": error.message, "reason": error.reason, "code": error.code}
     status = {"status": "Failure"} | status
@@ -38,9 +38,11 @@ def describe(error: ApiStatusError) -> str:
     if isinstance(causes := details.get("causes"), list):
         details["causes"] = [_given(cause, _CAUSE) for cause in causes]
     whole = _text(status | {"details": details})
-    if len(whole) <= _MAX_CHARACTERS:
-        return whole
-    return _text(status | {"details": {}, "message": str(status.get("message"))[:_MAX_MESSAGE_CHARACTERS] + "..."})
+    length = _MAX_BYTES
+    while len(whole.encode()) > _MAX_BYTES:
+        length = length * 3 // 4
+        whole = _text(status | {"details": {}, "message": str(status.get("message"))[:length] + "..."})
+    return whole
 
 
 def _text(status: dict[str, Any]) -> str:

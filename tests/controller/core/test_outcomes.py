@@ -9,6 +9,7 @@ import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
@@ -138,7 +139,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_task_moves_on_with_the_answer(case: Case) -> None:
     state, in_flight = state_of(case.was), InFlight(lambda: 0.5)
-    apply_pod_outcome(state, in_flight, case.effect, case.outcome, moment(7.9), FRAMEWORK_UID)
+    apply_pod_outcome(state, in_flight, case.effect, case.outcome, moment(7.9), FRAMEWORK_UID, RetryPolicy())
     now = state.task(W0)
     assert now is not None
     assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
@@ -149,7 +150,9 @@ def test_a_task_moves_on_with_the_answer(case: Case) -> None:
 
 def test_a_created_pod_is_in_the_status() -> None:
     state = state_of(task())
-    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Done(uid="new-uid"), moment(1), FRAMEWORK_UID)
+    apply_pod_outcome(
+        state, InFlight(lambda: 0.5), CREATE, Done(uid="new-uid"), moment(1), FRAMEWORK_UID, RetryPolicy()
+    )
     now = state.task(W0)
     assert now is not None
     assert now.attempt_status.pod_uid == "new-uid"
@@ -158,7 +161,9 @@ def test_a_created_pod_is_in_the_status() -> None:
 
 def test_a_refusal_is_reported_in_the_words_of_the_server() -> None:
     state = state_of(task())
-    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Refused(422, '{"kind":"Status"}'), moment(1), FRAMEWORK_UID)
+    apply_pod_outcome(
+        state, InFlight(lambda: 0.5), CREATE, Refused(422, '{"kind":"Status"}'), moment(1), FRAMEWORK_UID, RetryPolicy()
+    )
     now = state.task(W0)
     assert now is not None
     assert now.completion is not None
@@ -168,8 +173,8 @@ def test_a_refusal_is_reported_in_the_words_of_the_server() -> None:
 def test_an_outcome_for_a_task_that_was_removed_changes_nothing() -> None:
     state, in_flight = state_of(task()), InFlight(lambda: 0.5)
     before = state.revision
-    apply_pod_outcome(state, in_flight, DeletePod("worker", 5, "uid"), Done(), moment(1), FRAMEWORK_UID)
-    apply_pod_outcome(state, in_flight, DeletePod("gone", 0, "uid"), Done(), moment(1), FRAMEWORK_UID)
+    apply_pod_outcome(state, in_flight, DeletePod("worker", 5, "uid"), Done(), moment(1), FRAMEWORK_UID, RetryPolicy())
+    apply_pod_outcome(state, in_flight, DeletePod("gone", 0, "uid"), Done(), moment(1), FRAMEWORK_UID, RetryPolicy())
     assert state.revision == before
 
 
@@ -221,7 +226,9 @@ def test_a_framework_moves_on_with_the_answer(case: FrameworkCase) -> None:
 def test_an_event_says_why_a_pod_is_not_created() -> None:
     state = state_of(task())
     state.journal.take_events(state.persisted_revision)
-    apply_pod_outcome(state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1), FRAMEWORK_UID)
+    apply_pod_outcome(
+        state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1), FRAMEWORK_UID, RetryPolicy()
+    )
     state.mark_persisted(state.revision)
     assert [one.message for one in state.journal.take_events(state.persisted_revision)] == [
         "Pod of worker-0: exceeded quota"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta, OwnerReference
 from frameworkcontroller.api.pod import Pod, PodSpec
+from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, FindPod, Found, Refused, RetainPod
 from frameworkcontroller.core.inflight import InFlight
@@ -114,7 +115,9 @@ def test_only_a_pod_that_has_ended_counts_as_let_go(owner: OwnerReference, has_e
     current = ENDED if is_over else task(S.RUNNING)
     state = state_of(current)
     found = Found(Meta("fw-worker-0", POD_UID, "1", labels=labels, owner_references=(owner,)), has_ended)
-    apply_pod_outcome(state, InFlight(lambda: 0.5), FindPod("worker", 0), found, moment(1), FRAMEWORK_UID)
+    apply_pod_outcome(
+        state, InFlight(lambda: 0.5), FindPod("worker", 0), found, moment(1), FRAMEWORK_UID, RetryPolicy()
+    )
     assert (POD_UID in state.gone) is (is_over and has_ended and owner is LET_GO)
     now = state.task(("worker", 0))
     assert now is not None
