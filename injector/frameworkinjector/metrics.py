@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from frameworkinjector.reasons import Verdict
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 

@@ -18,7 +18,6 @@ from frameworkinjector import readiness
 from frameworkinjector.certificatefiles import CertificateFiles
 from frameworkinjector.certificates import ManagedCertificates, ManagedObjects
 from frameworkinjector.config import EnvFiles
-from frameworkinjector.health import HealthServer
 from frameworkinjector.limits import Limits
 from frameworkinjector.logs import place_of
 from frameworkinjector.metrics import Metrics
@@ -27,6 +26,7 @@ from frameworkinjector.review import Answer, answer
 from frameworkinjector.selfcall import SelfCall
 from frameworkinjector.server import ReviewServer
 from frameworkinjector.tls import ServedCertificate
+from frameworkkube.health import HealthServer
 from frameworkkube.rest import KubeClient
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Injector:
         self._probe = None if options.env_files is not None else Probe(self._needed_client(), options.namespace)
         self._self_call = SelfCall(self._served, options.policy.names[0])
         self._server = ReviewServer(self._review, self._metrics, options.limits)
-        self._health = HealthServer(self.not_ready, self._metrics)
+        self._health = HealthServer(str, self.not_ready, self._metrics.text)
         self._stopping = False
 
     def _needed_client(self) -> KubeClient:

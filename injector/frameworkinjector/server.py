@@ -20,10 +20,10 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
 from frameworkinjector.limits import Limits
-from frameworkinjector.listener import Listener
 from frameworkinjector.logs import place_of
 from frameworkinjector.reasons import Outcome, Reason, Verdict, verdict
 from frameworkinjector.review import Answer, rejected
+from frameworkkube.listener import Listener
 
 if TYPE_CHECKING:
     import ssl

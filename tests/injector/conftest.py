@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from frameworkinjector.limits import ConnectionLimits, Limits
+from frameworkinjector.limits import Limits
 from frameworkinjector.metrics import Metrics
 from frameworkinjector.server import ReviewServer
 from frameworkinjector.tls import ServedCertificate
+from frameworkkube.listener import ConnectionLimits
 from tests.injector.loopback_server import LoopbackServer
 from tests.injector.reviews import reviewed
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from frameworkinjector.health import HealthServer
-from frameworkinjector.metrics import Metrics
 from localcluster.waiting import eventually_async
 from tests.injector.loopback_server import read_until_closed
 from tests.injector.reviews import small_review
@@ -260,20 +258,3 @@ async def test_an_idle_connection_is_closed(serve: Any) -> None:
     await post_once(reader, writer)
     assert await read_until_closed(reader) == b""
     writer.close()
-
-
-async def test_half_requests_for_health_do_not_stop_the_probe_of_another_source() -> None:
-    health = HealthServer(list, Metrics())
-    port = await health.start("127.0.0.1", 0)
-    halves = []
-    for _ in range(100):
-        with contextlib.suppress(ConnectionError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
-            writer.write(b"GET /healthz HTTP/1.1\r\n")
-            halves.append(writer)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    assert (await read_until_closed(reader)).startswith(b"HTTP/1.1 200 ")
-    for one in (*halves, writer):
-        one.transport.abort()
-    await health.stop()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.journal import Transition
     from frameworkcontroller.core.reconciler import FrameworkReconciler
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CONTROLLER: Final = "framework"
 _FAST: Final = (0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 _REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import structlog
 
 from frameworkcontroller.engine.engine import Engine
-from frameworkcontroller.engine.health import serve_health
 from frameworkcontroller.engine.log import LAST_SECONDS, STDERR
 from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.performer import Performer
@@ -22,6 +21,7 @@ from frameworkcontroller.engine.ratelimiter import RateLimiter
 from frameworkcontroller.engine.served import NotServedError, wait_until_served
 from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT
 from frameworkkube.election import LeaderElection, exit_at_once, unique_identity
+from frameworkkube.health import HealthServer
 from frameworkkube.rest import EtcdRestoredError, KubeClient
 
 if TYPE_CHECKING:
@@ -69,25 +69,22 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     # Requests about the Lease wait neither for a connection nor for the rate.
     lease_client = KubeClient(endpoint, max_connections=2, observer=metrics)
     controller = _Controller(settings, client, lease_client, metrics)
+    health = HealthServer(
+        lambda: controller.trouble, lambda: [] if controller.is_ready else ["the caches are not full yet"], metrics.text
+    )
     _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")
     try:
+        if health_port:
+            await health.start(None, health_port)
         async with asyncio.TaskGroup() as group:
-            working = [group.create_task(controller.run())]
-            if health_port:
-                health = serve_health(
-                    health_port,
-                    trouble=lambda: controller.trouble,
-                    is_ready=lambda: controller.is_ready,
-                    metrics=metrics,
-                )
-                working.append(group.create_task(health))
+            working = group.create_task(controller.run())
             await stopping.wait()
             _log.info("stopping")
-            for task in working:
-                task.cancel()
+            working.cancel()
     except* (NotServedError, EtcdRestoredError) as errors:
         raise _first_of(errors) from None
     finally:
+        await health.stop()
         await client.close()
         await lease_client.close()
 

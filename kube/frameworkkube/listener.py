@@ -1,9 +1,9 @@
 """Accepts connections within limits: the number in total and of one source, and the time until the first request.
 
-`server` and `health` create one `Listener` each and hand it aiohttp's protocol factory. It decides when a connection is
-accepted, before TLS, because a connection that never speaks costs as much as one that does. A connection that exceeds a
-limit takes the place of the one that has been idle longest: of its own source if that has its share, otherwise of the
-source that has most. So a source that hoards connections locks out only itself.
+`health`, and the injector's `server`, create one `Listener` each and hand it aiohttp's protocol factory. It decides
+when a connection is accepted, before TLS, because a connection that never speaks costs as much as one that does. A
+connection that exceeds a limit takes the place of the one that has been idle longest: of its own source if that has its
+share, otherwise of the source that has most. So a source that hoards connections locks out only itself.
 Honest clients may open many connections at once, so what has no place waits for one, as a bare socket.
 """
 
@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
 
-import structlog
+from frameworkkube.lines import Logger
 
 if TYPE_CHECKING:
     import ssl
@@ -23,14 +25,39 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from frameworkinjector.limits import ConnectionLimits
-
 BACKLOG: Final = 1024
 # After a fault of the system, for example no file descriptor left.
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
-_log = structlog.get_logger("frameworkinjector")
+_log = Logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Bounds on the connections of one port.
+
+    Attributes:
+        connections: Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers.
+        of_one_source: Open connections of one address.
+        waiting: Accepted connections that wait for a place, as bare sockets.
+        waiting_of_one_source: Those of one address. With its open ones these are more than 200, which is how many
+            objects an API server has reviewed at a time by default (`--max-mutating-requests-inflight`).
+        grace_seconds: Time for which a connection is not closed in favour of another one of the same source.
+        handshake_seconds: Time for a TLS handshake.
+        first_request_seconds: Time for a new connection to send its first request head, the handshake included.
+        idle_seconds: Time between requests; above the 90 s after which the API server itself closes idle connections,
+            because a call that meets a connection which is being closed fails.
+    """
+
+    connections: int = 64
+    of_one_source: int = 48
+    waiting: int = 256
+    waiting_of_one_source: int = 160
+    grace_seconds: float = 0.5
+    handshake_seconds: float = 5.0
+    first_request_seconds: float = 10.0
+    idle_seconds: float = 100.0
 
 
 class Connection(asyncio.Protocol):
@@ -58,8 +85,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to read: the connection is open, and its TLS handshake is done."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # Those of uvloop are no instances of it.
+        self.transport = cast("asyncio.Transport", transport)
         self._inner.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -86,6 +113,10 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""
         if self.transport is not None:
+            if self.transport.get_write_buffer_size():
+                # The client does not read: what the kernel holds for it must not stay either.
+                sock = self.transport.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.transport.abort()
         elif self.opening is not None:
             self.opening.cancel()

@@ -1,0 +1,182 @@
+"""What the port of health and metrics answers, and what its clients can cost: connections, memory, renderings."""
+
+import asyncio
+import contextlib
+import resource
+import select
+import socket
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+import uvloop
+
+from frameworkkube.health import CONNECTIONS, HealthServer
+from frameworkkube.listener import ConnectionLimits
+from localcluster.waiting import eventually_async, patience
+
+IDLE = 2000
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    trouble: str = "", not_ready: tuple[str, ...] = (), metrics: Callable[[], bytes] = bytes, **more: Any
+) -> AsyncIterator[int]:
+    """The port of a server."""
+    server = HealthServer(lambda: trouble, lambda: list(not_ready), metrics, **more)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        yield port
+    finally:
+        await server.stop()
+
+
+async def answered(port: int, path: str = "/healthz") -> tuple[int, str]:
+    timeout = aiohttp.ClientTimeout(total=patience(5))
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as answer,
+    ):
+        assert answer.headers["Connection"] == "close"
+        return answer.status, await answer.text()
+
+
+@pytest.fixture
+def _many_files() -> Iterator[None]:
+    """Both ends of all connections are in this process."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int, count: int, sent: bytes = b"", buffer: int = 0) -> AsyncIterator[list[socket.socket]]:
+    """So many connections of one client; those that the server closes while they send have sent a part."""
+    loop, made = asyncio.get_running_loop(), []
+    try:
+        for _ in range(count):
+            made.append(socket.socket())
+            made[-1].setblocking(False)
+            if buffer:
+                made[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+            await loop.sock_connect(made[-1], ("127.0.0.1", port))
+            with contextlib.suppress(ConnectionError):
+                await loop.sock_sendall(made[-1], sent)
+        yield made
+    finally:
+        for one in made:
+            one.close()
+
+
+def still_open(sockets: list[socket.socket]) -> int:
+    """How many of them the server has not closed; reads nothing."""
+    poll = select.poll()
+    for one in sockets:
+        poll.register(one, select.POLLRDHUP)
+    return len(sockets) - len(poll.poll(0))
+
+
+async def all_closed(sockets: list[socket.socket]) -> None:
+    async def closed() -> None:
+        assert still_open(sockets) == 0
+
+    await eventually_async(closed)
+
+
+async def test_a_process_that_works_is_healthy_and_ready() -> None:
+    async with serving(metrics=lambda: b"workqueue_adds_total 1\n") as port:
+        assert await answered(port, "/healthz") == await answered(port, "/readyz") == (200, "ok\n")
+        assert await answered(port, "/metrics") == (200, "workqueue_adds_total 1\n")
+        assert (await answered(port, "/"))[0] == 404
+
+
+async def test_a_process_that_cannot_work_any_more_says_why() -> None:
+    async with serving(trouble="the lease is lost and the work has not ended") as port:
+        assert await answered(port) == (503, "the lease is lost and the work has not ended\n")
+
+
+async def test_a_process_whose_caches_are_not_full_is_healthy_and_not_ready() -> None:
+    async with serving(not_ready=("the caches are not full yet",)) as port:
+        assert await answered(port) == (200, "ok\n")
+        assert await answered(port, "/readyz") == (503, "not ready: the caches are not full yet\n")
+
+
+async def test_a_defect_of_one_answer_costs_no_other_answer() -> None:
+    def failing() -> bytes:
+        raise ZeroDivisionError
+
+    async with serving(metrics=failing) as port:
+        assert (await answered(port, "/metrics"))[0] == 500
+        assert await answered(port) == (200, "ok\n")
+
+
+@pytest.mark.usefixtures("_many_files")
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\n"], ids=["idle", "half a request"])
+async def test_two_thousand_connections_of_one_client_leave_room_for_a_probe_of_the_same_client(sent: bytes) -> None:
+    async with serving() as port, connected(port, IDLE, sent) as sockets:
+        assert await answered(port) == (200, "ok\n")
+        assert still_open(sockets) < CONNECTIONS.of_one_source
+
+
+def test_on_the_event_loop_of_the_controller_connections_are_bounded_too() -> None:
+    async def probe_beside_many() -> None:
+        async with serving() as port, connected(port, 200) as sockets:
+            assert await answered(port) == (200, "ok\n")
+            assert still_open(sockets) < CONNECTIONS.of_one_source
+
+    uvloop.run(probe_beside_many())
+
+
+@pytest.mark.usefixtures("_many_files")
+async def test_two_thousand_connections_that_send_headers_without_end_cost_little_memory() -> None:
+    headers = b"GET /healthz HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (number, b"x" * 900) for number in range(31))
+    tracemalloc.start()
+    try:
+        async with serving() as port, connected(port, IDLE, headers):
+            assert await answered(port) == (200, "ok\n")
+            peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # 48 connections of at most 32 KiB each, and the sockets of the client.
+    assert peak < 8 << 20
+
+
+async def test_headers_that_are_longer_or_more_than_those_of_a_probe_are_refused_at_once() -> None:
+    for sent in (b"X: " + b"x" * 2000, b"X: x\r\n" * 40):
+        async with serving() as port, connected(port, 1, b"GET / HTTP/1.1\r\n" + sent) as sockets:
+            await all_closed(sockets)
+
+
+async def test_a_client_that_never_reads_its_metrics_is_closed() -> None:
+    limits = ConnectionLimits(waiting=0, grace_seconds=0, first_request_seconds=1)
+    async with (
+        serving(metrics=lambda: b"x" * (32 << 20), limits=limits) as port,
+        connected(port, 1, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", buffer=4096) as sockets,
+    ):
+        await all_closed(sockets)
+
+
+async def test_a_body_that_nobody_asked_for_is_not_waited_for() -> None:
+    request = b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"
+    async with serving() as port, connected(port, 1, request) as sockets:
+        await all_closed(sockets)
+
+
+async def test_many_scrapes_at_once_cost_one_rendering_and_a_twentieth_of_the_time() -> None:
+    renderings, now = 0, 0.0
+
+    def render() -> bytes:
+        nonlocal renderings, now
+        renderings, now = renderings + 1, now + 0.1
+        return b"%d\n" % renderings
+
+    async with serving(metrics=render, clock=lambda: now) as port:
+        texts = await asyncio.gather(*(answered(port, "/metrics") for _ in range(40)))
+        assert texts == [(200, "1\n")] * 40
+        now += 1.9
+        assert await answered(port, "/metrics") == (200, "1\n")
+        now += 0.2
+        assert await answered(port, "/metrics") == (200, "2\n")
