@@ -55,7 +55,7 @@ def test_metrics_count_what_has_happened(
                 "frameworkcontroller_waiting_tasks 0.0",
                 'frameworkcontroller_attempts_total{kind="framework"} 1.0',
                 'frameworkcontroller_attempts_total{kind="task"} 3.0',
-                'attempt_completions_total{code="3",kind="task",phrase="ContainerUnrecognizedFailed"} 1.0',
+                'attempt_completions_total{code="other",kind="task",phrase="ContainerUnrecognizedFailed"} 1.0',
                 'frameworkcontroller_attempt_completions_total{code="0",kind="framework",phrase="Succeeded"} 1.0',
                 'frameworkcontroller_gang_start_seconds_count{phase="created"} 1.0',
                 'frameworkcontroller_gang_start_seconds_count{phase="addressed"} 1.0',

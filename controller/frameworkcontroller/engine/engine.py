@@ -127,7 +127,7 @@ class Engine:
         self._at_rest: dict[FrameworkKey, None] = {}
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics(config.codes)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(self._reconcilers.values, self._at_rest.__len__, self._queue.__len__)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)

@@ -12,6 +12,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Missing, Refused
 from frameworkcontroller.core.gangstate import Phase
@@ -19,12 +20,14 @@ from frameworkcontroller.core.gangstate import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from frameworkcontroller.core.classify import CodeInfo
     from frameworkcontroller.core.context import Milestone
     from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.core.journal import Transition
     from frameworkcontroller.core.reconciler import FrameworkReconciler
 
 CONTROLLER: Final = "framework"
+OTHER: Final = "other"
 _FAST: Final = (0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 _REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _RELEASE: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -90,9 +93,15 @@ class _States(Collector):
 
 
 class Metrics:
-    """A registry of its own, so that several controllers in one process do not collide."""
+    """A registry of its own, so that several controllers in one process do not collide.
 
-    def __init__(self) -> None:
+    Args:
+        codes: completion codes of failed Pods that the settings define.
+    """
+
+    def __init__(self, codes: Iterable[CodeInfo] = ()) -> None:
+        self._known: set[tuple[int | None, str]] = {(code, phrase) for code, (phrase, _) in PREDEFINED.items()}
+        self._known |= {(info.code, info.phrase) for info in codes}
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
@@ -266,7 +275,11 @@ class Metrics:
         if transition.after is State.CREATION_REQUESTED:
             self._attempts.labels(transition.kind).inc()
         elif transition.after is State.ATTEMPT_COMPLETED:
-            self._completions.labels(transition.kind, str(transition.code), transition.reason).inc()
+            # Applications choose exit codes, and each value of a label is kept for ever.
+            known = (transition.code, transition.reason) in self._known
+            code = str(transition.code) if known else OTHER
+            phrase = transition.reason if known or transition.reason == UNRECOGNIZED_PHRASE else OTHER
+            self._completions.labels(transition.kind, code, phrase).inc()
 
     def milestone_reached(self, milestone: Milestone) -> None:
         """Observe how long a gang took to reach a milestone of its start."""

@@ -56,7 +56,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     loop.set_exception_handler(log_loop_error)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    metrics = Metrics()
+    metrics = Metrics(settings.core.codes)
     metrics.dropped_lines.set_function(lambda: STDERR.dropped)
     limiter = RateLimiter(settings.kube_client_qps, settings.kube_client_burst)
     client = KubeClient(

@@ -1,0 +1,54 @@
+"""What the metrics count of what happens to Frameworks."""
+
+from __future__ import annotations
+
+from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.classify import CodeInfo
+from frameworkcontroller.core.context import Milestone
+from frameworkcontroller.core.journal import Transition
+from frameworkcontroller.engine.metrics import Metrics
+
+COMPLETIONS = "frameworkcontroller_attempt_completions"
+
+
+def test_restarts_are_counted_by_reason_and_timed_by_phase() -> None:
+    metrics = Metrics()
+    metrics.gang_restarted("Exited")
+    for phase, seconds in (("restart-open", 1.5), ("restart-running", 3.0), ("open", 7.0), ("released", 0.2)):
+        metrics.milestone_reached(Milestone(phase, seconds))
+    text = metrics.text().decode()
+    for line in (
+        'frameworkcontroller_gang_restarts_total{reason="Exited"} 1.0',
+        'frameworkcontroller_gang_restart_seconds_sum{phase="open"} 1.5',
+        'frameworkcontroller_gang_restart_seconds_sum{phase="running"} 3.0',
+        'frameworkcontroller_gang_start_seconds_sum{phase="open"} 7.0',
+        "frameworkcontroller_gang_release_seconds_sum 0.2",
+    ):
+        assert line in text
+
+
+def test_exit_codes_that_nobody_defined_share_one_series() -> None:
+    preempted = CodeInfo(77, "Preempted", TRANSIENT, ())
+    metrics = Metrics((preempted,))
+
+    def ended(code: int, phrase: str) -> None:
+        metrics.state_changed(
+            Transition("task", "pod", State.RUNNING, State.ATTEMPT_COMPLETED, reason=phrase, code=code)
+        )
+
+    # On Windows an exit code has 32 bits; one may be that of a pattern that did not match.
+    for code in range(-1000, 1000):
+        ended(code, UNRECOGNIZED_PHRASE)
+    # A status that another configuration has written.
+    for code in range(300, 400):
+        ended(code, f"Phrase{code}")
+    ended(77, "Preempted")
+    ended(-101, "PodExternalDeleted")
+    series = [line for line in metrics.text().decode().splitlines() if line.startswith(f"{COMPLETIONS}_total{{")]
+    assert series == [
+        f'{COMPLETIONS}_total{{code="other",kind="task",phrase="ContainerUnrecognizedFailed"}} 2000.0',
+        f'{COMPLETIONS}_total{{code="other",kind="task",phrase="other"}} 100.0',
+        f'{COMPLETIONS}_total{{code="77",kind="task",phrase="Preempted"}} 1.0',
+        f'{COMPLETIONS}_total{{code="-101",kind="task",phrase="PodExternalDeleted"}} 1.0',
+    ]
