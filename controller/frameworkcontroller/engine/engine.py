@@ -177,7 +177,7 @@ class Engine:
         self._at_rest.pop(key, None)
         self._queue.forget(key)
         self._last_lines.pop(key, None)
-        self._reloader.notice(key, ("", 0))
+        self._reloader.forget(key)
 
     def on_framework_deletion(self, last: Framework) -> None:
         """Write the Framework's last state to the history."""
@@ -385,5 +385,7 @@ class Engine:
         return (None if view is None else edition_of(view.framework)) or ("", 0)
 
     def _take_over(self, key: FrameworkKey, seen: Framework) -> None:
-        self._start(key, seen)
-        self._queue.add(key)
+        # It may be deleted since it was read; then nothing would ever discard the reconciler.
+        if self._caches.view(key) is not None:
+            self._start(key, seen)
+            self._queue.add(key)

@@ -17,6 +17,7 @@ import structlog
 from frameworkcontroller.api.status import MAX_ROLES_BYTES, UnreadableStatusError, roles_of
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, WriteStatus
 from frameworkcontroller.engine import reloader
+from frameworkkube.rest import NotFoundError
 from tests.controller.core.values import framework as status_of
 from tests.controller.engine import test_engine
 from tests.controller.engine.test_engine import Client, running, until
@@ -25,6 +26,7 @@ from tests.kube.virtualtime import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from frameworkcontroller.engine.engine import Engine
     from frameworkcontroller.engine.manifests import Subject
 
 GZIPPED = gzip.compress(b"[" + b"1," * 5000 + b"1]")
@@ -109,6 +111,11 @@ async def read(client: TwoFrameworks, times: int) -> None:
             with contextlib.suppress(AssertionError):
                 await until(lambda: len(client.at) >= times)
     assert len(client.at) == times
+
+
+def kept_of(engine: Engine) -> tuple[int, int]:
+    """How many reconcilers, and how many Frameworks that raised, the engine keeps; no metric counts them."""
+    return len(engine._reconcilers), len(engine._reloader._cases)
 
 
 async def assert_good_works(performer: Performer) -> None:
@@ -203,6 +210,52 @@ async def test_a_framework_that_is_deleted_in_quarantine_is_forgotten() -> None:
         client.frameworks = (named("bad", version=10), named("good"))
         await until(lambda: "CreateConfigMap" in performer.of("bad"))
         assert "frameworkcontroller_quarantined_frameworks 0.0" in engine.metrics.text().decode()
+
+
+class DeletedWhileRead(TwoFrameworks):
+    """Answers the first read of `bad`, and has deleted it and shown that before the answer arrives."""
+
+    async def get(self, path: str, **more: Any) -> bytes:
+        if path.endswith("bad") and path in self.at:
+            self.at.append(path)
+            raise NotFoundError(404, "NotFound", "gone")
+        answer = await super().get(path, **more)
+        self.shows("DELETED", named("bad", version=9))
+        await asyncio.sleep(1)
+        return answer
+
+
+@pytest.mark.parametrize("why", ["quarantine", "a stale status"])
+@in_virtual_time
+async def test_a_framework_that_is_deleted_while_it_is_read_leaves_no_reconciler(why: str) -> None:
+    if why == "quarantine":
+        client = DeletedWhileRead(named("bad") | {"status": stored("%%%")})
+        client.reads, performer = [named("bad", version=8)], Performer()
+    else:
+        client, performer = DeletedWhileRead(named("bad")), Performer(StaleStatus())
+    async with running(client, performer) as engine:  # type: ignore[arg-type]
+        await until(lambda: client.at)
+        await asyncio.sleep(60)
+        assert kept_of(engine) == (1, 0)
+        client.shows("ADDED", named("bad", version=10))
+        await until(lambda: "CreateConfigMap" in performer.of("bad"))
+        client.shows("DELETED", named("bad", version=11))
+        await asyncio.sleep(60)
+        assert kept_of(engine) == (1, 0)
+
+
+@in_virtual_time
+async def test_a_framework_that_was_in_quarantine_is_forgotten_with_its_deletion() -> None:
+    client, performer = TwoFrameworks(named("bad")), Performer()
+    performer.for_bad = ZeroDivisionError("a defect")
+    async with running(client, performer) as engine:  # type: ignore[arg-type]
+        await until(lambda: client.at)
+        performer.for_bad = None
+        await until(lambda: "CreateConfigMap" in performer.of("bad"))
+        assert kept_of(engine) == (2, 1)
+        client.shows("DELETED", named("bad", version=9))
+        await asyncio.sleep(60)
+        assert kept_of(engine) == (1, 0)
 
 
 @in_virtual_time
