@@ -22,7 +22,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 
-from frameworkkube.backoff import FLOOR_SECONDS, Backoff
+from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, Backoff
 from frameworkkube.contents import Contents, key_of
 from frameworkkube.errors import (
     ApiStatusError,
@@ -54,6 +54,10 @@ _RESUME_SECONDS = 2.0
 """A watch that showed something new and ended in order is resumed within this time, or else counts as interrupted. No
 etcd is restored so quickly."""
 _RESUMPTION_FLOOR_SECONDS = 0.05
+_SHORT_WATCHES = 30
+"""So many watches in a row that end quickly and show few changes are resumed at once; then the pauses grow."""
+_BURST = 10
+"""A watch that showed as many objects was ended by a burst: it is the least buffer that an API server gives a watch."""
 _HANDLED_IN_A_ROW = 500
 """Changes of a list that are handled in a row before other tasks of the loop get their turn."""
 
@@ -125,6 +129,7 @@ class Informer(Generic[T]):
         self._opened = False
         self._malformed_at: str | None = None
         self._resumes = False
+        self._short = 0
         self.synced = asyncio.Event()
         self.resource_version = ""
         self.last_activity = clock()
@@ -173,7 +178,7 @@ class Informer(Generic[T]):
                     # A stream shows objects before it says which version they are of.
                     await self._check_version()
                 version = self.resource_version
-                delivered = await self._watch(_RESUME_SECONDS if resumes else REQUEST_TIMEOUT_SECONDS)
+                shown = await self._watch(_RESUME_SECONDS if resumes else REQUEST_TIMEOUT_SECONDS)
             except NotStreamedError:
                 continue
             except InactivityTimeoutError as error:
@@ -192,11 +197,13 @@ class Informer(Generic[T]):
             # An API server ends the watches that it cannot serve quickly enough, many times a second in a burst.
             progressed = version_number(self.resource_version) > version_number(version)
             lived = self._clock() - opened_at
-            # An API server that restarts ends its watches before their time, too.
-            self._resumes = progressed or lived >= WATCH_SECONDS[0]
-            if delivered:
-                floor = _RESUMPTION_FLOOR_SECONDS if progressed else FLOOR_SECONDS
-                await self._sleep(max(0.0, floor - lived))
+            self._short = self._short + 1 if lived < FLOOR_SECONDS and shown < _BURST else 0
+            if shown or lived >= CEILING_SECONDS:
+                # An API server that restarts ends its watches before their time, too.
+                self._resumes = progressed or lived >= WATCH_SECONDS[0]
+                quick = _RESUMPTION_FLOOR_SECONDS * 2.0 ** min(10, max(0, self._short - _SHORT_WATCHES))
+                pause = min(quick, FLOOR_SECONDS) if progressed else FLOOR_SECONDS
+                await self._sleep(max(0.0, pause - lived))
             else:
                 await self._sleep(self._backoff.next())
 
@@ -278,21 +285,21 @@ class Informer(Generic[T]):
         self.lists += 1
         self.synced.set()
 
-    async def _watch(self, open_seconds: float) -> bool:
+    async def _watch(self, open_seconds: float) -> int:
         """Follow one watch to its orderly end; it begins with a list, if one is due.
 
         Args:
             open_seconds: until it must be open, unless it begins with a list.
 
         Returns:
-            Whether it delivered any event.
+            How many changes of objects it showed; bookmarks are none.
 
         Raises:
             NotStreamedError: A list is due, and the server has to be asked for it in another way.
         """
         self._opened = False
         vanished = self._contents.keys() if self._must_list else None
-        delivered = False
+        shown = 0
         lines = self._client.stream(
             self._path,
             self._watch_query(),
@@ -308,7 +315,7 @@ class Informer(Generic[T]):
                     event = await decoded(self._wire.event, line)
                     if event is None:
                         continue
-                    delivered = True
+                    shown += event.type != EventType.BOOKMARK
                     if vanished is not None:
                         vanished = self._apply_of_list(event, vanished)
                     else:
@@ -323,7 +330,7 @@ class Informer(Generic[T]):
         finally:
             if self._must_list and self._lists.way is Way.STREAMED:
                 self._lists.broke_off(opened=self._opened)
-        return delivered
+        return shown
 
     def _watch_query(self) -> dict[str, str]:
         low, high = WATCH_SECONDS

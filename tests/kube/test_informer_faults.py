@@ -15,6 +15,7 @@ from localcluster.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import DECODER, PATH, Changes, Pod, added, bookmark, error, listing, modified, pod
 from tests.kube.scripted import (
+    Connection,
     Request,
     ScriptedServer,
     Step,
@@ -86,7 +87,7 @@ async def test_a_faulty_watch_is_requested_at_most_once_in_800_ms_and_then_resum
     assert len(watches) >= 3
     assert min(gaps(watches)) >= 0.8 - 1e-6
     assert len(watches) <= 60 / 0.8 + 1
-    if draw and fault is not FAULTS["bookmark and end"]:
+    if draw:
         # The waits grow: 0.8 + 0.5 * (2^n * 0.8 - 0.8) reaches the middle of 30 s after six failures.
         assert len(watches) <= 9
     # What cannot be read at one place twice leads to a list; nothing else does.
@@ -261,6 +262,46 @@ async def test_a_watch_that_a_busy_server_cuts_short_is_resumed_without_a_pause_
     assert [request.query["resourceVersion"] for request in server.of("watch")] == [str(n) for n in range(5, 26)]
     assert gaps(server.of("watch")) == pytest.approx([0.05] * 20, abs=0.02)
     assert not server.of("version")
+
+
+async def opened_in_a_minute(changes_each: int) -> list[float]:
+    """The pauses between watches that a server ends as soon as they have shown so many changes, or one bookmark."""
+
+    async def cut_short(connection: Connection) -> None:
+        version = int(connection.request.query["resourceVersion"])
+        shown = [added(f"pod-{number}", number) for number in range(version + 1, version + 1 + changes_each)]
+        await watch(*(shown or [bookmark(version + 1)]))(connection)
+
+    async with a_server() as server, a_client(server) as client:
+        server.on("GET", answer(200, listing(5)))
+        server.on("version", then=answer(200, listing(1_000_000)))
+        server.on("watch", then=cut_short)
+        made = Informer(client, PATH, DECODER, on_change=Changes([]), clock=server.clock, draw=lambda: 0.5)
+        task = asyncio.ensure_future(made.run())
+        await asyncio.sleep(60)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return gaps(server.of("watch"))
+
+
+@in_virtual_time
+async def test_a_watch_that_ends_after_each_bookmark_is_opened_again_ever_more_rarely() -> None:
+    pauses = await opened_in_a_minute(0)
+    assert min(pauses) >= 0.8
+    assert len(pauses) < 20
+
+
+@in_virtual_time
+async def test_a_watch_that_ends_after_each_change_is_soon_opened_no_more_than_a_faulty_one() -> None:
+    pauses = await opened_in_a_minute(1)
+    assert pauses[:30] == pytest.approx([0.05] * 30, abs=0.02)
+    assert pauses[29:36] == sorted(pauses[29:36])
+    assert min(pauses[36:]) >= 0.8 - 0.02
+
+
+@in_virtual_time
+async def test_watches_that_a_long_burst_ends_are_resumed_without_a_pause_all_the_time() -> None:
+    assert max(await opened_in_a_minute(10)) <= 0.07
 
 
 @in_virtual_time
