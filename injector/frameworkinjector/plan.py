@@ -120,6 +120,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
             *_warnings(pod, settings),
             *(one.warning for one in plans if one.warning),
             *_unresolved(plans, settings),
+            *_killed_by_probes(pod, settings),
             *((apart.sentence,) if apart else ()),
         ),
         skew=apart,
@@ -152,6 +153,17 @@ def _unresolved(plans: Sequence[ContainerPlan], settings: Settings) -> list[str]
         for one in plans
         if not one.hosts
     ]
+
+
+def _killed_by_probes(pod: Pod, settings: Settings) -> Iterator[str]:
+    """Warn of liveness probes by which a restart of the gang may end the Pod's sandbox."""
+    each = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    found = [one.name for one in each if one.liveness_probe and one.liveness_probe.failure_threshold == 1]
+    if found and settings.barrier.restart:
+        yield (
+            f"The livenessProbe of {_listed(found)} has failureThreshold 1: a restart of the gang during a probe may "
+            "count as its failure, by which the Pod gets another address. Set failureThreshold to 3, the default."
+        )
 
 
 def _left_alone(pod: Pod) -> Reason | None:

@@ -61,6 +61,12 @@ class RestartRule(msgspec.Struct, frozen=True):
     action: str = ""
 
 
+class Probe(msgspec.Struct, frozen=True, rename="camel"):
+    """`livenessProbe` of a container."""
+
+    failure_threshold: int | None = None
+
+
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     """An application or init container."""
 
@@ -72,6 +78,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     resources: Resources | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
+    liveness_probe: Probe | None = None
 
 
 class OperatingSystem(msgspec.Struct, frozen=True):
