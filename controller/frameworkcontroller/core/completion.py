@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.codes import PREDEFINED, Code, TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkCompletion, TaskStatus, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.core.rolestate import RoleState
-
-NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def predefined(code: Code, diagnostics: str, trigger: Trigger | None = None) -> FrameworkCompletion:
@@ -29,9 +26,9 @@ def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> Fr
 
     It costs O(roles) until a policy is triggered, then O(Tasks).
 
-    The trigger that came first by Task completionTime wins; Tasks that are deletionPending do not count.
+    The trigger that came first by the ends of the Tasks wins; Tasks that are deletionPending do not count.
     """
-    triggers: list[tuple[datetime, Trigger, TaskStatus]] = []
+    triggers: list[tuple[tuple[object, ...], Trigger, TaskStatus]] = []
     wanted = completed = 0
     for role in spec.task_roles or ():
         role_state = roles.get(role.name)
@@ -75,7 +72,9 @@ def _minimum(count: int, percent: int | None, role: TaskRoleSpec) -> int:
     return count if percent is None else number_of(percent, role.task_number)
 
 
-def _role_triggers(role: TaskRoleSpec, role_state: RoleState) -> Iterable[tuple[datetime, Trigger, TaskStatus]]:
+def _role_triggers(
+    role: TaskRoleSpec, role_state: RoleState
+) -> Iterable[tuple[tuple[object, ...], Trigger, TaskStatus]]:
     policy, counts = role.framework_attempt_completion_policy, role_state.counts
     for kind, count, percent, reached in (
         (TypeName.FAILED, policy.min_failed_task_count, policy.min_failed_task_percent, counts.failed),
@@ -87,10 +86,10 @@ def _role_triggers(role: TaskRoleSpec, role_state: RoleState) -> Iterable[tuple[
         wanted = f"Min{kind}TaskCount {minimum}"
         if percent is not None:
             wanted = f"Min{kind}TaskPercent {percent} ({minimum} of {role.task_number})"
-        task = _by_completion(_ended(role_state, kind))[minimum - 1]
+        task = sorted(_ended(role_state, kind), key=role_state.order_of)[minimum - 1]
         message = f"{kind}TaskCount {reached} has reached {wanted} in the TaskRole"
         yield (
-            task.completion_time or NEVER,
+            role_state.order_of(task),
             Trigger(message=message, task_role_name=role.name, task_index=task.index),
             task,
         )
@@ -109,10 +108,6 @@ def _ended(role_state: RoleState, kind: TypeName) -> Iterable[TaskStatus]:
     )
 
 
-def _by_completion(tasks: Iterable[TaskStatus]) -> Sequence[TaskStatus]:
-    return sorted(tasks, key=lambda task: (task.completion_time or NEVER, task.index))
-
-
 def _last_completed(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> tuple[str, TaskStatus]:
     return max(
         (
@@ -121,5 +116,5 @@ def _last_completed(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> tupl
             if role.name in roles
             for task in roles[role.name].active()
         ),
-        key=lambda entry: (entry[1].completion_time or NEVER, entry[1].index),
+        key=lambda entry: roles[entry[0]].order_of(entry[1]),
     )

@@ -13,6 +13,7 @@ from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.pod import Pod
@@ -43,6 +44,13 @@ def has_ended(pod: Pod) -> bool:
     never_began = _failed_before_its_application(pod)
     containers = status.container_statuses
     return bool(containers) and all(one.state.terminated is not None or never_began for one in containers)
+
+
+def ended_at(pod: Pod | None) -> datetime | None:
+    """Return when the last container has ended, by the clock of the Pod's node; None if no container has."""
+    containers = () if pod is None else (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ends = (one.state.terminated.finished_at for one in containers if one.state.terminated is not None)
+    return max((end for end in ends if end is not None), default=None)
 
 
 def _failed_before_its_application(pod: Pod) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, UnsetType
 
@@ -18,6 +19,9 @@ from frameworkcontroller.core.readiness import is_ready, membership
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -76,6 +80,8 @@ class RoleState:
     """Whether the role has begun; unset if it has never waited."""
     ready_pods: set[int] = field(default_factory=set)
     """Indexes of the Tasks whose Pods are Ready, kept for roles that others wait for (`dependencies`)."""
+    ends: dict[int, tuple[datetime, datetime]] = field(default_factory=dict)
+    """By index of a Task whose attempt has ended: when that was first seen, and when its Pod says that it was."""
 
     @classmethod
     def load(cls, status: TaskRoleStatus) -> RoleState:
@@ -107,6 +113,8 @@ class RoleState:
         old = self.tasks[index]
         if membership(old) != membership(task):
             self.member_revision = revision
+        if old.attempt_status.id != task.attempt_status.id or old.instance_uid != task.instance_uid:
+            self.ends.pop(index, None)
         self._count(old, -1)
         self.tasks[index] = task
         self.revisions[index] = revision
@@ -116,6 +124,7 @@ class RoleState:
         """Remove the last Task."""
         self._count(self.tasks.pop(), -1)
         self.revisions.pop()
+        self.ends.pop(len(self.tasks), None)
 
     def _count(self, task: TaskStatus, sign: int) -> None:
         self.counts.add(task, sign)
@@ -125,6 +134,13 @@ class RoleState:
             self.ready_pods.discard(task.index)
         if task.deletion_pending:
             (self.deletion_pending.add if sign > 0 else self.deletion_pending.discard)(task.index)
+
+    def order_of(self, task: TaskStatus) -> tuple[datetime, datetime, datetime, int]:
+        """Return what orders Tasks by their ends. The status has them in whole seconds, and some seconds later.
+
+        Those that another controller has seen to end come first.
+        """
+        return *self.ends.get(task.index, (EARLIEST, EARLIEST)), task.completion_time or LATEST, task.index
 
     def active(self) -> Iterator[TaskStatus]:
         """Iterate over the Tasks that the spec still asks for."""

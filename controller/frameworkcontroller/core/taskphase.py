@@ -22,6 +22,8 @@ from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindP
 from frameworkcontroller.core.orphans import is_hidden_pod
 from frameworkcontroller.core.outcomes import apply_refusal
 from frameworkcontroller.core.policy import decide_retry
+from frameworkcontroller.core.retention import ended_at
+from frameworkcontroller.core.rolestate import EARLIEST
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED}
 PROBE_AFTER: Final = timedelta(seconds=1)
 # The Pod of a Task in one of these states has been seen.
 SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
+# An attempt in one of these states has ended: its Pod has, or is gone.
+OVER: Final = frozenset({State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
 
 
 class TaskPhase:
@@ -89,19 +93,27 @@ class TaskPhase:
             step = task.step(current, pod, contexts[role], persisted=self._state.is_persisted(task_key))
             if step.status != current:
                 self._state.put(task_key, step.status)
-            if role in self._state.watched_roles:
-                self._state.note_pod(task_key, ready=dependencies.is_pod_ready(step.status, pod))
-            if step.status != current:
-                first_seen = current.state is State.CREATION_REQUESTED and step.status.state in SEEN
-                event = events.of_missing_barrier(pod) if pod is not None and first_seen else None
-                if event is not None:
-                    self._state.add_event(event)
+            self._note(task_key, current, step.status, pod, ctx)
             if gate is not None:
                 self._follow_instance(task_key, current, step.status, pod, gate)
             if step.wake_at is not None:
                 self._state.agenda.touch_at(task_key, ctx.clock.steadily(step.wake_at))
             if step.action is not None:
                 self._act(task_key, step, pod, ctx)
+
+    def _note(
+        self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, ctx: ReconcileContext
+    ) -> None:
+        """Note what a step shows that the Task's status does not say."""
+        role = self._state.roles[task_key[0]]
+        if after.state in OVER:
+            role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
+        if role.name in self._state.watched_roles:
+            self._state.note_pod(task_key, ready=dependencies.is_pod_ready(after, pod))
+        if pod is not None and before.state is State.CREATION_REQUESTED and after.state in SEEN:
+            event = events.of_missing_barrier(pod)
+            if event is not None:
+                self._state.add_event(event)
 
     def take_ends(self) -> dict[TaskKey, restart.End]:
         """Return what has ended the epoch of a gang since the last call, by the Tasks concerned."""

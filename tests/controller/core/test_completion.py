@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,17 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskStatus, Trigger
 from frameworkcontroller.core.completion import decide_completion, number_of
 from frameworkcontroller.core.rolestate import RoleState
+from tests.controller.core.manual import Manual
 from tests.controller.core.values import ended, role, spec, task
+
+if TYPE_CHECKING:
+    from frameworkcontroller.core.effects import Effect
+
+THREE = """
+taskRoles:
+- {name: a, taskNumber: 2, task: {pod: {spec: {containers: [{name: main}]}}}}
+- {name: b, taskNumber: 1, task: {pod: {spec: {containers: [{name: main}]}}}}
+"""
 
 
 @dataclass(frozen=True)
@@ -306,3 +317,32 @@ def test_the_trigger_is_the_earliest_of_an_exhaustive_search(roles: dict[str, Ro
         assert completion.diagnostics.startswith(f"CompletedTaskCount {total} ")
     else:
         assert completion is None
+
+
+@pytest.mark.parametrize(
+    ("code", "order"),
+    [(0, ("a-0", "a-1", "b-0")), (1, ("b-0", "a-1", "a-0"))],
+    ids=["the last success", "the first failure"],
+)
+def test_of_tasks_that_are_completed_in_one_second_the_order_of_their_ends_decides(
+    code: int, order: tuple[str, ...]
+) -> None:
+    """Ends of Tasks are written together, up to some seconds later."""
+    manual = Manual(THREE)
+    manual.world.plan.ends = {name: ["stay"] for name in order}
+    manual.at_rest()
+    waiting: list[Effect] = []
+    for name in order:
+        manual.world.plan.ends[name] = [code]
+        manual.second(1.1)
+        waiting += manual.ask()
+    for _ in range(30):
+        for effect in waiting:
+            manual.answer(*manual.perform(effect))
+        manual.see()
+        waiting = manual.ask()
+    manual.at_rest()
+    end = manual.world.status.completion
+    assert end is not None
+    assert end.trigger is not None
+    assert (end.trigger.task_role_name, end.trigger.task_index) == ("b", 0)
