@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, field
 
-from frameworkcontroller.api.meta import META_DECODER, Meta, Wire
+from frameworkcontroller.api.meta import IDENTITY_DECODER, Identity, Wire
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec, bounded
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus
 
@@ -25,9 +25,9 @@ class Framework(Wire, frozen=True, dict=True, gc=True):
     status: Raw = Raw()
 
     @cached_property
-    def metadata(self) -> Meta:
+    def metadata(self) -> Identity:
         """What identifies the Framework."""
-        return META_DECODER.decode(self.raw_metadata)
+        return IDENTITY_DECODER.decode(self.raw_metadata)
 
     @cached_property
     def spec(self) -> FrameworkSpec:

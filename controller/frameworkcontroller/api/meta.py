@@ -25,8 +25,8 @@ class OwnerReference(Wire, frozen=True):
     controller: bool = False
 
 
-class Meta(Wire, frozen=True):
-    """The fields of `metadata` that decisions use."""
+class Identity(Wire, frozen=True):
+    """The fields of `metadata` that decisions on a Framework use: they are few, whatever a user writes beside them."""
 
     name: str
     uid: str
@@ -35,17 +35,8 @@ class Meta(Wire, frozen=True):
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    owner_references: tuple[OwnerReference, ...] = ()
 
-    @property
-    def controller(self) -> OwnerReference | None:
-        """The owner that controls this object."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
-
-    def is_older_than(self, other: Meta) -> bool:
+    def is_older_than(self, other: Identity) -> bool:
         """Report whether this is an earlier state than `other`, which has the same name.
 
         resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
@@ -56,11 +47,25 @@ class Meta(Wire, frozen=True):
         return self.uid == other.uid and self.generation < other.generation
 
 
+class Meta(Identity, frozen=True):
+    """The fields of `metadata` that decisions use."""
+
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this object."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
 class Partial(Wire, frozen=True):
     """An object of which only the metadata matters (PartialObjectMetadata of Kubernetes)."""
 
     metadata: Meta
 
 
-META_DECODER: Final = msgspec.json.Decoder(Meta)
+IDENTITY_DECODER: Final = msgspec.json.Decoder(Identity)
 PARTIAL_DECODER: Final = msgspec.json.Decoder(Partial)

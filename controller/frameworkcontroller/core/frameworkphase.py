@@ -27,7 +27,7 @@ from frameworkcontroller.core.taskphase import TASKS_WAIT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.meta import Identity
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
     from frameworkcontroller.core.frameworkstate import FrameworkState
@@ -50,7 +50,7 @@ class FrameworkPhase:
 
     def __init__(
         self,
-        meta: Meta,
+        meta: Identity,
         config: CoreConfig,
         state: FrameworkState,
         tasks: TaskPhase,

@@ -255,9 +255,9 @@ class FrameworkState:
 
     def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
         """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status."""
-        if self._rescaled is not None and self._rescaled[0] is spec and self._rescaled[1] == self.persisted_revision:
+        last, self._rescaled = self._rescaled, (spec, self.persisted_revision)
+        if last is not None and last[1] == self.persisted_revision and (last[0] is spec or last[0] == spec):
             return
-        self._rescaled = (spec, self.persisted_revision)
         revision = self.revision + 1
         deleted = [
             TaskRecord(Trigger.TASK_DELETION, role_state.name, role_state.instance_uid, role_state.tasks[index])

@@ -106,7 +106,7 @@ class FrameworkReconciler:
         self._config_map_done = Done()
         self._wanted: FrameworkSpec | None = None
         self._spec: FrameworkSpec | None = None
-        self._raw_spec = b""
+        self._read: Framework | None = None
         self._generation = self._writer.generation
         self._accounts: tuple[str, ...] = ()
         self._granted: GrantRosterAccess | None = None
@@ -289,11 +289,16 @@ class FrameworkReconciler:
         return ctx
 
     def _read_spec(self, seen: Framework) -> FrameworkSpec:
-        """Decode the spec if it has changed: most changes of the object are our own writes of the status."""
-        if self._wanted is not None and bytes(seen.raw_spec) == self._raw_spec:
+        """Decode the spec, and follow it if it has changed: most changes of the object are our writes of the status.
+
+        It is that of the newest object, although an earlier one may be equal, since it keeps all of its object.
+        """
+        if self._read is seen and self._wanted is not None:
             return self._wanted
         spec, generation = seen.spec, seen.metadata.generation
-        self._wanted, self._raw_spec = spec, bytes(seen.raw_spec)
+        before, self._wanted, self._read = self._wanted, spec, seen
+        if spec == before:
+            return spec
         self._take_over(spec)
         self._tasks.forget_templates()
         if generation != self._generation:
@@ -375,7 +380,7 @@ class FrameworkReconciler:
         ctx.emit(self._compose(ctx.spec, ctx.clock))
 
     def _compose(self, spec: FrameworkSpec, now: Now) -> WriteStatus:
-        rest_bytes = len(bytes(self._seen.raw_metadata)) + len(self._raw_spec)
+        rest_bytes = self._seen.size - memoryview(self._seen.status).nbytes
         return self._writer.compose(self._state, spec, self._generation, now.steady, now.stamp, rest_bytes=rest_bytes)
 
     def _write_roster(self, ctx: ReconcileContext) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.meta import Identity
     from frameworkcontroller.api.spec import TaskSpec
     from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.template import RoleAttempt
@@ -94,7 +94,7 @@ def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskS
     return Snapshot(trigger, encode, size, seen, refers)
 
 
-def _task_metadata(meta: Meta, attempt: RoleAttempt, task: TaskStatus) -> dict[str, Any]:
+def _task_metadata(meta: Identity, attempt: RoleAttempt, task: TaskStatus) -> dict[str, Any]:
     values = attempt.values | {names.TASK_INDEX: str(task.index)}
     metadata: dict[str, Any] = {
         "name": names.pod_name(attempt.framework, attempt.role, task.index),

@@ -27,7 +27,7 @@ from frameworkcontroller.core.rolestate import EARLIEST
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.meta import Identity
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.status import TaskStatus
@@ -59,7 +59,7 @@ class TaskPhase:
         starts_while_closed: how often instances of each Task have begun since the gate of its gang was closed.
     """
 
-    def __init__(self, meta: Meta, config: CoreConfig, state: FrameworkState) -> None:
+    def __init__(self, meta: Identity, config: CoreConfig, state: FrameworkState) -> None:
         self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
         self._config, self._state = config, state
         self._templates: dict[str, PodTemplate | str] = {}

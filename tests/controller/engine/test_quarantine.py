@@ -261,7 +261,7 @@ async def test_a_framework_that_was_in_quarantine_is_forgotten_with_its_deletion
 @in_virtual_time
 async def test_a_framework_that_cannot_be_decoded_at_all_gets_an_event_and_is_counted() -> None:
     bad = named("bad")
-    bad["metadata"]["labels"] = {"a": {}}
+    bad["metadata"]["generation"] = "x"
     client, performer = TwoFrameworks(bad), Performer()
     async with running(client, performer) as engine:  # type: ignore[arg-type]
         await assert_good_works(performer)
