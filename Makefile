@@ -17,6 +17,10 @@ VERSIONS ?=
 # `make chaos CHAOS_SECONDS=600 SEED=123`
 CHAOS_SECONDS ?= 1800
 SEED ?=
+# `make fuzz COST_SECONDS=3600`: CPU time for each target of the search for what is costly
+COST_SECONDS ?= 300
+# `make hostile HOSTILE_SECONDS=60`
+HOSTILE_SECONDS ?= 600
 # `make large TASKS=200`
 TASKS ?= 10000
 # `make bench SCALE=0.1 SHAPES=1x100,200x10`
@@ -65,7 +69,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-long test-roles large chaos soak fuzz bench bench-start bench-restart scale bench-barrier bench-logs bench-injector
+.PHONY: test-long test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-logs bench-injector
 test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
 	$(BIN)/pytest -m "node and long"
 	$(BIN)/pytest -m "chart and long"
@@ -73,6 +77,7 @@ test-long: venv ## Run what is too long for CI, one after another: examples, old
 	$(MAKE) test-roles
 	$(MAKE) large
 	$(MAKE) chaos
+	$(MAKE) hostile
 	$(MAKE) soak
 	$(MAKE) fuzz
 
@@ -85,14 +90,18 @@ large: venv ## Follow ten thousand Tasks of one Framework through their life on 
 chaos: venv ## Let everything go wrong at random for 30 minutes on a real API server (CHAOS_SECONDS=600 SEED=123)
 	CHAOS_SECONDS="$(CHAOS_SECONDS)" SEED="$(SEED)" $(BIN)/pytest -s -m long tests/apiserver/test_chaos.py
 
+hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on simulated nodes (HOSTILE_SECONDS=60)
+	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" $(BIN)/pytest -s -m long tests/apiserver/test_hostile_neighbours.py
+
 soak: venv ## Run the controller through twenty thousand random schedules
 	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
 
-fuzz: venv ## Send broken input to the injector (guided by coverage), the watches of the controller, and the barrier
+fuzz: venv ## Send broken input to injector, watches and barrier, and search for what is costly (COST_SECONDS=300)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
 	$(BIN)/python -m tests.injector.coverage_fuzzer --inputs 100000
 	$(BIN)/python -m tests.kube.wire_fuzzer --inputs 100000
 	FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/barrier/test_hostile_documents.py
+	$(BIN)/python -m tests.cost.fuzzer --seconds "$(COST_SECONDS)"
 
 bench: venv ## Measure the controller against a bare create loop, on simulated nodes (SCALE=0.1 SHAPES=1x100,200x10)
 	$(BIN)/python bench/controller.py --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")

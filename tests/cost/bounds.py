@@ -1,0 +1,36 @@
+"""What one input may cost, by target: the one place of these numbers.
+
+CPU time is that of one turn of the event loop: a unit is about a millisecond, see `meter.unit_seconds`. Memory is what
+is held at the same time. Each has a constant, a part for each KiB or byte of the input, and a part for each item.
+"""
+
+from __future__ import annotations
+
+from tests.cost.meter import MIB, Bound
+
+INPUT_BYTES = 1_500_000
+"""What etcd accepts of one object."""
+REQUEST_BYTES = 3 * MIB
+"""What the API server accepts in a request, and sends to a webhook."""
+LINE_BYTES = 256 * 1024
+"""What `frameworkctl` takes for one line of a log."""
+ROSTER_BYTES = 1 * MIB
+"""What Kubernetes accepts in a ConfigMap."""
+TASKS = 10_000
+"""The controller runs no more Tasks of one Framework."""
+
+BOUNDS = {
+    # A pass and what follows from it; an item is a TaskRole, a Task, a dependency or a Pod that was created.
+    "pass": Bound(units=(20, 0.05, 0.08), peak=(16 * MIB, 8, 6 * 1024), requests=(50, 2)),
+    # A Pod that is made, and one that would be too large for the API server.
+    "template": Bound(units=(20, 0.3, 0), peak=(16 * MIB, 32, 0)),
+    "refused template": Bound(units=(20, 0.1, 0), peak=(1 * MIB, 4, 0)),
+    # The webhook answers; an item is nothing.
+    "review": Bound(units=(20, 0.2, 0), peak=(40 * MIB, 10, 0)),
+    # A roster that the controller writes and a barrier reads; an item is a Task.
+    "roster": Bound(units=(20, 0.15, 0.03), peak=(8 * MIB, 8, 2 * 1024)),
+    # Any ConfigMap that somebody may have written, as a barrier reads it; its size is that of what is unpacked.
+    "foreign roster": Bound(units=(20, 0.5, 0), peak=(4 * MIB, 32, 0)),
+    # Text of a container on its way to a terminal; an item is a chunk of an answer.
+    "output": Bound(units=(4, 0.5, 0.1), peak=(1 * MIB, 24, 1024)),
+}

@@ -1,0 +1,423 @@
+"""The passes of the controller over one Framework: all that one tenant's object makes the core do.
+
+A genome says what the Framework is like and what becomes of its Pods. Each pass is a step, and so is the answer to each
+effect, the body of the first Pod of each TaskRole, and the start of the next leader at the end. The world is that of
+`tests.controller.core` without its checks, which cost more than what is measured.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import Meta, OwnerReference
+from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
+from frameworkcontroller.core.effects import CreatePod, Done, Refused, StaleStatus
+from frameworkcontroller.core.reconciler import FrameworkReconciler
+from tests.controller.core.driver import Driver
+from tests.controller.core.inplace import RUNS, InPlace
+from tests.controller.core.world import Plan, World
+from tests.cost.bounds import INPUT_BYTES, TASKS
+from tests.cost.genes import Genes, Number, Word
+from tests.cost.meter import Size
+from tests.cost.templates import GENES as TEMPLATE
+from tests.cost.templates import template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from frameworkcontroller.api.pod import ContainerStatus
+    from frameworkcontroller.core.context import Decision
+    from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster, WriteStatus
+    from tests.cost.meter import Genome, Play
+
+MAX_ROLES = 20_000
+ROUNDS = 5
+"""A second has so many passes at most: beyond that it only repeats itself."""
+GENES = Genes(
+    {
+        "roles": Number(1, MAX_ROLES),
+        "tasks": Number(0, TASKS),
+        "shape": Word(("none", "chain", "star", "layers", "circle", "nobody")),
+        "status": Word(("Complete", "Ready")),
+        "seconds": Number(1, 12),
+        "end": Word(("stay", 0, 1, "")),
+        "retries": Word((0, -2, -1, 3)),
+        "fancy": Word((False, True)),
+        "framework_retries": Word((0, -2)),
+        "policy": Word((1, -1)),
+        "refusal": Number(0, 32_000),
+        "barrier": Word((False, True)),
+        "in_place": Word((False, True)),
+        "retain": Word(("Never", "Always")),
+        "padding": Number(0, INPUT_BYTES),
+        "containers": Number(0, INPUT_BYTES // 3),
+        "placeholders": Number(0, INPUT_BYTES // 16),
+        "description": Number(0, INPUT_BYTES),
+        "edits": Number(0, 3),
+        "scale": Number(1, TASKS),
+    }
+)
+
+
+class Passes:
+    """Frameworks."""
+
+    name = "pass"
+
+    def seeds(self) -> Mapping[str, Genome]:
+        """Return the cases by which one Framework held up all others, and large ones that are in order."""
+        shapes: dict[str, Genome] = {
+            f"600 roles, {shape}, {status}": {"roles": 600, "tasks": 1, "shape": shape, "status": status, "seconds": 3}
+            for shape, status in (("chain", "Complete"), ("star", "Ready"), ("circle", "Ready"), ("nobody", "Complete"))
+        }
+        return shapes | {
+            "2,000 roles, chain": {"roles": 2000, "tasks": 1, "shape": "chain", "seconds": 2},
+            "2,000 roles, star": {"roles": 2000, "tasks": 1, "shape": "star", "status": "Ready", "seconds": 2},
+            "2,000 roles alone": {"roles": 2000, "tasks": 1, "seconds": 3},
+            "two full layers of 120 roles": {"roles": 240, "tasks": 1, "shape": "layers", "seconds": 3},
+            "two full layers that end": {
+                "roles": 160,
+                "tasks": 1,
+                "shape": "layers",
+                "end": 0,
+                "seconds": 12,
+                "policy": -1,
+            },
+            "a chain of 300 roles that ends": {
+                "roles": 300,
+                "tasks": 1,
+                "shape": "chain",
+                "end": 0,
+                "seconds": 12,
+                "policy": -1,
+            },
+            "restart in place, 250 roles": {
+                "roles": 250,
+                "tasks": 1,
+                "seconds": 12,
+                "end": 1,
+                "retries": -2,
+                "barrier": True,
+                "in_place": True,
+            },
+            "restart in place, 250 Tasks": {
+                "roles": 1,
+                "tasks": 250,
+                "seconds": 12,
+                "end": 1,
+                "retries": -2,
+                "barrier": True,
+                "in_place": True,
+            },
+            "1,000 Tasks of 100 KB that are retried": {
+                "tasks": 1000,
+                "padding": 100_000,
+                "end": 1,
+                "retries": -2,
+                "seconds": 6,
+            },
+            "Tasks of 200 KB in 5 roles": {
+                "roles": 5,
+                "tasks": 60,
+                "padding": 200_000,
+                "end": 1,
+                "retries": -2,
+                "seconds": 6,
+            },
+            "300 Tasks of 100 KB that are refused": {
+                "tasks": 300,
+                "padding": 100_000,
+                "refusal": 500,
+                "retries": -2,
+                "seconds": 12,
+            },
+            "500 Tasks that are refused at length": {"tasks": 500, "refusal": 32_000, "retries": -2, "seconds": 4},
+            "refused and fancy": {"tasks": 300, "refusal": 500, "retries": 0, "fancy": True, "seconds": 12},
+            "refused Frameworks": {"tasks": 300, "refusal": 500, "framework_retries": -2, "seconds": 12},
+            "90,000 empty containers": {"containers": 90_000, "tasks": 1, "seconds": 3},
+            "230,000 empty containers": {"containers": 230_000, "tasks": 1, "seconds": 3},
+            "80,000 names of the Pod": {"placeholders": 80_000, "tasks": 2, "seconds": 3},
+            "a description": {"description": 1_400_000, "tasks": 1, "edits": 3, "scale": 2, "seconds": 12},
+            "1,500 Tasks": {"tasks": 1500, "seconds": 6},
+            "1,500 Tasks with a barrier": {"tasks": 1500, "seconds": 6, "barrier": True},
+            "1,500 Tasks that end": {"tasks": 1500, "seconds": 8, "end": 0, "retain": "Always"},
+            "1,000 Tasks become 10 and many again": {"tasks": 1000, "seconds": 12, "edits": 3, "scale": 10},
+        }
+
+    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
+        """Change some genes."""
+        return GENES.mutated(genome, draw)
+
+    def case(self, genome: Genome) -> Pass | None:
+        """Return the Framework."""
+        genes = GENES.whole(genome)
+        roles, tasks = genes["roles"], genes["tasks"]
+        if (
+            roles * max(tasks, genes["scale"] if genes["edits"] else 0) > TASKS
+            or roles * (genes["padding"] + 3 * genes["containers"] + 100) > INPUT_BYTES
+        ):
+            return None
+        if genes["in_place"] and roles * tasks > 500:
+            # The world has a quadratic cost of its own there.
+            return None
+        spec = spec_of(genes)
+        # A play of more is too long for what else is to be tried.
+        is_long = roles * tasks * genes["seconds"] > 40_000
+        return None if spec is None or len(spec) > INPUT_BYTES or is_long else Pass(genes, spec)
+
+
+def spec_of(genes: Mapping[str, Any], edit: int = 0) -> bytes | None:
+    """Return the spec as JSON, after so many edits; None if it cannot be that long."""
+    labels = f'"{names.BARRIER_LABEL}":"enabled",' if genes["barrier"] or genes["in_place"] else ""
+    notes = (
+        f'"{names.RESTART_ANNOTATION}":"{names.IN_PLACE}","{names.RESTART_LIMIT_ANNOTATION}":"0",'
+        if genes["in_place"]
+        else ""
+    )
+    wanted = {name: genes[name] for name in ("padding", "containers", "placeholders")}
+    template = template_of(TEMPLATE.whole(wanted | {"placeholder": names.POD_NAME}), labels, notes)
+    if template is None or len(template) * genes["roles"] > 2 * INPUT_BYTES:
+        return None
+    number = genes["scale"] if edit % 2 else genes["tasks"]
+    head = (
+        f'{{"executionType":"Start","retainPods":"{genes["retain"]}","description":"{edit}{"x" * genes["description"]}"'
+        f',"retryPolicy":{{"fancyRetryPolicy":false,"maxRetryCount":{genes["framework_retries"]}}},"taskRoles":['
+    )
+    task = (
+        f'"taskNumber":{number},"frameworkAttemptCompletionPolicy":{{"minFailedTaskCount":{genes["policy"]},'
+        f'"minSucceededTaskCount":-1}},"task":{{"retryPolicy":{{"fancyRetryPolicy":{str(genes["fancy"]).lower()},'
+        f'"maxRetryCount":{genes["retries"]}}},"pod":{template}}}}}'
+    )
+    roles = []
+    for place in range(genes["roles"]):
+        wanted_roles = ",".join(
+            f'{{"name":"r{other}","status":"{genes["status"]}"}}'
+            for other in _waits_for(genes["shape"], place, genes["roles"])
+        )
+        depends_on = f'"dependsOn":[{wanted_roles}],' if wanted_roles else ""
+        roles.append(f'{{"name":"r{place}",{depends_on}{task}')
+    return f"{head}{','.join(roles)}]}}".encode()
+
+
+def _waits_for(shape: str, place: int, roles: int) -> Iterator[int]:
+    """Yield the places of the roles for which one waits."""
+    match shape:
+        case "chain" if place:
+            yield place - 1
+        case "star" if place:
+            yield 0
+        case "layers" if place >= roles // 2:
+            yield from range(roles // 2)
+        case "circle":
+            yield (place + 1) % roles
+        case "nobody":
+            yield roles
+        case _:
+            pass
+
+
+@dataclass
+class Pass:
+    """A Framework, and what becomes of it."""
+
+    genes: dict[str, Any]
+    spec: bytes
+    bound: str = "pass"
+    requests: int = 0
+    items: int = 0
+
+    @property
+    def size(self) -> Size:
+        """The bytes of the spec; its roles, Tasks and dependencies, and the Pods that were created."""
+        return Size(len(self.spec), self.items)
+
+    def play(self) -> Play:
+        """Let time pass, and let the controller do what it wants."""
+        genes = self.genes
+        roles, shape = genes["roles"], genes["shape"]
+        edges = sum(1 for place in range(roles) for _ in _waits_for(shape, place, roles)) if shape != "none" else 0
+        most = max(genes["tasks"], genes["scale"] if genes["edits"] else 0)
+        self.requests, self.items = 0, edges + roles * (1 + most)
+        world = CheapWorld(self.spec, genes)
+        driver = Driver(world)
+        yield partial(_begun, driver)
+        for second in range(genes["seconds"]):
+            yield from self._second(driver, world)
+            world.tick()
+            if second % 3 == 2 and second // 3 < genes["edits"]:
+                world.edit(second // 3 + 1)
+            driver.touch_pods(*driver.caches.refresh())
+            driver.touch_config_map()
+        self.items += len(world.made_pods)
+        driver.start()
+        yield partial(_begun, driver)
+        yield driver.decide
+
+    def _second(self, driver: Driver, world: CheapWorld) -> Play:
+        for _ in range(ROUNDS):
+            decision = cast("Decision", (yield driver.decide))
+            if not decision.effects:
+                return
+            for effect in decision.effects:
+                wanted = cast("Effect | None", (yield partial(driver.at_turn, effect)))
+                if wanted is None:
+                    continue
+                self.requests += 1
+                if isinstance(wanted, CreatePod) and wanted.role not in world.rendered:
+                    world.rendered.add(wanted.role)
+                    yield partial(_rendered, wanted)
+                yield partial(driver.answer, wanted, driver.send(wanted))
+            driver.touch_pods(*driver.caches.refresh())
+
+
+def _begun(driver: Driver) -> None:
+    """Make the reconciler anew, as a process that starts."""
+    world = cast("CheapWorld", driver.world)
+    driver.reconciler = FrameworkReconciler(
+        world.framework, world.config, new_uid=world.uid, draw=random.Random(7).random
+    )
+
+
+def _rendered(effect: CreatePod) -> None:
+    try:
+        effect.body()
+    except ValueError:
+        # It is too large for the API server: the outcome of the effect says so.
+        return
+
+
+@dataclass
+class Ends(Plan):
+    """All Pods end alike."""
+
+    code: int | str = "stay"
+
+    def end(self, task_key: str, attempt: int) -> int | str:
+        """Return the end of each."""
+        return self.code
+
+
+class CheapWorld(World):
+    """A world that checks nothing and keeps little, so that what is measured is the controller.
+
+    Args:
+        spec: The spec as JSON.
+        genes: Of the Framework.
+    """
+
+    def __init__(self, spec: bytes, genes: Mapping[str, Any]) -> None:
+        self.raw_spec, self._genes = spec, genes
+        meta = {"name": "fw", "namespace": "ns", "uid": "framework-uid", "generation": 1}
+        super().__init__({"metadata": meta, "spec": {}}, Plan())
+        self.in_place = CheapInPlace(self)
+        self.rendered: set[str] = set()
+        self.made_pods: list[str] = []
+        self.plan = Ends(code=genes["end"])
+
+    @cached_property
+    def _owner(self) -> OwnerReference:
+        uid = self.config_map.metadata.uid if self.config_map else ""
+        return OwnerReference(kind="ConfigMap", name="fw-attempt", uid=uid, controller=True)
+
+    @property
+    def framework(self) -> Framework:
+        """The object, whose spec is not encoded anew each time."""
+        meta = self.manifest["metadata"] | {"resourceVersion": str(self._version)}
+        return Framework(
+            msgspec.Raw(msgspec.json.encode(meta)), msgspec.Raw(self.raw_spec), msgspec.Raw(self.stored or b"")
+        )
+
+    def edit(self, number: int) -> None:
+        """Change the spec for the n-th time."""
+        spec = spec_of(self._genes, number)
+        if spec is not None and len(spec) <= INPUT_BYTES:
+            self.raw_spec = spec
+            self.edited()
+
+    def _write_status(self, effect: WriteStatus) -> Outcome:
+        if effect.resource_version != str(self._version):
+            return StaleStatus()
+        self.stored = msgspec.json.encode(effect.status)
+        self._version += 1
+        return Done(resource_version=str(self._version))
+
+    def _create(self, key: str, attempt: int, create: Any) -> Outcome:
+        refusal = self._genes["refusal"]
+        if refusal and key != "attempt":
+            return Refused(422, f"{key} is invalid: ".ljust(refusal, "x"))
+        return super()._create(key, attempt, create)
+
+    def _create_pod(self, effect: CreatePod) -> str:
+        uid, attempt = self.uid(), effect.template.attempt
+        notes = dict(attempt.values) | {names.TASK_ATTEMPT_ID: str(effect.attempt_id)}
+        if self._genes["in_place"]:
+            notes[names.RESTART_ANNOTATION] = names.IN_PLACE
+        if "_owner" in self.__dict__ and self._owner.uid != attempt.config_map_uid:
+            del self.__dict__["_owner"]
+        meta = Meta(
+            names.pod_name("fw", effect.role, effect.index),
+            uid,
+            "1",
+            namespace="ns",
+            creation_timestamp=self.stamp,
+            annotations=notes,
+            labels={names.FRAMEWORK_NAME: "fw"},
+            owner_references=(self._owner,),
+        )
+        has_barrier = self._genes["barrier"] or self._genes["in_place"]
+        always = "Always" if self._genes["in_place"] else ""
+        barrier = (Container(names.BARRIER_CONTAINER, always),) if has_barrier else ()
+        self.pods[meta.name] = Pod(meta, PodSpec(init_containers=barrier))
+        self.made_pods.append(uid)
+        return uid
+
+    def _write_roster(self, effect: WriteRoster) -> Outcome:
+        if self.config_map is None or self.config_map.metadata.uid != effect.config_map_uid:
+            return super()._write_roster(effect)
+        notes = {names.ROSTER_ANNOTATION: effect.annotation}
+        version = self._next_version()
+        self.config_map = replace(
+            self.config_map,
+            metadata=replace(self.config_map.metadata, annotations=notes, resource_version=version),
+        )
+        self.roster = msgspec.json.decode(effect.document)
+        self.rosters = [*self.rosters[-1:], self.roster]
+        return Done(resource_version=version)
+
+
+class CheapInPlace(InPlace):
+    """Pods that restart in place, as the newest roster says, without a memory of what all others did."""
+
+    def live(self, name: str) -> bool:
+        """The kubelet or the barrier of this Pod does its next thing."""
+        pod = self._world.pods[name]
+        barrier = next(iter(pod.status.init_container_statuses), None)
+        roster = self._world.roster or {}
+        if pod.status.phase not in {"Pending", "Running"}:
+            return False
+        if any(one.type == names.ALL_CONTAINERS_RESTARTING for one in pod.status.conditions):
+            self._remove_containers(name, is_begun=False)
+        elif barrier is None or barrier.state.running is None:
+            return self._start_barrier(name)
+        elif not barrier.started and roster.get("complete"):
+            opened = replace(barrier, started=True)
+            main = replace(_main(pod), state=RUNS)
+            self._world.running[pod.metadata.uid] = pod
+            self._set(name, opened, main, phase="Running", conditions=(PodCondition("Ready", "True"),))
+        elif barrier.started and (code := self._world.plan.end(name, 0)) == 1:
+            self._restart(name, code=code)
+        else:
+            return False
+        return True
+
+
+def _main(pod: Pod) -> ContainerStatus:
+    return pod.status.container_statuses[0]

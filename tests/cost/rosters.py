@@ -1,0 +1,271 @@
+"""The roster of a gang: written by the controller, read by each barrier; and what anybody may have put in its place."""
+
+from __future__ import annotations
+
+import gzip
+from base64 import b64encode
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from frameworkbarrier import roster as barrier
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.shape import ShapeError
+from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
+from frameworkcontroller.core import gangstate
+from frameworkcontroller.core.effects import GateSummary, RolesSummary
+from frameworkcontroller.core.roster import Identity, MissingTask
+from tests.controller.core.values import START, at
+from tests.cost.bounds import ROSTER_BYTES, TASKS
+from tests.cost.genes import Genes, Number, Word, joined, mutated_pieces
+from tests.cost.meter import MIB, Size
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping
+
+    from tests.cost.meter import Genome, Play
+
+IDENTITY = Identity("ns", "fw", "framework-uid", 0, "0_config-map-uid")
+GENES = Genes(
+    {
+        "roles": Number(1, 2000),
+        "tasks": Number(1, TASKS),
+        "complete": Word((True, False)),
+        "epoch": Number(0, 2**31 - 1),
+        "behind": Number(0, TASKS),
+        "node": Number(0, 253),
+        "address": Word(("10.0.0.1", "2001:db8:1234:5678:9abc:def0:1234:5678", "")),
+        "why": Number(0, 1_000_000),
+        "character": Word(("x", "é", "\n", '"', "\x1b")),
+        "gpus": Number(0, 2**31 - 1),
+    }
+)
+
+
+class Rosters:
+    """Rosters that the controller writes."""
+
+    name = "roster"
+
+    def seeds(self) -> Mapping[str, Genome]:
+        """Return rosters of the most Tasks and TaskRoles, complete and not."""
+        return {
+            "10,000 Tasks": {"tasks": TASKS, "address": "10.0.0.1", "node": 63},
+            "10,000 Tasks with long names of nodes": {"tasks": TASKS, "node": 253, "gpus": 8},
+            "2,000 roles": {"roles": 2000, "tasks": 5},
+            "long reasons": {"tasks": 1000, "complete": False, "why": 1_000_000, "character": "é"},
+            "10,000 Tasks are behind": {"tasks": TASKS, "complete": False, "epoch": 3, "behind": TASKS},
+        }
+
+    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
+        """Change some genes."""
+        return GENES.mutated(genome, draw)
+
+    def case(self, genome: Genome) -> Roster | None:
+        """Return the status that is written as a roster."""
+        genes = GENES.whole(genome)
+        return Roster(genes) if genes["roles"] * genes["tasks"] <= TASKS else None
+
+
+@dataclass
+class Roster:
+    """A status that is written as a roster and read again."""
+
+    genes: dict[str, Any]
+    bound: str = "roster"
+    requests: int = 0
+    written: int = 0
+
+    @property
+    def size(self) -> Size:
+        """The bytes of the roster, and the Tasks."""
+        return Size(self.written, self.genes["roles"] * self.genes["tasks"])
+
+    def play(self) -> Play:
+        """Decide on the roster, write it, pack it, and read it."""
+        genes, summary = self.genes, self._summary()
+        attempt = gangstate.Attempt(IDENTITY, "config-map-uid", START)
+        state = gangstate.GangState(gangstate.Phase.GATHERING, 0, "", None, epoch=genes["epoch"] or msgspec.UNSET)
+        why = genes["character"] * genes["why"]
+        missing = [MissingTask(f"role0-{index}", why) for index in range(genes["tasks"])]
+        step = cast(
+            "gangstate.GangStep", (yield partial(gangstate.decide, state, attempt, summary, lambda: missing, at(100)))
+        )
+        assert step.write is not None
+        document = step.write.document
+        self.written = len(document)
+        yield partial(gangstate.last_roster, step.state, attempt, summary)
+        packed = cast("bytes", (yield partial(gzip.compress, document, 6, mtime=0)))
+        yield partial(_read, {"data": {names.ROSTER_KEY: document.decode()}})
+        yield partial(_read, {"binaryData": {names.ROSTER_GZIP_KEY: b64encode(packed).decode()}})
+
+    def _summary(self) -> RolesSummary:
+        genes = self.genes
+        roles = tuple(
+            TaskRoleStatus(f"role{number}", "role-uid", task_statuses=tuple(map(self._task, range(genes["tasks"]))))
+            for number in range(genes["roles"])
+        )
+        total = genes["roles"] * genes["tasks"]
+        gate = GateSummary(genes["epoch"], is_open=genes["complete"], why="", since=None) if genes["epoch"] else None
+        order = tuple(role.name for role in roles)
+        return RolesSummary(
+            roles,
+            order,
+            total if genes["complete"] else total - 1,
+            total,
+            by_arrival=gate is not None,
+            member_revision=1,
+            gpus=dict.fromkeys(order, genes["gpus"]) if genes["gpus"] else {},
+            gate=gate,
+        )
+
+    def _task(self, index: int) -> TaskStatus:
+        genes = self.genes
+        is_behind = bool(genes["epoch"]) and index < genes["behind"] and not genes["complete"]
+        return TaskStatus(
+            index=index,
+            instance_uid="task-uid",
+            start_time=START,
+            state=State.RUNNING,
+            transition_time=START,
+            attempt_status=TaskAttemptStatus(
+                id=0,
+                start_time=START,
+                pod_name=f"fw-role-{index}",
+                pod_uid=f"{index:08}-uid",
+                pod_ip=genes["address"] or None,
+                pod_host_ip=genes["address"] or None,
+                pod_node_name="n" * genes["node"],
+                arrived=not is_behind if genes["epoch"] else msgspec.UNSET,
+                starts=1 if genes["epoch"] else msgspec.UNSET,
+                epoch=genes["epoch"] - 1 if is_behind else genes["epoch"] or msgspec.UNSET,
+            ),
+        )
+
+
+ALPHABET = (
+    *(
+        "[",
+        "]",
+        "{",
+        "}",
+        '"',
+        ",",
+        ":",
+        "0",
+        "9",
+        "1e",
+        "-",
+        "\\u0000",
+        "\\",
+        "null",
+        "[],",
+        "{},",
+        "[[],",
+        '"a":',
+        "é",
+        "\n",
+    ),
+    *('["", 0, "", 0],', '[0,"10.0.0.1","",0,"",""],', '{"name":"a","tasks":[]},', '{"task":"a","why":"b"},'),
+    "\ud800",
+)
+HEAD = (
+    '{"version":1,"generation":1,"ready":1,"total":1,'
+    '"framework":{"namespace":"ns","name":"fw","uid":"u","attemptID":0},'
+)
+
+
+class ForeignRosters:
+    """ConfigMaps that anybody has written."""
+
+    name = "foreign roster"
+
+    def seeds(self) -> Mapping[str, Genome]:
+        """Return documents that are nearly rosters, and some that are not."""
+        rows = [['"complete":true,"taskRoles":[{"name":"a","tasks":[', 1], ['[0,"10.0.0.1","",0,"",""],', 20_000]]
+        return {
+            "many Tasks of one index": {"pieces": [[HEAD, 1], *rows, ["0]}]}", 1]]},
+            "many roles": {
+                "pieces": [
+                    [HEAD, 1],
+                    ['"complete":true,"taskRoles":[', 1],
+                    ['{"name":"a","tasks":[]},', 20_000],
+                    ["0]}", 1],
+                ]
+            },
+            "many reasons": {
+                "pieces": [
+                    [HEAD, 1],
+                    ['"complete":false,"waitingFor":[', 1],
+                    ['{"task":"a","why":"b"},', 40_000],
+                    ["0]}", 1],
+                ]
+            },
+            "many behind": {
+                "pieces": [
+                    [HEAD, 1],
+                    ['"complete":false,"behind":[', 1],
+                    ['["", 0, "", 0],', 50_000],
+                    ['["",0,"",0]]}', 1],
+                ]
+            },
+            "deep": {"pieces": [["[", 500_000]]},
+            "a long number": {"pieces": [["9", 1_000_000]]},
+            "a number of many digits": {
+                "pieces": [[HEAD, 1], ['"complete":false,"epoch":', 1], ["9", 900_000], ["}", 1]]
+            },
+            "packed": {"packed": True, "pieces": [["[],", 1_000_000]]},
+        }
+
+    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
+        """Change a piece, or whether it is packed."""
+        pieces = genome["pieces"]
+        assert isinstance(pieces, list)
+        packed = bool(genome.get("packed")) is not (draw.random() < 0.1)
+        return {"packed": packed, "pieces": [list(one) for one in mutated_pieces(pieces, ALPHABET, draw, 4 * MIB)]}
+
+    def case(self, genome: Genome) -> ForeignRoster | None:
+        """Return the ConfigMap."""
+        pieces = genome["pieces"]
+        assert isinstance(pieces, list)
+        # What is packed may be 64 MiB long; this much shows as well what it costs.
+        text = joined(pieces, 4 * MIB if genome.get("packed") else ROSTER_BYTES)
+        if text is None:
+            return None
+        encoded = text.encode("utf-8", "surrogatepass")
+        if not genome.get("packed"):
+            return ForeignRoster({"data": {names.ROSTER_KEY: text}}, len(encoded))
+        packed = b64encode(gzip.compress(encoded, 1, mtime=0)).decode()
+        return ForeignRoster({"binaryData": {names.ROSTER_GZIP_KEY: packed}}, len(encoded))
+
+
+@dataclass
+class ForeignRoster:
+    """A ConfigMap."""
+
+    config_map: dict[str, Any]
+    length: int
+    bound: str = "foreign roster"
+    requests: int = 0
+
+    @property
+    def size(self) -> Size:
+        """The bytes of the document, unpacked."""
+        return Size(self.length)
+
+    def play(self) -> Play:
+        """Read it."""
+        yield partial(_read, self.config_map)
+
+
+def _read(config_map: Mapping[str, Any]) -> object:
+    try:
+        text = barrier.find(config_map)
+        return None if text is None else barrier.decode(text)
+    except (barrier.RosterError, SettingsError, ShapeError):
+        return None
