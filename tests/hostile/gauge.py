@@ -1,0 +1,202 @@
+"""What is measured of the controller while somebody is hostile, and of the gangs beside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api import names
+from localcluster.client import ApiStatusError
+from localcluster.frameworks import ControllerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster.client import Json, RawClient
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/frameworkcontroller-system/leases"
+ANSWER_SECONDS = 60.0
+HEALTHY = "healthy"
+"""The label of the Pods of healthy gangs."""
+_WATCH_SECONDS = 3
+
+
+@dataclass
+class ReadController(ControllerProcess):
+    """A controller whose log somebody reads, or does not, as with `kubectl logs` and a runtime that is stuck.
+
+    Attributes:
+        is_read: Whether somebody reads it.
+        read_bytes: How much was read.
+    """
+
+    is_read: threading.Event = field(default_factory=threading.Event)
+    read_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.is_read.set()
+        self._over = threading.Event()
+        os.mkfifo(self.folder / "controller.log")
+        self._pipe = os.open(self.folder / "controller.log", os.O_RDWR | os.O_NONBLOCK)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    @property
+    def log(self) -> str:
+        """The lines of the log that are not of history."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / "kept.log").read_text(errors="replace")
+        return ""
+
+    def close(self) -> None:
+        """End the reader."""
+        self._over.set()
+        self._thread.join()
+        os.close(self._pipe)
+
+    def _read(self) -> None:
+        rest = b""
+        with (self.folder / "kept.log").open("ab") as kept:
+            while not self._over.is_set():
+                if not self.is_read.wait(0.2) or not select.select([self._pipe], [], [], 0.2)[0]:
+                    continue
+                data = os.read(self._pipe, 1 << 20)
+                self.read_bytes += len(data)
+                *lines, rest = (rest + data).split(b"\n")
+                kept.writelines(
+                    line + b"\n" for line in lines if b"ObjectSnapshot" not in line and b"state changed" not in line
+                )
+                kept.flush()
+
+
+@dataclass
+class Gauge:
+    """Looks at the controller ten times a second: its answers, its process, its lease.
+
+    Attributes:
+        raw: A client of the API server, for this alone.
+        controller: The controller.
+        lag: The longest that `/healthz` took to answer, in seconds.
+        faults: What must not have happened.
+    """
+
+    raw: RawClient
+    controller: ControllerProcess
+    lag: float = 0.0
+    faults: list[str] = field(default_factory=list)
+    _holder: str | None = None
+
+    def begin(self) -> None:
+        """Forget what was measured, the peak of the memory, too."""
+        self.lag, self.faults, self._holder = 0.0, [], None
+        with contextlib.suppress(OSError):
+            # The next peak is one from here on (proc(5), clear_refs).
+            Path(f"/proc/{self._pid}/clear_refs").write_text("5")
+
+    @property
+    def _pid(self) -> int:
+        assert self.controller.process is not None
+        return self.controller.process.pid
+
+    @property
+    def peak_mib(self) -> float:
+        """The peak of its resident memory since `begin`."""
+        with contextlib.suppress(OSError):
+            found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self._pid}/status").read_text())
+            return int(found[1]) / 1024 if found else 0.0
+        return 0.0
+
+    @property
+    def requests(self) -> float:
+        """The requests that it has sent so far, as it counts them itself."""
+        with contextlib.suppress(OSError):
+            lines = self._fetch("/metrics").splitlines()
+            return sum(float(line.split()[-1]) for line in lines if line.startswith("rest_client_requests_total"))
+        return 0.0
+
+    def _fetch(self, path: str) -> str:
+        url = f"http://127.0.0.1:{self.controller.health_port}{path}"
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
+            return str(answer.read().decode())
+
+    def look(self) -> None:
+        """Look once."""
+        assert self.controller.process is not None
+        if self.controller.process.poll() is not None:
+            self._blame("the process has ended")
+            return
+        begun = time.monotonic()
+        try:
+            self._fetch("/healthz")
+        except OSError as error:
+            self._blame(f"/healthz: {type(error).__name__}")
+        self.lag = max(self.lag, time.monotonic() - begun)
+        with contextlib.suppress(ApiStatusError):
+            self._look_at_lease(self.raw.get(LEASES)["items"])
+
+    def _look_at_lease(self, leases: list[Json]) -> None:
+        for lease in leases:
+            spec = lease["spec"]
+            holder = f"{spec.get('holderIdentity')} after {spec.get('leaseTransitions', 0)}"
+            if self._holder is not None and holder != self._holder:
+                self._blame(f"the lease went from {self._holder} to {holder}")
+            self._holder = holder
+            age = (datetime.now(UTC) - datetime.fromisoformat(spec["renewTime"])).total_seconds()
+            if age > spec["leaseDurationSeconds"]:
+                self._blame("the lease was not renewed in time")
+
+    def _blame(self, fault: str) -> None:
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+
+class Gangs:
+    """When each healthy gang has begun to run, by a watch of its own.
+
+    Args:
+        raw: A client of the API server, for this alone.
+        namespace: Of the gangs.
+        tasks: Of each.
+    """
+
+    def __init__(self, raw: RawClient, namespace: str, tasks: int) -> None:
+        self._raw, self._tasks = raw, tasks
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._running: dict[str, set[str]] = {}
+        self.submitted: dict[str, float] = {}
+        self.started: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long each has taken, of those that run."""
+        return {name: at - self.submitted[name] for name, at in self.started.items()}
+
+    def follow(self) -> None:
+        """Follow the Pods for a while, for `in_background`."""
+        for pod in self._changes():
+            meta = pod["metadata"]
+            gang = meta.get("labels", {}).get(names.FRAMEWORK_NAME, "")
+            if HEALTHY in meta.get("labels", {}) and pod["status"].get("phase") == "Running":
+                running = self._running.setdefault(gang, set())
+                running.add(meta["name"])
+                if len(running) == self._tasks:
+                    self.started.setdefault(gang, time.monotonic())
+
+    def _changes(self) -> Iterator[Json]:
+        found = self._raw.get(f"{self._path}?labelSelector={HEALTHY}")
+        yield from found["items"]
+        # The client adds a query of its own, with a question mark, which ends up in a parameter that nobody reads.
+        path = f"{self._path}?watch=1&labelSelector={HEALTHY}&unread="
+        with contextlib.suppress(ApiStatusError):
+            for event in self._raw.watch(path, found["metadata"]["resourceVersion"], _WATCH_SECONDS):
+                if event["type"] in {"ADDED", "MODIFIED"}:
+                    yield event["object"]
