@@ -24,7 +24,7 @@ BOUNDS = {
     "pass": Bound(units=(20, 0.05, 0.08), peak=(16 * MIB, 8, 6 * 1024), requests=(50, 2)),
     # A Pod that is made, and one that would be too large for the API server.
     "template": Bound(units=(20, 0.3, 0), peak=(16 * MIB, 32, 0)),
-    "refused template": Bound(units=(20, 0.1, 0), peak=(1 * MIB, 4, 0)),
+    "refused template": Bound(units=(20, 0.1, 0), peak=(2 * MIB, 8, 0)),
     # The webhook answers; an item is nothing.
     "review": Bound(units=(20, 0.2, 0), peak=(40 * MIB, 10, 0)),
     # A roster that the controller writes and a barrier reads; an item is a Task.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
-from tests.cost.bounds import INPUT_BYTES
+from tests.cost.bounds import INPUT_BYTES, REQUEST_BYTES
 from tests.cost.genes import Genes, Number, Word
 from tests.cost.meter import Size
 
@@ -60,6 +60,8 @@ def template_of(genome: Mapping[str, Any], labels: str = "", annotations: str = 
         return None
     text, key = mark * marked + "x" * genome["padding"], "note"
     argument = text if genome["in"] == "argument" else ""
+    if argument:
+        text = ""
     if genome["in"] == "key":
         key, text = text or key, ""
     labels += "".join(f'"l{at}":"",' for at in range(genome["labels"]))
@@ -140,6 +142,9 @@ class Template:
 
     def _rendered(self, template: PodTemplate) -> None:
         try:
-            template.render(9999, UIDS[0], 1234)
+            is_too_large = len(template.render(9999, UIDS[0], 1234)) > REQUEST_BYTES
         except TemplateError:
+            is_too_large = True
+        if is_too_large:
+            # Whoever would make it has to know that before it costs anything.
             self.bound = "refused template"

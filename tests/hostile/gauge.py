@@ -86,18 +86,20 @@ class Gauge:
         raw: A client of the API server, for this alone.
         controller: The controller.
         lag: The longest that `/healthz` took to answer, in seconds.
+        peak_mib: The peak of its resident memory since `begin`.
         faults: What must not have happened.
     """
 
     raw: RawClient
     controller: ControllerProcess
     lag: float = 0.0
+    peak_mib: float = 0.0
     faults: list[str] = field(default_factory=list)
     _holder: str | None = None
 
     def begin(self) -> None:
         """Forget what was measured, the peak of the memory, too."""
-        self.lag, self.faults, self._holder = 0.0, [], None
+        self.lag, self.peak_mib, self.faults, self._holder = 0.0, 0.0, [], None
         with contextlib.suppress(OSError):
             # The next peak is one from here on (proc(5), clear_refs).
             Path(f"/proc/{self._pid}/clear_refs").write_text("5")
@@ -106,14 +108,6 @@ class Gauge:
     def _pid(self) -> int:
         assert self.controller.process is not None
         return self.controller.process.pid
-
-    @property
-    def peak_mib(self) -> float:
-        """The peak of its resident memory since `begin`."""
-        with contextlib.suppress(OSError):
-            found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self._pid}/status").read_text())
-            return int(found[1]) / 1024 if found else 0.0
-        return 0.0
 
     @property
     def requests(self) -> float:
@@ -134,6 +128,10 @@ class Gauge:
         if self.controller.process.poll() is not None:
             self._blame("the process has ended")
             return
+        with contextlib.suppress(OSError):
+            found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self._pid}/status").read_text())
+            # A process that is over has none.
+            self.peak_mib = max(self.peak_mib, int(found[1]) / 1024 if found else 0.0)
         begun = time.monotonic()
         try:
             self._fetch("/healthz")
