@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.crd import MAX_DEPENDENCIES
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
@@ -82,8 +83,8 @@ class Passes:
             "2,000 roles, chain": {"roles": 2000, "tasks": 1, "shape": "chain", "seconds": 2},
             "2,000 roles, star": {"roles": 2000, "tasks": 1, "shape": "star", "status": "Ready", "seconds": 2},
             "2,000 roles alone": {"roles": 2000, "tasks": 1, "seconds": 3},
-            "two full layers of 120 roles": {"roles": 240, "tasks": 1, "shape": "layers", "seconds": 3},
-            "two full layers that end": {
+            "full layers of 16, 600 roles": {"roles": 600, "tasks": 1, "shape": "layers", "seconds": 3},
+            "full layers that end": {
                 "roles": 160,
                 "tasks": 1,
                 "shape": "layers",
@@ -214,8 +215,9 @@ def _waits_for(shape: str, place: int, roles: int) -> Iterator[int]:
             yield place - 1
         case "star" if place:
             yield 0
-        case "layers" if place >= roles // 2:
-            yield from range(roles // 2)
+        case "layers" if place >= MAX_DEPENDENCIES:
+            first = place // MAX_DEPENDENCIES * MAX_DEPENDENCIES - MAX_DEPENDENCIES
+            yield from range(first, first + MAX_DEPENDENCIES)
         case "circle":
             yield (place + 1) % roles
         case "nobody":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.crd import MAX_DEPENDENCIES as FULL
 from localcluster.frameworks import framework, role
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
 
@@ -66,17 +67,17 @@ def _of_containers(namespace: str) -> list[Json]:
 
 
 def _of_roles(namespace: str) -> list[Json]:
-    """Return ten Frameworks whose roles wait: each for the one before, all for one, half of them for all others."""
+    """Return ten Frameworks whose roles wait: each for the one before, all for one, 16 each for 16 others."""
     shapes: dict[str, Callable[[int], list[int]]] = {
         "chain": lambda place: [place - 1] if place else [],
         "star": lambda place: [0] if place else [],
-        "layers": lambda place: list(range(100)) if place >= 100 else [],
+        "layers": lambda place: list(range(place - place % FULL - FULL, place - place % FULL)) if place >= FULL else [],
     }
     made = []
     for number in range(10):
         shape = list(shapes)[number % 3]
         roles = []
-        for place in range(200 if shape == "layers" else 1500):
+        for place in range(1500):
             one = role(f"r{place}", 1)
             wanted = [{"name": f"r{other}", "status": "Complete"} for other in shapes[shape](place)]
             roles.append(one | {"dependsOn": wanted} if wanted else one)
@@ -98,7 +99,7 @@ KINDS = (
     Kind(
         "the same of 300, and nobody reads the log", _tasks(300, _LARGE), _LARGE, 300, is_retried=True, is_blocked=True
     ),
-    Kind("ten of 1,500 roles that wait", _of_roles, _pod(), 307),
+    Kind("ten of 1,500 roles that wait", _of_roles, _pod(), 55),
     Kind("500 Tasks of 100 KB, invalid", _tasks(500, _INVALID), _INVALID, 500),
     Kind("500 Tasks of 100 KB, denied", _tasks(500, _DENIED), _DENIED, 500),
     Kind(
