@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)
 
+# Bytes of the Pods that are created at the same time. Each is rendered when its turn comes, and kept until the answer.
+CREATION_BYTES: Final = 4 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class Delay:
@@ -48,7 +51,7 @@ class InFlight:
         self.slow_start = SlowStart(draw)
         self.refusals = Refusals(draw)
         self._in_flight: dict[EffectKey, Effect] = {}
-        self._creations = 0
+        self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
         self._taken: dict[EffectKey, Meta | None] = {}
 
@@ -66,8 +69,8 @@ class InFlight:
         return self._creations > 0
 
     def free_creations(self, now: datetime) -> int:
-        """Return how many more Pods may be created now."""
-        return self.slow_start.free(self._creations, now)
+        """Return how many more Pods may be created now; of large ones the first ones fill what is allowed."""
+        return self.slow_start.free(self._creations, now) if self._creation_bytes < CREATION_BYTES else 0
 
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
@@ -109,12 +112,17 @@ class InFlight:
         if effect.key in self._in_flight:
             return False
         self._in_flight[effect.key] = effect
-        self._creations += isinstance(effect, CreatePod)
+        self._count(effect, 1)
         return True
 
     def finish(self, key: EffectKey) -> None:
         """Note that the effect of this key has an outcome."""
-        self._creations -= isinstance(self._in_flight.pop(key, None), CreatePod)
+        self._count(self._in_flight.pop(key, None), -1)
+
+    def _count(self, effect: Effect | None, sign: int) -> None:
+        if isinstance(effect, CreatePod):
+            self._creations += sign
+            self._creation_bytes += sign * effect.template.size
 
     def reset_delay(self, key: EffectKey) -> None:
         """Allow the next try at once."""

@@ -72,6 +72,9 @@ class PodTemplate:
 
     Raises:
         TemplateError: the template is not valid for a Pod, or its Pods are larger than any that the API server takes.
+
+    Attributes:
+        size: of a Pod, about, in bytes.
     """
 
     def __init__(self, template: bytes, attempt: RoleAttempt) -> None:
@@ -100,6 +103,7 @@ class PodTemplate:
         pieces = re.split(b"(" + b"|".join(re.escape(mark) for mark in by_mark) + b")", encoded)
         self._literals = pieces[::2]
         self._names = [by_mark[piece] for piece in pieces[1::2]]
+        self.size = len(encoded) + max(0, _growth(encoded, attempt))
 
     def render(self, index: int, task_uid: str, task_attempt_id: int) -> bytes:
         """Return the JSON of one Task's Pod."""

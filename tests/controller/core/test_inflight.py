@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.template import PodTemplate
 
 KEY = ("pod", "worker", 0)
-CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", None))
+CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", SimpleNamespace(size=0)))
 DELETE = DeletePod("worker", 0, "pod-uid")
 
 
@@ -178,3 +179,14 @@ def test_every_effect_has_a_key_of_its_own() -> None:
     effects: list[Any] = [CREATE, DELETE, CreateConfigMap(0, b""), DeleteConfigMap("u"), DeleteFramework(), ROSTER]
     assert [effect.key for effect in effects] == [KEY, KEY, CONFIG_MAP, CONFIG_MAP, FRAMEWORK, ("roster",)]
     assert GrantRosterAccess((), "uid").key == ACCESS
+
+
+def test_of_large_pods_few_are_created_at_a_time() -> None:
+    in_flight, large = InFlight(lambda: 0.5), cast("PodTemplate", SimpleNamespace(size=1_500_000))
+    begun = 0
+    while in_flight.free_creations(at(0)):
+        in_flight.start(CreatePod("worker", begun, "task-uid", 0, large))
+        begun += 1
+    assert begun == 3
+    in_flight.finish(("pod", "worker", 0))
+    assert in_flight.free_creations(at(0)) > 0

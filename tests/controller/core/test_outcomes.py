@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 S = State
 W0 = ("worker", 0)
-CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", None))
+CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", SimpleNamespace(size=0)))
 DELETE = DeletePod("worker", 0, POD_UID)
 FORCE = DeletePod("worker", 0, POD_UID, grace_seconds=0)
 CONFIRM = DeletePod("worker", 0, POD_UID, confirm=True)
