@@ -11,13 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|\x9b[0-9;?]*[ -/]*[@-~]")
+_CSI: Final = r"[0-9;?]*+[ -/]*+[@-~]"
+# Each part ends at the next escape character at the latest: the time is linear also where sequences never end.
+SEQUENCE: Final = rf"\[{_CSI}|\][^\x07\x1b]*+(?:\x07|\x1b\\)"
+"""What follows an escape character in a control sequence, as a regular expression."""
+_SEQUENCES: Final = re.compile(rf"\x1b(?:{SEQUENCE})|\x9b{_CSI}")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def sanitize(text: str) -> str:
     """Return text of others as one line without control sequences and invisible characters."""
-    spaced = _SEQUENCE.sub("", text).replace("\t", "    ").replace("\r", " ").replace("\n", " ")
+    spaced = _SEQUENCES.sub("", text).replace("\t", "    ").replace("\r", " ").replace("\n", " ")
     # Characters that change the direction of writing, and lone surrogates, are not printable either.
     return "".join(character for character in spaced if character.isprintable())
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 REFRESH_PER_SECOND: Final = 4
 _LINES: Final = 60
+_CHARACTERS: Final = 1000
+"""Of a line in the picture, which is drawn several times a second; a terminal shows fewer."""
 _TAIL: Final = 20
 _LAST_SECONDS: Final = 5.0
 """For the last lines of the log after the end of the Framework."""
@@ -67,7 +69,7 @@ async def _live(client: AsyncClient, name: str) -> FrameworkView:
 
     console = Console()
     log: deque[str] = deque(maxlen=_LINES)
-    speech = _Speech(client, name, log.extend)
+    speech = _Speech(client, name, lambda lines: log.extend(line[:_CHARACTERS] for line in lines))
     shown: Moment | None = None
 
     def draw() -> object:

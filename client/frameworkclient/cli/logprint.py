@@ -6,6 +6,7 @@ import re
 from typing import IO, TYPE_CHECKING, Final, TextIO
 
 from frameworkclient.cli.terminal import Colours, say
+from frameworkclient.text import SEQUENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,11 +14,10 @@ if TYPE_CHECKING:
     from frameworkclient.logs.lines import LogBatch, LogSource
 
 PREFIX_COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue")
-# Everything but the colours that programs write themselves.
-_SEQUENCES: Final = re.compile(
-    r"\x1b(?!\[[0-9;]*m)(?:\[[0-9;?]*[ -/]*[@-~]|\].*?(?:\x07|\x1b\\)|.)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
-)
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Everything but the colours that programs write themselves; an escape character goes, whatever follows it.
+_SEQUENCES: Final = re.compile(rf"\x1b(?!\[[0-9;]*+m)(?:{SEQUENCE}|.)?|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*+m")
+_PLAIN: Final = "\x1b[0m"
 _OPEN_FILES: Final = 200
 
 
@@ -64,7 +64,10 @@ class LogPrinter:
         if text.isprintable():
             return text
         text = _SEQUENCES.sub("", text.rpartition("\r")[2])
-        return text if self._colours.enabled else _COLOURS.sub("", text)
+        if not self._colours.enabled:
+            return _COLOURS.sub("", text)
+        # A colour, or text that is not shown, ends with its line: the next one is another program's.
+        return text + _PLAIN if "\x1b" in text and not text.endswith(_PLAIN) else text
 
 
 class LogSaver:

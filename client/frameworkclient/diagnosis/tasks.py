@@ -60,14 +60,17 @@ _CREATION: Final = (
         "the webhook does not answer: ask who runs it; frameworkinjector is installed with the chart",
     ),
     (
-        re.compile(r"admission webhook .* denied|ValidatingAdmissionPolicy|denied request"),
+        re.compile(r"denied (?:the )?request|ValidatingAdmissionPolicy"),
         "change what the message names in the Pod template",
     ),
     (
         re.compile(r"cannot create resource|is forbidden: User"),
         "the controller has no permission: an administrator has to install its roles again",
     ),
-    (re.compile(r"serviceaccount .* not found"), "create the service account, or name another one in the Pod template"),
+    (
+        re.compile(r'serviceaccount "[^" ]{1,253}" not found'),
+        "create the service account, or name another one in the Pod template",
+    ),
 )
 
 

@@ -83,7 +83,7 @@ class LineCutter:
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
-        self._pending = b""
+        self._pending = bytearray()
         self._stamp = ""
         self._is_inside = False
 
@@ -91,8 +91,8 @@ class LineCutter:
         """Add the next bytes and return the lines that they complete."""
         whole, newline, rest = chunk.rpartition(b"\n")
         if newline:
-            whole, self._pending = self._pending + whole, rest
-            found = self._lines(whole)
+            found = self._lines(self._pending + whole)
+            self._pending = bytearray(rest)
             self._is_inside = False
             return found
         self._pending += chunk
@@ -100,12 +100,12 @@ class LineCutter:
 
     def rest(self) -> list[LogLine]:
         """Return what follows the last newline, at the end of the answer."""
-        pending, self._pending = self._pending, b""
+        pending, self._pending = self._pending, bytearray()
         found = self._lines(pending) if pending else []
         self._is_inside = bool(found)
         return found
 
-    def _lines(self, block: bytes) -> list[LogLine]:
+    def _lines(self, block: bytes | bytearray) -> list[LogLine]:
         source = self._source
         found = []
         lines = block.decode("utf-8", "replace").split("\n")

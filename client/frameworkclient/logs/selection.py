@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frameworkclient.logs.lines import LogSource
 from frameworkcontroller.api import names
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.pods import ContainerStatus, TaskPod
+
+
+WINDOW: Final = 2048
+"""Characters of a longer line that a pattern is searched in at a time; a window begins in the middle of the last one.
+Python's regular expressions take more than linear time: a container must not choose how long."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class LogSelection:
         since_seconds: Only lines that are not older; None for all. It does not limit what starts later.
         tail: Only so many last lines of each container; None for all. It does not limit what starts later.
         previous: Of the run before the last restart of each container.
-        pattern: Only lines in which it is found; None for all.
+        pattern: Only lines in which it is found, in a window of `WINDOW` characters; None for all.
     """
 
     role: str = ""
@@ -53,8 +58,12 @@ class LogSelection:
         """Return the lines in which the pattern is found."""
         if self.pattern is None:
             return lines
-        found = self.pattern.search
-        return [line for line in lines if found(line.text)]
+        found, step = self.pattern.search, WINDOW // 2
+        return [
+            line
+            for line in lines
+            if any(found(line.text, at, at + WINDOW) for at in range(0, max(1, len(line.text) - step), step))
+        ]
 
 
 def _source(pod: TaskPod, container: str, restart: int, *, several: bool) -> LogSource:

@@ -1,0 +1,122 @@
+"""Text of containers and of others that is made to cost time, or to reach the terminal as more than text."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from frameworkclient.cli.logprint import LogPrinter
+from frameworkclient.cli.terminal import Colours
+from frameworkclient.diagnosis.tasks import creation_advice
+from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine
+from frameworkclient.logs.selection import WINDOW, LogSelection
+from frameworkclient.text import sanitize, shorten
+from tests.client.documents import container, pod
+from tests.client.test_log_lines import SOURCE, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPENERS: Final = (
+    "\x1b]",
+    "\x1b]0;a",
+    "\x1b[",
+    "\x1b[0;1",
+    "\x1b[ !",
+    "\x1b",
+    "\x9b1;",
+    "\x9d",
+    "\x1bP",
+    "\x1b]\x1b[0",
+    "\r",
+    "\x07",
+    "a",
+    "0;",
+    'admission webhook "w" ',
+    'serviceaccount "',
+    "Insufficient /",
+    "error ",
+)
+HOSTILE: Final = st.lists(
+    st.sampled_from([*OPENERS, "\x07", "\x1b\\", "m", "J", "\x1b[0m", "\x85", "\u202e", "\n", "\t"])
+    | st.text(max_size=3),
+    max_size=30,
+).map("".join)
+RATIO: Final = 12
+"""Of the CPU time of four times the text: 4 where it is linear, 16 where it is quadratic."""
+
+
+def printed(text: str, *, colours: bool) -> str:
+    stream = io.StringIO()
+    printer = LogPrinter(stream, Colours(enabled=colours), on_terminal=True, timestamps=False)
+    printer.write(LogBatch([LogLine(SOURCE, stamp(1), text)]))
+    return stream.getvalue()
+
+
+def cut(text: str) -> None:
+    """One line that comes in small pieces."""
+    cutter, content = LineCutter(SOURCE), f"{stamp(1)} {text}".encode()
+    for start in range(0, len(content), 16):
+        cutter.feed(content[start : start + 16])
+    cutter.rest()
+
+
+def searched(text: str) -> None:
+    LogSelection(pattern=re.compile("error.*timeout")).matching([LogLine(SOURCE, stamp(1), text)])
+
+
+FILTERS: Final[dict[str, Callable[[str], object]]] = {
+    "sanitize": sanitize,
+    "shorten": lambda text: shorten(text, 80),
+    "logs with colours": lambda text: printed(text, colours=True),
+    "logs without colours": lambda text: printed(text, colours=False),
+    "advice": lambda text: creation_advice(text, ""),
+    "reason of a Pod": lambda text: pod(statuses=[container("main", "terminated", exitCode=1, message=text)]).reason,
+    "lines": cut,
+    "grep": searched,
+}
+
+
+def seconds(work: Callable[[str], object], text: str) -> float:
+    """The CPU time that the work takes, the best of some; what is too short to be measured counts as a millisecond."""
+    best = float("inf")
+    for _ in range(4):
+        began = time.process_time()
+        work(text)
+        best = min(best, time.process_time() - began)
+    return max(best, 1e-3)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_the_time_is_linear_in_text_that_opens_what_never_ends(name: str) -> None:
+    for opener in OPENERS:
+        few, many = (opener * (length // len(opener)) for length in (15_000, 60_000))
+        assert seconds(FILTERS[name], many) < RATIO * seconds(FILTERS[name], few), repr(opener)
+
+
+@given(HOSTILE)
+def test_nothing_but_what_is_visible_is_left_of_text_of_others(text: str) -> None:
+    assert sanitize(text).isprintable()
+
+
+@given(HOSTILE.map(lambda text: text.replace("\n", "")))
+@example("an end\x1b")
+def test_nothing_but_colours_reaches_the_terminal_from_a_log(text: str) -> None:
+    plain = printed(text, colours=False)
+    assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain) is None
+    coloured = printed(text, colours=True)
+    assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[0-9;]*m", "", coloured)) is None
+    assert coloured.rfind("\x1b[") == coloured.rfind("\x1b[0m")
+
+
+@given(st.integers(0, 4 * WINDOW))
+def test_a_pattern_is_found_anywhere_in_a_long_line(place: int) -> None:
+    line = LogLine(SOURCE, stamp(1), "x" * place + "error: timeout" + "x" * (4 * WINDOW - place))
+    assert LogSelection(pattern=re.compile("error.*timeout")).matching([line]) == [line]
+    assert LogSelection(pattern=re.compile("other")).matching([line]) == []
