@@ -13,7 +13,7 @@ import msgspec
 
 from frameworkclient import access, actions
 from frameworkclient.errors import ArgumentError, DeletedError, NotFoundError, WaitTimeoutError, translated
-from frameworkclient.eventviews import EVENT_DECODER, EventView, is_about
+from frameworkclient.eventviews import EventView, newest, selectors
 from frameworkclient.goals import GOALS, reached
 from frameworkclient.manifest import Framework
 from frameworkclient.pages import objects
@@ -25,7 +25,7 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkkube.rest import KubeClient, resource_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
     from types import TracebackType
 
     from frameworkclient.following import Collection
@@ -183,12 +183,14 @@ class AsyncClient:
             ]
         return tuple(sorted(found, key=lambda pod: (pod.role, pod.index)))
 
-    async def events(self, name: str, *, namespace: str | None = None) -> tuple[EventView, ...]:
+    async def events(
+        self, name: str, *, pods: Sequence[str] | None = None, namespace: str | None = None
+    ) -> tuple[EventView, ...]:
         """See `Client.events`."""
-        path = resource_path("v1", "events", namespace=namespace or self.namespace)
+        path, chosen = resource_path("v1", "events", namespace=namespace or self.namespace), selectors(name, pods)
         with translated(f"list Events of {namespace or self.namespace}/{name}"):
-            found = [EVENT_DECODER.decode(one) async for one in objects(self.kube, path)]
-        return tuple(sorted((one for one in found if is_about(one, name)), key=lambda one: one.time))
+            found = (one for each in chosen async for one in objects(self.kube, path, field_selector=each))
+            return await newest(found, name)
 
     async def usage(self, name: str, *, namespace: str | None = None) -> tuple[TaskUsage, ...]:
         """See `Client.usage`."""

@@ -229,9 +229,18 @@ class Client:
         """Return the Pods of a Framework by role and index."""
         return self._run(self._client.pods(name, namespace=namespace))
 
-    def events(self, name: str, *, namespace: str | None = None) -> Sequence[EventView]:
-        """Return the Events of a Framework, its ConfigMap and its Pods, the oldest first."""
-        return self._run(self._client.events(name, namespace=namespace))
+    def events(
+        self, name: str, *, pods: Sequence[str] | None = None, namespace: str | None = None
+    ) -> Sequence[EventView]:
+        """Return the Events of a Framework, its ConfigMap and its Pods, the oldest first; of too many, the newest.
+
+        Args:
+            name: Of the Framework.
+            pods: Only of the Framework and these Pods, by a request each; None for all, for which the Events of all
+                Pods of the namespace are read.
+            namespace: None for that of the client.
+        """
+        return self._run(self._client.events(name, pods=pods, namespace=namespace))
 
     def usage(self, name: str, *, namespace: str | None = None) -> Sequence[TaskUsage]:
         """Return what the Pods of a Framework use, by role and index.

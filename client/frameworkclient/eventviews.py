@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+KEPT_BYTES: Final = 8 << 20
+"""Of the JSON of Events: thousands of ordinary ones."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -92,3 +98,27 @@ def is_about(event: EventView, framework: str) -> bool:
 
 
 EVENT_DECODER: Final = msgspec.json.Decoder(EventView)
+
+
+def selectors(framework: str, pods: Iterable[str] | None) -> list[str]:
+    """Return field selectors of the Events of a Framework and these Pods; None: of its ConfigMap and any Pod, too."""
+    of = "involvedObject.kind={},involvedObject.name={}".format
+    if pods is not None:
+        return [of(names.KIND, framework), *(of("Pod", pod) for pod in pods)]
+    config_map = names.config_map_name(framework)
+    return [of(names.KIND, framework), of("ConfigMap", config_map), "involvedObject.kind=Pod"]
+
+
+async def newest(contents: AsyncIterator[bytes], framework: str) -> tuple[EventView, ...]:
+    """Return the Events about a Framework, the oldest first; of more than `KEPT_BYTES`, the newest."""
+    kept: list[tuple[datetime, int, int, EventView]] = []
+    size = number = 0
+    async for content in contents:
+        event = EVENT_DECODER.decode(content)
+        if is_about(event, framework):
+            number += 1
+            heapq.heappush(kept, (event.time, number, len(content), event))
+            size += len(content)
+        while size > KEPT_BYTES:
+            size -= heapq.heappop(kept)[2]
+    return tuple(event for *_, event in sorted(kept))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from frameworkkube.errors import GoneError
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -26,16 +28,27 @@ class _List(msgspec.Struct, frozen=True):
     metadata: _ListMeta = _ListMeta()
 
 
-async def objects(kube: KubeClient, path: str, label_selector: str = "") -> AsyncIterator[bytes]:
-    """Yield the JSON of each object of a collection.
+async def objects(
+    kube: KubeClient, path: str, label_selector: str = "", field_selector: str = ""
+) -> AsyncIterator[bytes]:
+    """Yield the JSON of each object of a collection, none of them twice.
 
     Raises:
         KubeError: The API server refuses, or there is no answer.
         msgspec.DecodeError: The answer is no list.
     """
-    query = {"limit": str(PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+    selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    query = {"limit": str(PAGE)} | {name: selector for name, selector in selectors.items() if selector}
     while True:
-        body = await kube.request("GET", path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
+        try:
+            body = await kube.request("GET", path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
+        except GoneError as error:
+            # The token was too old. The answer has another one, for the rest of the list as it is now.
+            token = (error.status.get("metadata") or {}).get("continue")
+            if not token or token == query.get("continue"):
+                raise
+            query["continue"] = token
+            continue
         page = msgspec.json.decode(body, type=_List)
         for item in page.items or ():
             yield bytes(item)

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import urllib3
 
 from frameworkclient import (
     AlreadyExistsError,
@@ -27,6 +28,8 @@ from frameworkclient import (
     WaitTimeoutError,
 )
 from frameworkclient.actions import DeletePod
+from localcluster import settings
+from localcluster.progress import Silent
 from localcluster.waiting import patience
 
 if TYPE_CHECKING:
@@ -218,3 +221,41 @@ async def test_many_lists_come_in_pages(
         made = [client.create(Framework(f"f{number:03}", (), execution_type="Create")) for number in range(130)]
         await asyncio.gather(*made)
         assert [view.name for view in await client.list()] == [f"f{number:03}" for number in range(130)]
+
+
+async def test_a_list_of_events_outlives_a_compaction_between_its_pages(
+    cluster: Cluster, namespace: str, raw: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token of the second page is too old by then, and an Event that was there is gone."""
+    path, about = f"/api/v1/namespaces/{namespace}/events", {"kind": "Framework", "namespace": namespace}
+    for number in range(130):
+        of = about | {"name": "training" if number != 7 else "other"}
+        raw.create(path, {"metadata": {"name": f"e{number:03}"}, "reason": "Because", "involvedObject": of})
+    async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
+        request, sent = client.kube.request, []
+
+        async def compacting(*arguments: Any, **options: Any) -> bytes:
+            answer = await request(*arguments, **options)
+            sent.append(len(answer))
+            if len(sent) == 1:
+                raw.delete(f"{path}/e000")
+                compact(cluster)
+            return answer
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client.kube, "request", compacting)
+            events = await client.events("training", pods=())
+    assert [event.metadata.name for event in events] == [f"e{number:03}" for number in range(130) if number != 7]
+    assert len(sent) == 2
+
+
+def compact(cluster: Cluster) -> None:
+    """Drop all old versions from etcd, as the API server does every five minutes."""
+    known = settings.read(cluster.name)
+    assert known is not None
+    etcd = f"http://127.0.0.1:{settings.context(known, Silent()).port('etcd')}/v3/kv"
+    pool = urllib3.PoolManager()
+    head = pool.request("POST", f"{etcd}/range", json={"key": "AA==", "count_only": True}).json()["header"]
+    assert (
+        pool.request("POST", f"{etcd}/compaction", json={"revision": head["revision"], "physical": True}).status == 200
+    )

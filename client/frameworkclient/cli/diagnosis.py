@@ -50,7 +50,7 @@ async def gather(client: AsyncClient, name: str) -> Evidence:
         ClientError: There is no such Framework.
     """
     view = await client.get(name)
-    by_task, events = await pods_and_events(client, name)
+    by_task, events = await pods_and_events(client, view)
     return Evidence(
         view,
         by_task,

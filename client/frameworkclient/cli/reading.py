@@ -7,7 +7,7 @@ import re
 import sys
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -24,6 +24,7 @@ from frameworkclient.text import counted, seconds_of
 from frameworkclient.views import FrameworkView, FrameworkViews
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.states import State
 from frameworkkube.rest import resource_path
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from frameworkclient.aio import AsyncClient
     from frameworkclient.eventviews import EventView
     from frameworkclient.pods import TaskPod
+
+ASKED_PODS: Final = 5
+"""Pods whose Events are asked for by a request each; for each, the API server looks at all Events of the namespace."""
 
 
 async def list_frameworks(
@@ -111,17 +115,24 @@ def write_frameworks(
 async def describe(client: AsyncClient, name: str) -> None:
     """Write everything about a Framework; what the user may not read is left out with a line that says so."""
     view = await client.get(name)
-    by_task, shown = await pods_and_events(client, name)
+    by_task, shown = await pods_and_events(client, view)
     write(description(view, by_task, shown, datetime.now(UTC), colours_for(sys.stdout)))
 
 
-async def pods_and_events(client: AsyncClient, name: str) -> tuple[dict[str, TaskPod], Sequence[EventView]]:
+async def pods_and_events(client: AsyncClient, view: FrameworkView) -> tuple[dict[str, TaskPod], Sequence[EventView]]:
     """Return the Pods of a Framework by Task, and its Events; what the user may not read is left out with a line.
+
+    The Events of Pods are those of some Tasks, of Tasks that do not run before others.
 
     Raises:
         ClientError: One of them cannot be read for another reason.
     """
-    pods, events = await asyncio.gather(client.pods(name), client.events(name), return_exceptions=True)
+    asked = sorted(view.tasks, key=lambda task: task.state is State.RUNNING)[:ASKED_PODS]
+    pods, events = await asyncio.gather(
+        client.pods(view.name),
+        client.events(view.name, pods=[task.pod for task in asked]),
+        return_exceptions=True,
+    )
     for found in (pods, events):
         if isinstance(found, ForbiddenError):
             say(str(found))
@@ -133,8 +144,8 @@ async def pods_and_events(client: AsyncClient, name: str) -> tuple[dict[str, Tas
 
 async def events_of(client: AsyncClient, name: str, output: Format) -> None:
     """Write the Events of a Framework."""
-    await client.get(name)
-    events = await client.events(name)
+    pods = [task.pod for task in (await client.get(name)).tasks]
+    events = await client.events(name, pods=pods if 0 < len(pods) <= ASKED_PODS else None)
     if output in {Format.JSON, Format.YAML}:
         found: list[dict[str, Any]] = [msgspec.to_builtins(event) for event in events]
         write_document(as_list(found), output)

@@ -1,0 +1,190 @@
+"""An API server in memory, as far as the client needs it: objects, lists in pages, watches, dry runs, and logs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+
+from frameworkclient.access import Access
+from frameworkclient.aio import AsyncClient
+from frameworkkube.credentials import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+Json = dict[str, Any]
+FRAMEWORKS: Final = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/demo/frameworks"
+EVENTS: Final = "/api/v1/namespaces/demo/events"
+PODS: Final = "/api/v1/namespaces/demo/pods"
+BEGIN: Final = "2026-01-01T00:00:00Z"
+
+
+class PlayedServer:
+    """Objects by collection and name, and what was asked.
+
+    Attributes:
+        objects: By the path of their collection and their name.
+        refuse: Returns a code and a reason for a create that is refused, None for one that is taken.
+        expired: Whether the next token of a page is too old.
+        requests: Method, path and query of each request.
+        sent_bytes: Of all answers to GET.
+        logs: The lines of the log of a Pod, by its name; each begins with its time.
+        open_logs: How many logs are open now, and the most at a time.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Json]] = {FRAMEWORKS: {}, EVENTS: {}, PODS: {}}
+        self.refuse: Callable[[Json], tuple[int, str] | None] = lambda _: None
+        self.expired = False
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.sent_bytes = 0
+        self.logs: dict[str, list[str]] = {}
+        self.open_logs = [0, 0]
+        self._versions = itertools.count(2)
+        self._changes: list[tuple[int, str, Json]] = []
+        self._changed = asyncio.Condition()
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve for the block, at the URL that is returned."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, shutdown_timeout=0)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            await runner.cleanup()
+
+    async def put(self, collection: str, manifest: Json, kind: str = "ADDED") -> Json:
+        """Store an object, with a new UID unless it has one, and tell the watches."""
+        version = next(self._versions)
+        meta = {"namespace": "demo", "uid": f"uid-{version}", "creationTimestamp": BEGIN, **manifest["metadata"]}
+        stored = manifest | {"metadata": meta | {"resourceVersion": str(version)}}
+        if kind == "DELETED":
+            del self.objects[collection][meta["name"]]
+        else:
+            self.objects[collection][meta["name"]] = stored
+        async with self._changed:
+            self._changes.append((version, collection, {"type": kind, "object": stored}))
+            self._changed.notify_all()
+        return stored
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        self.requests.append((request.method, request.path, query))
+        if request.path.endswith("/log"):
+            return await self._log(request)
+        if request.path in self.objects:
+            if request.method == "POST":
+                return await self._create(request)
+            return await (self._watch if "watch" in query else self._list)(request)
+        collection, _, name = request.path.rpartition("/")
+        found = self.objects.get(collection, {}).get(name)
+        if found is None:
+            return _status(404, "NotFound")
+        if request.method == "DELETE":
+            wanted = json.loads(await request.read()).get("preconditions", {})
+            if any(found["metadata"][key] != value for key, value in wanted.items()):
+                return _status(409, "Conflict")
+            await self.put(collection, found, "DELETED")
+        return web.json_response(found)
+
+    async def _create(self, request: web.Request) -> web.Response:
+        manifest = json.loads(await request.read())
+        if refused := self.refuse(manifest):
+            return _status(*refused)
+        if manifest["metadata"]["name"] in self.objects[request.path]:
+            return _status(409, "AlreadyExists")
+        if "dryRun" in request.query:
+            return web.json_response(manifest, status=201)
+        return web.json_response(await self.put(request.path, manifest), status=201)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        selected = dict(part.split("=") for part in request.query.get("fieldSelector", "").split(",") if part)
+        items = [one for one in self.objects[request.path].values() if _is_chosen(one, selected)]
+        begin, limit = int(request.query.get("continue", 0)), int(request.query.get("limit", len(items) + 1))
+        if begin and self.expired:
+            self.expired = False
+            return _status(410, "Expired", {"continue": f"0{begin}"})
+        token = {"continue": str(begin + limit)} if begin + limit < len(items) else {}
+        meta = {"resourceVersion": str(next(self._versions)), **token}
+        body = json.dumps({"metadata": meta, "items": items[begin : begin + limit]}).encode()
+        self.sent_bytes += len(body)
+        return web.Response(body=body, content_type="application/json")
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        if "sendInitialEvents" in request.query:
+            return _status(422, "Invalid")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        seen = int(request.query["resourceVersion"])
+        while True:
+            for version, collection, change in list(self._changes):
+                if version > seen and collection == request.path:
+                    await response.write(json.dumps(change).encode() + b"\n")
+                    seen = version
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._changes and self._changes[-1][0] > seen)  # noqa: B023 -- at once
+
+    async def _log(self, request: web.Request) -> web.StreamResponse:
+        """Lines from the second of `sinceTime` on; a followed log ends when its Pod is gone."""
+        name = request.path.split("/")[-2]
+        if name not in self.objects[PODS]:
+            return _status(404, "NotFound")
+        self.open_logs[0] += 1
+        self.open_logs[1] = max(self.open_logs)
+        try:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            begin, sent = request.query.get("sinceTime", "")[: len("2026-01-01T00:00:00")], 0
+            while True:
+                lines = self.logs[name]
+                for line in lines[sent:]:
+                    if line[: len(begin)] >= begin:
+                        await response.write(f"{line}\n".encode())
+                sent = len(lines)
+                if "follow" not in request.query or name not in self.objects[PODS]:
+                    return response
+                async with self._changed:
+                    await self._changed.wait_for(
+                        lambda: len(self.logs[name]) > sent or name not in self.objects[PODS]  # noqa: B023 -- at once
+                    )
+        finally:
+            self.open_logs[0] -= 1
+
+    async def write(self, pod: str, line: str) -> None:
+        """Add a line to the log of a Pod."""
+        self.logs[pod].append(line)
+        async with self._changed:
+            self._changed.notify_all()
+
+
+def _is_chosen(found: Json, selected: dict[str, str]) -> bool:
+    return all(_field(found, path) == value for path, value in selected.items())
+
+
+def _field(found: Any, path: str) -> Any:
+    for key in path.split("."):
+        found = found[key]
+    return found
+
+
+def _status(code: int, reason: str, metadata: Json | None = None) -> web.Response:
+    body = {"kind": "Status", "code": code, "reason": reason, "message": f"because of {reason}", "metadata": metadata}
+    return web.json_response(body, status=code)
+
+
+@contextlib.asynccontextmanager
+async def a_client(server: PlayedServer) -> AsyncIterator[AsyncClient]:
+    """A client of the server."""
+    async with server.serving() as url, AsyncClient(found=Access(Endpoint(url), "demo")) as client:
+        yield client
