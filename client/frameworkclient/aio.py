@@ -6,13 +6,21 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from frameworkclient import access, actions
-from frameworkclient.errors import ArgumentError, DeletedError, NotFoundError, WaitTimeoutError, translated
+from frameworkclient.errors import (
+    AlreadyExistsError,
+    ArgumentError,
+    ConflictError,
+    DeletedError,
+    NotFoundError,
+    WaitTimeoutError,
+    translated,
+)
 from frameworkclient.eventviews import EventView, newest, selectors
 from frameworkclient.goals import GOALS, reached
 from frameworkclient.manifest import Framework
@@ -26,6 +34,7 @@ from frameworkkube.rest import KubeClient, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from frameworkclient.following import Collection
@@ -34,6 +43,9 @@ if TYPE_CHECKING:
     from frameworkclient.logs.selection import LogSelection
     from frameworkclient.usage import TaskUsage
     from frameworkcontroller.api.framework import Framework as Stored
+
+CREATE_SECONDS: Final = 120.0
+"""For which a create is repeated whose Framework was deleted for it."""
 
 
 class AsyncClient:
@@ -154,9 +166,19 @@ class AsyncClient:
             answer = await self.kube.patch(self._path(namespace, name), body, content_type=actions.JSON_PATCH)
         return FrameworkView.decode(answer)
 
-    async def retry(self, name: str, task: str = "", *, namespace: str | None = None) -> actions.Retry:
-        """See `Client.retry`."""
-        view = await self.get(name, namespace=namespace)
+    async def retry(
+        self, name: str, task: str = "", *, namespace: str | None = None, on_kept: Callable[[Path], None] | None = None
+    ) -> actions.Retry:
+        """See `Client.retry`; `on_kept` is called with the file of the manifest before a Framework is deleted."""
+        from frameworkclient.keeping import kept, named
+
+        try:
+            view = await self.get(name, namespace=namespace)
+        except NotFoundError:
+            if not (files := kept(namespace or self.namespace, name)):
+                raise
+            with named(files[-1]):
+                raise
         action = actions.retry_of(view, task)
         what = f"retry {task or 'Framework'} of {view.namespace}/{name}" if task else f"retry {view.namespace}/{name}"
         with translated(what):
@@ -171,7 +193,7 @@ class AsyncClient:
                     path = resource_path("v1", "configmaps", namespace=view.namespace, name=config_map)
                     await self.kube.delete(path, uid=uid, propagation="Foreground")
                 case actions.SubmitAgain():
-                    await self._submit_again(view)
+                    await self._submit_again(view, on_kept)
         return action
 
     async def pods(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:
@@ -331,12 +353,41 @@ class AsyncClient:
         except DeletedError:
             pass
 
-    async def _submit_again(self, view: FrameworkView) -> None:
+    async def _submit_again(self, view: FrameworkView, on_kept: Callable[[Path], None] | None) -> None:
+        from frameworkclient.keeping import keep, named
+
         manifest = actions.again(view.to_dict())
-        # What somebody else changes in this moment would not be in the manifest.
-        await self._delete(view, view.resource_version)
-        await self._gone(view)
-        await self.create(manifest)
+        with named(None), suppress(AlreadyExistsError):
+            # Everybody who may refuse it is asked before the name is found to be taken.
+            await self.create(manifest, dry_run=True)
+            raise DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
+        file = keep(manifest, view.uid)
+        if on_kept is not None:
+            on_kept(file)
+        with named(file):
+            try:
+                # What somebody else changes in this moment would not be in the manifest.
+                await self._delete(view, view.resource_version)
+            except ConflictError:
+                file.unlink()
+                raise
+            await self._gone(view)
+            await self._create_again(manifest)
+        file.unlink()
+
+    async def _create_again(self, manifest: dict[str, Any]) -> None:
+        """Create a Framework, and take one that is there for it if it is the same: an answer may have been lost."""
+        import tenacity
+
+        from frameworkkube.backoff import is_transient, retrying
+
+        transient = tenacity.retry_if_exception(lambda error: is_transient(error.__cause__ or error))
+        try:
+            await retrying(retry=transient, stop=tenacity.stop_after_delay(CREATE_SECONDS))(self.create, manifest)
+        except AlreadyExistsError:
+            found = await self.get(manifest["metadata"]["name"], namespace=manifest["metadata"]["namespace"])
+            if actions.again(found.to_dict()) != manifest:
+                raise
 
 
 def _with_version(answer: bytes) -> bytes:

@@ -167,7 +167,8 @@ class Client:
         """Begin another attempt of a Framework or of one Task.
 
         Of a Framework that runs, the objects of the attempt are deleted, and its retry policy begins the next one. One
-        that is Completed is deleted and created again, from its spec.
+        that is Completed is deleted and created again, from its spec; until then its manifest is in a file of
+        `$XDG_STATE_HOME/frameworkctl` (`~/.local/state/frameworkctl`), which errors name.
 
         Args:
             name: Of the Framework.

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from localcluster.frameworks import framework, role
-from localcluster.waiting import eventually
+from localcluster.waiting import eventually, patience
 from tests.support.frameworkctl import Frameworkctl, interrupt
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.client import RawClient
+    from localcluster.client import Json, RawClient
     from localcluster.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
@@ -117,6 +119,95 @@ def _is_attempt(frameworks: Frameworks, *, framework: int, task: int) -> None:
     assert status["id"] == framework
     (found,) = status["taskRoleStatuses"][0]["taskStatuses"]
     assert (found["attemptStatus"]["id"], found["state"]) == (task, "AttemptRunning")
+
+
+@pytest.fixture
+def completed(
+    ctl: Frameworkctl,
+    controller: ControllerProcess,
+    frameworks: Frameworks,
+    raw: RawClient,
+    player: Player,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Json:
+    """A completed Framework that a finalizer keeps when it is deleted."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(ctl.folder / "state"))
+    ctl.ok("submit", "-f", write(ctl, "training", role("worker", 1), description="Trains"))
+    with player.playing():
+        ctl.ok("wait training", "--for=succeeded", "--timeout=300s")
+    return raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": ["example.com/held"]}})
+
+
+def retry_until_it_waits(ctl: Frameworkctl, frameworks: Frameworks) -> tuple[subprocess.Popen[str], str]:
+    """Start a retry, and return it with the file that it names when it has deleted the Framework."""
+    process = ctl.start("retry training")
+    assert process.stderr is not None
+    told, _, file = process.stderr.readline().strip().rpartition(" ")
+    assert told.endswith("if this is interrupted, create Framework training again with: frameworkctl submit -f")
+    eventually(lambda: _is_being_deleted(frameworks), timeout=30)
+    return process, file
+
+
+def _is_being_deleted(frameworks: Frameworks) -> None:
+    assert "deletionTimestamp" in frameworks.get("training")["metadata"]
+
+
+def release(raw: RawClient, frameworks: Frameworks) -> None:
+    """Let the Framework go."""
+    raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_retry_that_ends_between_deletion_and_creation_leaves_the_manifest(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json, number: int
+) -> None:
+    process, file = retry_until_it_waits(ctl, frameworks)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=patience(20))
+    assert "Traceback" not in errors
+    release(raw, frameworks)
+    eventually(lambda: _is_told(ctl, file), timeout=30)
+    ctl.ok("submit", "-f", file)
+    assert frameworks.get("training")["spec"] == completed["spec"]
+
+
+def _is_told(ctl: Frameworkctl, file: str) -> None:
+    again = ctl("retry training")
+    assert (again.code, f"if it is gone, create it again: frameworkctl submit -f {file}" in again.errors) == (1, True)
+
+
+def test_a_retry_whose_create_is_refused_leaves_the_manifest_and_says_what_to_do(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json
+) -> None:
+    process, file = retry_until_it_waits(ctl, frameworks)
+    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
+    hard = {"count/frameworks.frameworkcontroller.microsoft.com": "0"}
+    raw.create(quotas, {"metadata": {"name": "none"}, "spec": {"hard": hard}})
+    eventually(lambda: _is_refused(ctl), timeout=30)
+    release(raw, frameworks)
+    _, errors = process.communicate(timeout=patience(60))
+    assert process.returncode == 1
+    assert f"if it is gone, create it again: frameworkctl submit -f {file}" in errors
+    raw.delete(f"{quotas}/none")
+    eventually(lambda: ctl.ok("submit", "-f", file), timeout=30)
+    assert frameworks.get("training")["spec"] == completed["spec"]
+
+
+def _is_refused(ctl: Frameworkctl) -> None:
+    done = ctl("submit", "-f", write(ctl, "another", role("worker", 1)), "--dry-run")
+    assert "quota" in done.errors, done
+
+
+def test_a_retry_that_a_quota_refuses_deletes_nothing(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json
+) -> None:
+    hard = {"count/frameworks.frameworkcontroller.microsoft.com": "1"}
+    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
+    raw.create(quotas, {"metadata": {"name": "one"}, "spec": {"hard": hard}})
+    eventually(lambda: _is_refused(ctl), timeout=30)
+    done = ctl("retry training")
+    assert (done.code, "quota" in done.errors, done.errors.endswith("; nothing was deleted\n")) == (1, True, True)
+    assert frameworks.get("training")["metadata"]["uid"] == completed["metadata"]["uid"]
 
 
 def test_watch_without_a_terminal_writes_a_line_for_each_change(

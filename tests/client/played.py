@@ -54,7 +54,7 @@ class PlayedServer:
         """Serve for the block, at the URL that is returned."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
         await site.start()

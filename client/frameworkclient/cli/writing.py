@@ -10,7 +10,7 @@ from frameworkclient import actions
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.output import resource_name, write
 from frameworkclient.cli.reading import write_logs
-from frameworkclient.cli.terminal import say
+from frameworkclient.cli.terminal import program, say
 from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.setting import set_field
@@ -126,7 +126,11 @@ async def wait_for(client: AsyncClient, name: str, goal: Goal, seconds: float | 
 
 async def retry(client: AsyncClient, name: str, task: str) -> None:
     """Begin another attempt."""
-    match await client.retry(name, task):
+
+    def tell(file: Path) -> None:
+        say(f"if this is interrupted, create Framework {name} again with: {program()} submit -f {file}")
+
+    match await client.retry(name, task, on_kept=tell):
         case actions.DeletePod(pod):
             say(f"Pod {pod} is deleted; {task} gets another attempt")
         case actions.DeleteConfigMap():
