@@ -79,7 +79,7 @@ class AsyncClient:
     def kube(self) -> KubeClient:
         """The client of the API server, for requests that this class has no method for."""
         if self._kube is None:
-            self._kube = KubeClient(self._access.endpoint, user_agent=f"frameworkctl/{__version__}")
+            self._kube = KubeClient(self._access.endpoint, user_agent=f"frameworkctl/{__version__}", max_connections=32)
         return self._kube
 
     async def __aenter__(self) -> Self:

@@ -152,6 +152,8 @@ def cause_of(error: Exception) -> str:
             # asyncio says "Connect call failed"; the errno says why. TLS and DNS errors have numbers of their own.
             known = not isinstance(cause, ssl.SSLError) and (cause.errno or 0) in errno.errorcode
             why = os.strerror(cause.errno or 0) if known else cause.strerror or cause
+            if cause.errno == errno.EMFILE:
+                why = f"{why} in this process; allow more: ulimit -n"
             return f"cannot connect to {error.host}:{error.port}: {why}"
         case aiohttp.ClientPayloadError():
             return "the connection broke within the answer"

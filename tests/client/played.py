@@ -127,16 +127,19 @@ class PlayedServer:
         response = web.StreamResponse()
         await response.prepare(request)
         seen = int(request.query["resourceVersion"])
+
+        def due() -> list[tuple[int, str, Json]]:
+            return [change for change in self._changes if change[0] > seen and change[1] == request.path]
+
         while True:
-            for version, collection, change in list(self._changes):
-                if version > seen and collection == request.path:
-                    await response.write(json.dumps(change).encode() + b"\n")
-                    seen = version
+            for version, _, change in due():
+                await response.write(json.dumps(change).encode() + b"\n")
+                seen = version
             async with self._changed:
-                await self._changed.wait_for(lambda: self._changes and self._changes[-1][0] > seen)  # noqa: B023 -- at once
+                await self._changed.wait_for(due)
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
-        """Lines from the second of `sinceTime` on; a followed log ends when its Pod is gone."""
+        """Lines from the second of `sinceTime` on; a followed log ends with its container."""
         name = request.path.split("/")[-2]
         if name not in self.objects[PODS]:
             return _status(404, "NotFound")
@@ -148,18 +151,25 @@ class PlayedServer:
             begin, sent = request.query.get("sinceTime", "")[: len("2026-01-01T00:00:00")], 0
             while True:
                 lines = self.logs[name]
+                if not begin:
+                    sent = max(sent, len(lines) - int(request.query.get("tailLines", len(lines))))
+                    begin = "0"
                 for line in lines[sent:]:
                     if line[: len(begin)] >= begin:
                         await response.write(f"{line}\n".encode())
                 sent = len(lines)
-                if "follow" not in request.query or name not in self.objects[PODS]:
+                if "follow" not in request.query or self._is_over(name):
                     return response
                 async with self._changed:
                     await self._changed.wait_for(
-                        lambda: len(self.logs[name]) > sent or name not in self.objects[PODS]  # noqa: B023 -- at once
+                        lambda: len(self.logs[name]) > sent or self._is_over(name)  # noqa: B023 -- at once
                     )
         finally:
             self.open_logs[0] -= 1
+
+    def _is_over(self, pod: str) -> bool:
+        found = self.objects[PODS].get(pod)
+        return found is None or "terminated" in found["status"]["containerStatuses"][0]["state"]
 
     async def write(self, pod: str, line: str) -> None:
         """Add a line to the log of a Pod."""

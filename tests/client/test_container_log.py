@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkclient.logs.container import LOST, ContainerLog
+from frameworkclient.logs.container import LOST, Connections, ContainerLog
 from frameworkclient.logs.lines import LogSource
 from frameworkclient.logs.selection import LogSelection
 from frameworkkube.credentials import Endpoint
@@ -65,6 +65,7 @@ class Reader:
     def __init__(self, client: KubeClient, server: ScriptedServer) -> None:
         self.server = server
         self.states: list[TaskPod | None] = [RUNNING]
+        self.connections = Connections()
         self._client = client
 
     async def read(self, selection: LogSelection | None = None) -> tuple[list[str], list[str]]:
@@ -78,7 +79,7 @@ class Reader:
 
         texts, notes = [], []
         reader = ContainerLog(self._client, "demo", SOURCE, selection or LogSelection())
-        async for batch in reader.follow(newest, no_time):
+        async for batch in reader.follow(newest, no_time, self.connections):
             texts += [line.text for line in batch.lines]
             notes += [batch.note] if batch.note else []
         return texts, notes
@@ -122,6 +123,14 @@ async def test_a_container_that_has_not_begun_is_waited_for(reader: Reader) -> N
 async def test_a_log_whose_pod_is_gone_is_reported_as_lost(reader: Reader) -> None:
     reader.server.on("GET", refusal(404, "NotFound"))
     assert await reader.read() == ([], [LOST])
+
+
+async def test_a_log_that_cannot_be_read_is_reported_with_the_reason(reader: Reader) -> None:
+    reader.server.on(
+        "GET", log(1, complete=False), as_json(RUNNING), *(refusal(500, "InternalError", "no") for _ in "xyz")
+    )
+    reader.states = [ENDED]
+    assert await reader.read() == (["1"], ["its log could not be read: 500 InternalError: no"])
 
 
 async def test_a_log_of_another_pod_of_the_same_name_is_not_taken_for_this_one(reader: Reader) -> None:

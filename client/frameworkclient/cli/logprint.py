@@ -18,7 +18,7 @@ PREFIX_COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue")
 _SEQUENCES: Final = re.compile(rf"\x1b(?!\[[0-9;]*+m)(?:{SEQUENCE}|.)?|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*+m")
 _PLAIN: Final = "\x1b[0m"
-_OPEN_FILES: Final = 200
+_OPEN_FILES: Final = 50
 
 
 class LogPrinter:

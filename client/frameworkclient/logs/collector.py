@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkclient.errors import DeletedError, translated
 from frameworkclient.following import Collection
-from frameworkclient.logs.container import LOST, ContainerLog
+from frameworkclient.logs.container import LOST, Connections, ContainerLog, most_connections, reason_of
 from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.logs.merge import merged
 from frameworkclient.pods import TASK_POD_DECODER
@@ -41,6 +41,8 @@ async def read_logs(
 ) -> AsyncGenerator[LogBatch, None]:
     """Yield the lines that the containers of the present Pods have written, in the order of time.
 
+    Where there are more containers than connections (`most_connections`), one part of them follows the other.
+
     Raises:
         ClientError: The user may not read Pods or logs.
     """
@@ -51,12 +53,14 @@ async def read_logs(
         for source, status in selection.sources(pod)
         if (status.restart_count > 0 if selection.previous else status.has_started)
     ]
-    async with AsyncExitStack() as stack:
-        for log in logs:
-            await stack.enter_async_context(aclosing(log))
-        async with aclosing(merged(logs)) as batches:
-            async for batch in batches:
-                yield batch
+    most = most_connections()
+    for start in range(0, len(logs), most):
+        async with AsyncExitStack() as stack:
+            for log in logs[start : start + most]:
+                await stack.enter_async_context(aclosing(log))
+            async with aclosing(merged(logs[start : start + most])) as batches:
+                async for batch in batches:
+                    yield batch
 
 
 async def _readable(log: ContainerLog, source: LogSource, view: FrameworkView) -> AsyncGenerator[LogBatch, None]:
@@ -68,8 +72,8 @@ async def _readable(log: ContainerLog, source: LogSource, view: FrameworkView) -
                     yield batch
         except (ForbiddenError, UnauthorizedError):
             raise
-        except KubeError:
-            yield LogBatch(note=LOST, source=source)
+        except KubeError as error:
+            yield LogBatch(note=reason_of(error) or LOST, source=source)
 
 
 async def follow_logs(
@@ -115,6 +119,7 @@ class _Follower:
         self._view = view
         self._selection = selection
         self._wake = asyncio.Event()
+        self._connections = Connections()
         self._readers: dict[LogSource, asyncio.Task[None]] = {}
         self._is_initial = True
         self._batches = 0
@@ -185,10 +190,12 @@ class _Follower:
             await self._put(LogBatch(note=_begins(source), source=source))
         with translated(f"read the log of {namespace}/{source.pod}"):
             if source.restart and not is_initial and not self._knows_run_before(source):
-                async for batch in ContainerLog(kube, namespace, source, selection).read_previous():
-                    await self._put(batch)
+                async with self._connections.turns:
+                    async for batch in ContainerLog(kube, namespace, source, selection).read_previous():
+                        await self._put(batch)
             log = ContainerLog(kube, namespace, source, selection)
-            async with aclosing(log.follow(lambda: self._pod(source), asyncio.sleep)) as batches:
+            following = log.follow(lambda: self._pod(source), asyncio.sleep, self._connections)
+            async with aclosing(following) as batches:
                 async for batch in batches:
                     await self._put(batch)
 

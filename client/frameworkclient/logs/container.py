@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import resource
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.logs.lines import LineCutter, LogBatch, Position
@@ -24,6 +27,29 @@ PIECE_BYTES: Final = 16 * 1024
 LAST_TRIES: Final = 3
 """Of a log whose container has ended, when the connection breaks."""
 LOST: Final = "its log was gone before it could be read"
+REST_LOST: Final = "the end of its log may be missing: its Pod is gone"
+MOST: Final = 1024
+
+
+def most_connections() -> int:
+    """Return how many logs may be open at a time: half of the files that this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else min(soft // 2, MOST)
+
+
+def reason_of(error: KubeError) -> str:
+    """Return why a log could not be read, "" if it is not there: its container has not started, or is gone."""
+    is_absent = isinstance(error, ApiStatusError) and error.code in {400, 404}
+    return "" if is_absent else f"its log could not be read: {error}"
+
+
+class Connections:
+    """Shared by logs that are followed: most connections stay open, and by the others all other logs take turns."""
+
+    def __init__(self) -> None:
+        most = most_connections()
+        self.turns = asyncio.Semaphore(most // 4)
+        self.lasting = asyncio.Semaphore(most - most // 4)
 
 
 class ContainerLog:
@@ -60,11 +86,11 @@ class ContainerLog:
                 yield batch
         except (ForbiddenError, UnauthorizedError):
             raise
-        except KubeError:
-            yield LogBatch(note=LOST, source=self._source)
+        except KubeError as error:
+            yield LogBatch(note=reason_of(error) or LOST, source=self._source)
 
     async def follow(
-        self, pod_of: Callable[[], TaskPod | None], sleep: Callable[[float], Awaitable[None]]
+        self, pod_of: Callable[[], TaskPod | None], sleep: Callable[[float], Awaitable[None]], connections: Connections
     ) -> AsyncGenerator[LogBatch, None]:
         """Yield all lines until the run is over and nothing is left to read.
 
@@ -74,33 +100,42 @@ class ContainerLog:
         Args:
             pod_of: Returns the newest state of the Pod, None if it is gone.
             sleep: Waits so many seconds.
+            connections: Of all logs that are followed.
 
         Raises:
             ForbiddenError, UnauthorizedError: The user may not read it.
         """
         failures = 0
         while True:
-            known, broken, previous = self._position.stamp, False, self._has_successor(pod_of())
-            try:
-                async for batch in self._answer(follow=not previous, previous=previous):
-                    yield batch
-            except (ForbiddenError, UnauthorizedError):
-                raise
-            except NotFoundError:
-                break
-            except ApiStatusError as error:
-                # 400: the kubelet has not started the container yet, or has removed it.
-                broken = error.code != 400
-            except KubeError:
-                broken = True
-            if self._superseded and not previous:
-                continue
-            failures = 0 if self._position.stamp != known else failures + 1
-            if self._is_over(pod_of()) and (not broken or failures >= LAST_TRIES):
-                break
-            await sleep(pause_seconds(max(failures, 1), random.random))
-        if not self._position.stamp:
-            yield LogBatch(note=LOST, source=self._source)
+            takes_turns = connections.lasting.locked()
+            async with connections.turns if takes_turns else connections.lasting:
+                known, note, previous = self._position.stamp, "", self._has_successor(pod_of())
+                # What is written after a turn needs another one.
+                was_over = takes_turns and self._is_over(pod_of())
+                try:
+                    async for batch in self._answer(
+                        follow=not (previous or takes_turns), previous=previous, whole=was_over or not takes_turns
+                    ):
+                        yield batch
+                except (ForbiddenError, UnauthorizedError):
+                    raise
+                except NotFoundError:
+                    note = REST_LOST if takes_turns and self._position.stamp else ""
+                    break
+                except KubeError as error:
+                    note = reason_of(error)
+                if takes_turns and not note and not self._position.stamp and self._selection.tail:
+                    # There was nothing before.
+                    self._selection = replace(self._selection, tail=None)
+                if self._superseded and not previous:
+                    continue
+                failures = 0 if self._position.stamp != known else failures + 1
+                is_over = was_over if takes_turns else self._is_over(pod_of())
+                if is_over and (not note or failures >= LAST_TRIES):
+                    break
+                await sleep(pause_seconds(1 if takes_turns else max(failures, 1), random.random))
+        if note or not self._position.stamp:
+            yield LogBatch(note=note or LOST, source=self._source)
 
     def _has_successor(self, pod: TaskPod | None) -> bool:
         """Report whether the kubelet has restarted the container since: this run is then the previous one."""
@@ -119,7 +154,7 @@ class ContainerLog:
         status = pod.container(self._source.container)
         return status is not None and status.state.terminated is not None
 
-    async def _answer(self, *, follow: bool, previous: bool) -> AsyncGenerator[LogBatch, None]:
+    async def _answer(self, *, follow: bool, previous: bool, whole: bool = True) -> AsyncGenerator[LogBatch, None]:
         cutter, checked = LineCutter(self._source), False
         self._position.resume()
         chunks = self._kube.chunks(
@@ -137,7 +172,7 @@ class ContainerLog:
                 for start in range(0, len(chunk), PIECE_BYTES):
                     if lines := self._wanted(cutter.feed(chunk[start : start + PIECE_BYTES])):
                         yield LogBatch(lines)
-        if lines := self._wanted(cutter.rest()):
+        if whole and (lines := self._wanted(cutter.rest())):
             yield LogBatch(lines)
 
     def _query(self, *, follow: bool, previous: bool) -> dict[str, str]:
