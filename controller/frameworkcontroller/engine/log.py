@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import logging
 import os
+import select
 import threading
 import time
 from collections import deque
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
-
+_log = structlog.get_logger(__name__)
 
 CAPACITY: Final = 32 * 1024 * 1024
 """Bytes that wait to be written; beyond it the oldest lines are dropped."""
@@ -46,7 +47,6 @@ class LineWriter:
 
     Attributes:
         dropped: lines that were not written, since the reader was too slow.
-        render: makes a line about these lines, of a message and its keys.
     """
 
     def __init__(
@@ -58,7 +58,6 @@ class LineWriter:
         self._writing_since: float | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self.render: Callable[[EventDict], bytes] = lambda event: render_text(None, "", event)
 
     def put(self, line: Callable[[], bytes], size: int) -> int:
         """Add a line.
@@ -103,9 +102,9 @@ class LineWriter:
             with self._changed:
                 self._changed.wait_for(lambda: self._lines)
                 lost, self._said = self.dropped - self._said, self.dropped
-            made, size, taken = bytearray(), 0, 0
             if lost:
-                made += self._said_line("lines of this log were dropped: its reader is too slow", lines=lost)
+                _log.warning("lines of this log were dropped: its reader is too slow", lines=lost)
+            made, size, taken = bytearray(), 0, 0
             while len(made) < AT_ONCE:
                 with self._changed:
                     if not self._lines:
@@ -115,7 +114,7 @@ class LineWriter:
                 try:
                     made += line()
                 except Exception as error:  # noqa: BLE001 -- one line that cannot be made must not end all others
-                    made += self._said_line("a line of this log cannot be made", error=repr(error))
+                    _log.error("a line of this log cannot be made", error=repr(error))
             self._writing_since = time.monotonic()
             with contextlib.suppress(OSError):
                 self._write(bytes(made))
@@ -125,14 +124,14 @@ class LineWriter:
                 self._left += taken
                 self._changed.notify_all()
 
-    def _said_line(self, message: str, **keys: object) -> bytes:
-        return self.render({"level": "warning", "event": message, **keys}) + b"\n"
-
 
 def _write_stderr(lines: bytes) -> None:
     left = memoryview(lines)
     while left:
-        left = left[os.write(2, left) :]
+        try:
+            left = left[os.write(2, left) :]
+        except BlockingIOError:  # somebody who shares it has made it so
+            select.select((), (2,), ())
 
 
 STDERR: Final = LineWriter(_write_stderr)
@@ -141,13 +140,11 @@ atexit.register(STDERR.flush, LAST_SECONDS)
 
 def configure_logging(*, json: bool, debug: bool = False) -> None:
     """Set up structlog for the process."""
-    render = render_json if json else render_text
-    STDERR.render = lambda event: render(None, "", event)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.format_exc_info,
-            render,
+            render_json if json else render_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if debug else logging.INFO),
         logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", STDERR)),
