@@ -64,7 +64,7 @@ from frameworkcontroller.core.taskphase import TaskPhase
 from frameworkcontroller.core.template import facts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from datetime import timedelta
 
     from frameworkcontroller.api.framework import Framework
@@ -248,7 +248,17 @@ class FrameworkReconciler:
     # --- the pass ----------------------------------------------------------------------------------------------------
 
     def reconcile(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Decision:
-        """Decide on everything that is dirty, and return what to do next.
+        """Decide on everything that is dirty, and return what to do next; see `steps`."""
+        steps = self.steps(now, view, backpressure=backpressure)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                decision: Decision = end.value
+                return decision
+
+    def steps(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Generator[None, None, Decision]:
+        """Decide likewise, and yield now and then: no outcome may be applied until it has returned.
 
         Args:
             now: the time.
@@ -260,7 +270,7 @@ class FrameworkReconciler:
             return Decision()
         self._framework.advance(ctx)
         self._restarts.begin(ctx)
-        self._tasks.advance(ctx)
+        yield from self._tasks.steps(ctx)
         if self._framework.follow_tasks(ctx):
             self._framework.advance(ctx)
             self._tasks.advance(ctx)

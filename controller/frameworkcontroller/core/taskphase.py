@@ -6,7 +6,7 @@ decides; this module supplies what the decision needs and emits what follows fro
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,8 @@ from frameworkcontroller.core.rolestate import EARLIEST
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from frameworkcontroller.api.meta import Identity
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
 # A Task that was to probe may be of no use for it, since it is to be deleted for example; then another one does.
 PROBE_AFTER: Final = timedelta(seconds=1)
+TASKS_IN_A_ROW: Final = 64
 # The Pod of a Task in one of these states has been seen.
 SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
 # An attempt in one of these states has ended: its Pod has, or is gone.
@@ -73,7 +76,11 @@ class TaskPhase:
         self._templates.clear()
 
     def advance(self, ctx: ReconcileContext) -> None:
-        """Step every dirty Task and emit the actions that follow; the others cost nothing.
+        """Step every dirty Task and emit the actions that follow; the others cost nothing."""
+        deque(self.steps(ctx), maxlen=0)
+
+    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
+        """Step likewise, and yield after some Tasks.
 
         It needs a Framework whose ConfigMap is there or has been: before that, Tasks stay dirty.
         """
@@ -82,7 +89,9 @@ class TaskPhase:
         self._release(ctx)
         contexts: dict[str, task.TaskContext] = {}
         gate = self._state.gate
-        for task_key in self._state.agenda.take_dirty(ctx.now):
+        for place, task_key in enumerate(self._state.agenda.take_dirty(ctx.now)):
+            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+                yield
             current = self._state.task(task_key)
             if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
                 continue  # its outcome will make it dirty again

@@ -54,7 +54,7 @@ from frameworkcontroller.engine.queue import WorkQueue
 from frameworkcontroller.engine.reloader import Reloader, edition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.core.config import CoreConfig
@@ -67,8 +67,8 @@ _log = structlog.get_logger(__name__)
 
 # Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
 DECIDING_SECONDS: Final = 0.01
-# How often an effect asks whether the history is written that it may overwrite.
-WRITTEN_SECONDS: Final = 0.002
+# How often an effect asks whether the history is written that it may overwrite, and whether a pass has ended.
+WAIT_SECONDS: Final = 0.002
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,7 @@ class Engine:
         self._performer = performer
         self._triggers, self._lines, self._may_act = triggers, lines, may_act
         self._last_lines: dict[FrameworkKey, int] = {}
+        self._begun: dict[FrameworkKey, Iterator[None]] = {}
         self._history = History()
         self._last_kept: Framework | None = None
         self._events = EventRecorder(client, clock=clock)
@@ -177,6 +178,7 @@ class Engine:
         self._at_rest.pop(key, None)
         self._queue.forget(key)
         self._last_lines.pop(key, None)
+        self._begun.pop(key, None)
         self._reloader.forget(key)
 
     def on_framework_deletion(self, last: Framework) -> None:
@@ -232,14 +234,21 @@ class Engine:
         while True:
             key = await self._queue.take()
             begun = time.perf_counter()
-            self._reconcile(key)
+            work = self._begun.pop(key, None) or self._reconcile(key)
+            for _ in work:
+                if time.perf_counter() - begun > DECIDING_SECONDS:
+                    # It goes on in its next turn, and its effects wait for that.
+                    self._begun[key] = work
+                    self._queue.add(key)
+                    break
             ended = time.perf_counter()
             self._queue.charge(key, ended - begun)
             if ended - since > DECIDING_SECONDS:
                 await asyncio.sleep(0)
                 since = time.perf_counter()
 
-    def _reconcile(self, key: FrameworkKey) -> None:
+    def _reconcile(self, key: FrameworkKey) -> Iterator[None]:
+        """Decide on a Framework, and yield now and then."""
         view = self._caches.view(key)
         if view is None or key in self._reloader:
             return
@@ -257,7 +266,7 @@ class Engine:
                 reconciler = self._start(key, view.framework)
             now, begun = self._now(), time.perf_counter()
             backpressure = timedelta(seconds=self._status_executor.put_off_seconds)
-            decision = reconciler.reconcile(now, view, backpressure=backpressure)
+            decision = yield from reconciler.steps(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
             if reconciler.stale:
                 del self._reconcilers[key]
@@ -324,6 +333,7 @@ class Engine:
     def _start(self, key: FrameworkKey, seen: Framework) -> FrameworkReconciler:
         reconciler = FrameworkReconciler(seen, self._config, new_uid=lambda: str(uuid.uuid4()), draw=random.random)
         self._reconcilers[key] = reconciler
+        self._begun.pop(key, None)
         self._at_rest.pop(key, None)
         return reconciler
 
@@ -340,16 +350,18 @@ class Engine:
 
     async def _perform_for(self, key: FrameworkKey, reconciler: FrameworkReconciler, effect: Effect) -> None:
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
+        await self._end_of_pass(key)
         wanted = reconciler.at_turn(effect, self._now())
         effect = wanted or effect
         # An effect may overwrite what a snapshot shows.
         while self._lines.is_on_its_way(self._last_lines.get(key, 0)):  # noqa: ASYNC110 -- a thread writes it
-            await asyncio.sleep(WRITTEN_SECONDS)
+            await asyncio.sleep(WAIT_SECONDS)
         outcome = Dropped() if wanted is None else await self._performer.perform(subject, effect)
         if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
             self.metrics.status_write_failed(outcome)
             if isinstance(outcome, Missing):
                 _log.warning("status not written: there is no such Framework", framework="/".join(key))
+        await self._end_of_pass(key)
         failure = failure_of(effect, outcome)
         if failure is not None:
             self.metrics.retries.inc()
@@ -364,11 +376,16 @@ class Engine:
         if self._reconcilers.get(key) is reconciler:
             self._queue.add(key)
 
+    async def _end_of_pass(self, key: FrameworkKey) -> None:
+        while key in self._begun:  # noqa: ASYNC110 -- a long pass is rare, and lasts for some turns of the loop
+            await asyncio.sleep(WAIT_SECONDS)
+
     # --- isolate -----------------------------------------------------------------------------------------------------
 
     def _isolate(self, key: FrameworkKey, error: Exception) -> None:
         """Discard the reconciler, and read the Framework again after a while: only this one raised."""
         self._reconcilers.pop(key, None)
+        self._begun.pop(key, None)
         self._reloader.isolate(key, error, self._edition(key))
 
     def _report_failure(self, key: FrameworkKey, error: Exception) -> None:

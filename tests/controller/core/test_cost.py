@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkcontroller.core.effects import Done, WriteStatus
+from frameworkcontroller.core.effects import CreatePod, Done, WriteStatus
 from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import core_config, moment
@@ -199,3 +200,28 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
         assert tracemalloc.get_traced_memory()[0] < 1.5 * size
     finally:
         tracemalloc.stop()
+
+
+def test_a_pass_over_many_tasks_makes_pauses_and_decides_the_same() -> None:
+    in_steps, at_once = waiting_pods(300), waiting_pods(300)
+    steps = in_steps.reconciler.steps(in_steps.now, in_steps.caches)
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            decision = end.value
+            break
+        pauses += 1
+    assert pauses == 300 // TASKS_IN_A_ROW
+    assert [effect.key for effect in decision.effects] == [effect.key for effect in at_once.ask()]
+
+
+def waiting_pods(tasks: int) -> Manual:
+    """A Framework whose ConfigMap is there, and whose Pods are to be created."""
+    manual = Manual(SPEC.format(tasks=tasks))
+    first = manual.work_until(CreatePod)
+    assert isinstance(first, CreatePod)
+    manual.reload()
+    manual.caches.refresh()
+    return manual

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import re
 from base64 import b64encode
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ import structlog
 
 from frameworkcontroller.api.status import MAX_ROLES_BYTES, UnreadableStatusError, roles_of
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, WriteStatus
+from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.engine import engine as engine_module
 from frameworkcontroller.engine import reloader
 from frameworkkube.rest import NotFoundError
 from tests.controller.core.values import framework as status_of
@@ -24,8 +27,9 @@ from tests.controller.engine.test_engine import Client, running, until
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
+    from frameworkcontroller.core.context import Decision
     from frameworkcontroller.engine.engine import Engine
     from frameworkcontroller.engine.manifests import Subject
 
@@ -275,3 +279,35 @@ async def test_a_framework_that_cannot_be_decoded_at_all_gets_an_event_and_is_co
 
 def test_the_first_wait_is_short_and_the_longest_is_bounded() -> None:
     assert (reloader.FIRST_SECONDS, reloader.MAX_SECONDS) == (5, 300)
+
+
+@in_virtual_time
+async def test_a_long_pass_over_one_framework_makes_way_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on where it was; no outcome comes between."""
+    said: list[str] = []
+    steps = FrameworkReconciler.steps
+    applied = FrameworkReconciler.apply_outcome
+
+    def long_steps(self: FrameworkReconciler, *what: Any, **more: Any) -> Generator[None, None, Decision]:
+        if self.name == "bad":
+            for number in range(5):
+                said.append(f"bad {number}")
+                yield
+        else:
+            said.append("good")
+        return (yield from steps(self, *what, **more))
+
+    def apply(self: FrameworkReconciler, *what: Any) -> None:
+        said.append(f"outcome for {self.name}")
+        applied(self, *what)
+
+    monkeypatch.setattr(FrameworkReconciler, "steps", long_steps)
+    monkeypatch.setattr(FrameworkReconciler, "apply_outcome", apply)
+    monkeypatch.setattr(engine_module, "DECIDING_SECONDS", -1.0)
+    client, performer = TwoFrameworks(named("bad")), Performer()
+    async with running(client, performer):  # type: ignore[arg-type]
+        await until(lambda: "CreateConfigMap" in performer.of("bad"))
+        await until(lambda: "CreateConfigMap" in performer.of("good"))
+    assert said[:2] == ["bad 0", "good"]
+    of_bad = "".join("o" if one.startswith("outcome") else one[-1] for one in said if "bad" in one)
+    assert re.fullmatch("(01234o*)+0?1?2?3?", of_bad), of_bad
