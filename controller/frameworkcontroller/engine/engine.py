@@ -67,6 +67,10 @@ _log = structlog.get_logger(__name__)
 
 # Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
 DECIDING_SECONDS: Final = 0.01
+# The status of so many Tasks costs the API server some hundred milliseconds: few are written at a time, and statuses
+# of others do not wait for them.
+LARGE_STATUS_TASKS: Final = 500
+LARGE_STATUS_SLOTS: Final = 2
 # How often an effect asks whether the history is written that it may overwrite, and whether a pass has ended.
 WAIT_SECONDS: Final = 0.002
 
@@ -123,6 +127,7 @@ class Engine:
         self._events = EventRecorder(client, clock=clock)
         self._executor: Executor[WorkItem] = Executor(self._perform, slots=slots)
         self._status_executor: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
+        self._large_executor: Executor[WorkItem] = Executor(self._perform, slots=LARGE_STATUS_SLOTS)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._reconcilers: dict[FrameworkKey, FrameworkReconciler] = {}
         self._at_rest: dict[FrameworkKey, None] = {}
@@ -150,6 +155,7 @@ class Engine:
             group.create_task(self._caches.run())
             group.create_task(self._executor.run())
             group.create_task(self._status_executor.run())
+            group.create_task(self._large_executor.run())
             group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
@@ -326,7 +332,10 @@ class Engine:
 
     def _submit(self, key: FrameworkKey, reconciler: FrameworkReconciler, effects: list[Effect]) -> None:
         for effect in effects:
-            executor = self._status_executor if isinstance(effect, WriteStatus) else self._executor
+            executor = self._executor
+            if isinstance(effect, WriteStatus):
+                is_large = effect.summary.tasks[1] > LARGE_STATUS_TASKS
+                executor = self._large_executor if is_large else self._status_executor
             urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
             executor.submit(key, WorkItem(key, reconciler, effect), urgent=urgent)
 
