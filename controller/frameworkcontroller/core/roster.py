@@ -7,7 +7,7 @@ written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -120,7 +120,10 @@ def _short(why: str) -> str:
 
 
 def members(summary: RolesSummary) -> list[dict[str, Any]]:
-    """Return the members of a complete gang, roles in the order of the spec."""
+    """Return the members of a complete gang, roles in the order of the spec.
+
+    Of a role that the gang does not wait for, the Tasks up to the first that is not ready: readers count places.
+    """
     roles: dict[str, TaskRoleStatus] = {role.name: role for role in summary.roles}
     return [
         {
@@ -136,8 +139,7 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
                     task.attempt_status.pod_host_ip,
                     *(() if summary.gate is None else (task.attempt_status.starts or 0,)),
                 ]
-                for task in roles[name].task_statuses
-                if is_ready(task)
+                for task in takewhile(is_ready, roles[name].task_statuses)
             ],
         }
         for name in summary.order

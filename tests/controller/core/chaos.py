@@ -48,6 +48,7 @@ def pod_in_place() -> dict[str, Any]:
 
 PODS = {"a": pod(), "b": pod(restartPolicy="Always")}
 IN_PLACE = {"a": pod_in_place(), "b": pod_in_place()}
+IN_PLACE_WITH_TOOLS = {"a": pod_in_place(), "b": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}
 SPEC = """
 executionType: Start
 retryPolicy: {fancyRetryPolicy: true, maxRetryCount: 2}
@@ -231,7 +232,8 @@ class Chaos(Driver):
             return
         pod = self.world.pods[name]
         begun = pod.status.init_container_statuses or not self.world.in_place.takes_part(pod)
-        if pod.metadata.controller is not None and pod.status.phase == "Pending" and begun:
+        has_barrier = bool(pod.spec.init_containers) and pod.metadata.controller is not None
+        if has_barrier and pod.status.phase == "Pending" and begun:
             self.world.restart_barrier(name, (201, 210, 137, 1)[two % 4], runs=two < 4)
 
     def lack_node(self, one: int, two: int) -> None:
@@ -407,7 +409,7 @@ class Chaos(Driver):
 
     def run_or_end(self) -> None:
         """Everybody behaves: a gang that restarts in place runs in one epoch, or it has ended."""
-        if self.pods is not IN_PLACE:
+        if self.pods is PODS:
             return
         self.world.plan.ends = {f"{name}-{index}": ["stay"] for name in ROLES for index in range(8)}
         self.world.plan.unready.clear()

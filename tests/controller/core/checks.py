@@ -234,18 +234,25 @@ def epoch_of_a_roster(world: World, roster: dict[str, Any]) -> None:
 def runs_in_one_epoch_or_has_ended(world: World) -> bool:
     """Whether all Tasks of the gang have been released in its epoch, or have ended.
 
-    A Task that has ended and never had a Pod holds each gang up, until its barriers give up.
+    A Task that has ended and never had a Pod holds each gang up, until its barriers give up; one of a role without a
+    barrier only the first start.
     """
     if world.stored is None or world.status.state is State.COMPLETED or _is_shrunk(world.status):
         return world.stored is not None
     attempt = world.status.attempt_status
+    templates = {role["name"]: role["task"]["pod"]["spec"] for role in world.spec["taskRoles"]}
+    tools = {name for name, template in templates.items() if "initContainers" not in template}
     for role in attempt.task_role_statuses or ():
         for task in role.task_statuses:
+            if role.name in tools and attempt.gang_epoch:
+                continue
             if task.state is State.COMPLETED and not task.attempt_status.pod_ip and not task.deletion_pending:
                 return True
     for role in attempt.task_role_statuses or ():
         for task in role.task_statuses:
             if role.dependencies_met is False or task.deletion_pending or task.state is State.COMPLETED:
+                continue
+            if role.name in tools:
                 continue
             instance = (task.attempt_status.pod_uid or "", task.attempt_status.starts or 0)
             if world.in_place.epochs.get(instance) != attempt.gang_epoch or instance[0] not in world.running:

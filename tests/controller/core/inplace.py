@@ -162,8 +162,7 @@ class InPlace:
         before = self._seen.get(instance)
         place = newest if before is None or not self.slow_watches else min(before + 1, newest)
         self._seen[instance] = place
-        roster = self._world.rosters[place]
-        return roster if "epoch" in roster else None
+        return self._world.rosters[place]
 
     def _wait(self, name: str) -> bool:
         """The gate opens, or this instance is behind, or neither."""
@@ -174,10 +173,16 @@ class InPlace:
             return False
         role, index = self._place(name)
         uid8, start = instance[0][:8], instance[1]
+        rows = {one["name"]: one["tasks"] for one in roster.get("taskRoles", ())}
+        if "epoch" not in roster:
+            # The annotation came while the gang had Pods: nobody would restart it.
+            is_listed = any((row[0], row[2]) == (index, uid8) for row in rows.get(role, ()))
+            if is_listed:
+                self._world.restart_barrier(name, 210, runs=False)
+            return is_listed or moved
         if [role, index, uid8, start] in [list(one) for one in roster.get("behind", ())]:
             self._restart_while_waiting(name)
             return True
-        rows = {one["name"]: one["tasks"] for one in roster.get("taskRoles", ())}
         for row in rows.get(role, ()):
             if (row[0], row[2], row[6]) == (index, uid8, start):
                 self._release(name, instance, roster)
@@ -202,6 +207,7 @@ class InPlace:
             (role["name"], index): (uid8, start)
             for role in roster["taskRoles"]
             for index, _, uid8, _, _, _, start in role["tasks"]
+            if start  # a Task without a barrier takes no part: it comes and goes
         }
         members = self._members.setdefault((attempt, epoch), listed)
         # A Task that has ended runs nowhere, whatever its last Pod did.
@@ -238,7 +244,7 @@ class InPlace:
         task_key = name.removeprefix("fw-")
         before = self._seen.get(instance)
         roster = self._look(instance)
-        if roster is not None and roster["epoch"] > self.epochs[instance]:
+        if roster is not None and roster.get("epoch", 0) > self.epochs[instance]:
             self._restart(name, barrier_code=EPOCH_ENDED)
             return True
         is_ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)

@@ -1,10 +1,14 @@
-"""Lives of Frameworks whose gangs restart in their Pods; `ends` are by run of the application, in whatever Pod."""
+"""Lives of Frameworks whose gangs restart in their Pods; `ends` are by run of the application, in whatever Pod.
+
+A Task without a barrier does not restart with its gang: its `ends` are by retry, as everywhere else.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api.states import State
+from tests.controller.core.scenarios import POD as ANY_POD
 from tests.controller.core.scenarios import STAY, Scenario, all_run, lose_a_pod, scale, tasks, workers
 
 if TYPE_CHECKING:
@@ -33,7 +37,18 @@ taskRoles:
   task: {{retryPolicy: {{fancyRetryPolicy: true, maxRetryCount: 1}}, {POD}}}
 """
 MIXED = GANG.replace("in-place", "in-place", 1).replace(ANNOTATIONS, "x: y", 1)
+TOOLS = GANG.replace(
+    "- name: worker",
+    "- name: tool\n  taskNumber: 2\n"
+    f"  task: {{retryPolicy: {{fancyRetryPolicy: true, maxRetryCount: 1}}, {ANY_POD}}}\n- name: worker",
+)
+"""Role `tool` has no barrier, so it takes no part in restarts."""
+LATE_TOOLS = TOOLS.replace("taskNumber: 2", "taskNumber: 2\n  dependsOn: [{name: worker, status: Ready}]")
+NO_MEMBERS = TOOLS.replace("taskNumber: 1", "taskNumber: 0").replace("taskNumber: 3", "taskNumber: 0")
 OTHER_LIMIT = GANG.replace("'2'", "'3'", 1)
+
+
+TOOLS_STAY: dict[str, list[int | str]] = {f"tool-{index}": ["stay"] for index in range(3)}
 
 
 def then_ok(*first: int | str, runs: int = 1) -> dict[str, list[int | str]]:
@@ -70,6 +85,81 @@ def fail_after_a_success(world: World) -> None:
         world.plan.ends["worker-1"] = [5, 0]
 
 
+def is_open(world: World, epoch: int, members: int) -> bool:
+    """Whether the gate of this epoch has opened for so many Tasks, which then run."""
+    attempt = world.status.attempt_status
+    ready = all(task_key.startswith("tool") or task.state is State.RUNNING for task_key, task in tasks(world).items())
+    return (attempt.gang_epoch, attempt.gang_released) == (epoch, members) and ready
+
+
+def tools_begin_late(world: World) -> None:
+    """They wait until the workers are Ready, and nobody restarts when they begin."""
+    if world.stored is None:
+        return
+    assert world.status.attempt_status.gang_epoch == 0
+    if "tool" in {role["name"] for role in listed(world) if len(role["tasks"]) == 2} and all_run(world):
+        world.stop()
+
+
+def listed(world: World) -> list[Any]:
+    """The roles of the newest roster, none if that is not complete."""
+    return [] if world.roster is None else world.roster.get("taskRoles", [])
+
+
+def lose_a_tool_and_a_rank(world: World) -> None:
+    """A tool is lost, and no node is found for its next Pod; then a rank crashes. All but the tool run again."""
+    persisted = tasks(world)
+    tool = persisted.get("tool-0")
+    if tool is None:
+        return
+    if tool.attempt_status.id == 0 and tool.state is State.RUNNING and all_run(world):
+        world.plan.no_node["tool-0"] = 10**6
+        if "fw-tool-0" in world.pods:
+            world.terminate("fw-tool-0")
+    elif tool.attempt_status.id == 1 and is_open(world, 0, 4) and world.in_place.runs["worker-1"] == 1:
+        world.plan.ends["worker-1"] = [1, "stay"]
+    elif is_open(world, 1, 4) and world.in_place.runs["worker-1"] == 2:
+        assert not tool.attempt_status.pod_ip
+        if set(world.in_place.runs.values()) == {2}:
+            world.stop()
+
+
+def scale_tools_then_workers(world: World) -> None:
+    """Only another number of workers makes an epoch."""
+    if world.stored is None:
+        return
+    roles = {role["name"]: role for role in world.spec["taskRoles"]}
+    number, there = roles["tool"]["taskNumber"], sum(task_key.startswith("tool") for task_key in tasks(world))
+    if workers(world) == 4:
+        if is_open(world, 1, 5) and world.in_place.runs["worker-3"]:
+            world.stop()
+        return
+    assert world.status.attempt_status.gang_epoch == 0
+    if number == there and all_run(world) and is_open(world, 0, 4):
+        if number == 0 and world.notes.get("up"):
+            scale(world, 4)
+            return
+        world.notes["up"] = world.notes.get("up") or number == 3
+        roles["tool"]["taskNumber"] = {2: 3, 3: 1, 1: 0}[number]
+        world.edited()
+
+
+def members_come_late(world: World) -> None:
+    """The gang has Tasks without a barrier only; then workers come, and go again."""
+    if world.stored is None:
+        return
+    attempt = world.status.attempt_status
+    if not world.notes and all_run(world):
+        assert (attempt.gang_epoch, attempt.gang_released) == (0, 0)
+        world.notes["come"] = True
+        scale(world, 3)
+    elif workers(world) == 3 and is_open(world, 0, 3) and world.in_place.runs["worker-0"]:
+        scale(world, 0)
+    elif workers(world) == 0 and world.notes and "worker-0" not in tasks(world):
+        assert (attempt.gang_epoch, attempt.gang_released) == (1, 0)
+        world.stop()
+
+
 IN_PLACE = {
     "a rank crashes, and all run again in their Pods": Scenario(
         0, then_ok(1, 0), spec=GANG, tasks_retried={"worker-1": 0, "worker-0": 0, "ps-0": 0}
@@ -100,6 +190,16 @@ IN_PLACE = {
         exact=False,
     ),
     "scaled up and down": Scenario(-210, STAY | {"worker-3": ["stay"]}, up_and_down, spec=GANG),
+    "tools without a barrier begin late": Scenario(-210, STAY | TOOLS_STAY, tools_begin_late, spec=LATE_TOOLS),
+    "a tool without a barrier finds no node, and a rank crashes": Scenario(
+        -210,
+        STAY | TOOLS_STAY,
+        lose_a_tool_and_a_rank,
+        spec=TOOLS,
+        tasks_retried={"tool-0": 1, "tool-1": 0, "worker-0": 0, "worker-1": 0, "worker-2": 0},
+    ),
+    "tools without a barrier are scaled": Scenario(-210, STAY | TOOLS_STAY, scale_tools_then_workers, spec=TOOLS),
+    "the members come after the tools, and go": Scenario(-210, STAY | TOOLS_STAY, members_come_late, spec=NO_MEMBERS),
     "only one role asks for it": Scenario(-200, STAY, spec=MIXED),
     "the roles have other limits": Scenario(-200, STAY, spec=OTHER_LIMIT),
 }

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from frameworkcontroller.api.states import State
-from tests.controller.core.inplacescenarios import GANG
+from tests.controller.core.checks import gang_ready_of
+from tests.controller.core.inplacescenarios import GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY
 from tests.controller.core.inplacescenarios import POD as GANG_POD
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import POD, all_run, tasks
@@ -109,23 +110,20 @@ def test_an_instance_that_never_stays_while_its_gang_waits_ends_its_task() -> No
     assert world.status.state is State.COMPLETED
 
 
-TOOL = GANG.replace("- name: worker", f"- name: tool\n  taskNumber: 1\n  task: {{{POD}}}\n- name: worker", 1)
-
-
 class Measured(Run):
     """Keeps the milestones."""
 
     def decide(self) -> Any:
         decision = super().decide()
-        self.phases = [*getattr(self, "phases", []), *(one.phase for one in decision.milestones)]
+        self.seconds = getattr(self, "seconds", {}) | {one.phase: one.seconds for one in decision.milestones}
         return decision
 
 
-@pytest.mark.parametrize("spec", [GANG, TOOL], ids=["all have a barrier", "one role has none"])
+@pytest.mark.parametrize("spec", [GANG, TOOLS], ids=["all have a barrier", "one role has none"])
 def test_the_seconds_until_all_applications_run_are_measured(spec: str) -> None:
     ends: dict[str, list[int | str]] = {
         "ps-0": ["stay"],
-        "tool-0": ["stay"],
+        **TOOLS_STAY,
         "worker-0": ["stay"],
         "worker-1": [1, "stay"],
         "worker-2": ["stay"],
@@ -139,5 +137,67 @@ def test_the_seconds_until_all_applications_run_are_measured(spec: str) -> None:
 
     run = Measured(world, script=script)
     run.to_the_end()
-    assert "restart-open" in run.phases
-    assert "restart-running" in run.phases
+    assert "restart-open" in run.seconds
+    assert "restart-running" in run.seconds
+
+
+def life(name: str) -> tuple[Run, list[dict[str, Any]], list[str]]:
+    """A whole life: its rosters, and all that the condition GangReady has said."""
+    scenario, said = IN_PLACE[name], list[str]()
+
+    def script(world: World) -> None:
+        assert scenario.script is not None
+        scenario.script(world)
+        found = None if world.stored is None else gang_ready_of(world.status)
+        if found is not None and found.message not in said[-1:]:
+            said.append(found.message)
+
+    world = World(framework_of(scenario.spec), scenario.new_plan())
+    run = Run(world, script=script)
+    run.to_the_end()
+    return run, world.rosters, said
+
+
+def test_a_role_without_a_barrier_that_begins_late_leaves_the_gate_open() -> None:
+    run, rosters, said = life("tools without a barrier begin late")
+    complete = [one["complete"] for one in rosters]
+    assert complete == sorted(complete), "a roster of a gang that runs is not complete any more"
+    assert [one["total"] for one in rosters if one["complete"]][-1] == 6
+    assert (said, {one.reason for one in run.events} & {"GangRestarting", "GangWaiting"}) == ([], set())
+
+
+def test_a_gang_restarts_without_a_role_that_has_no_barrier_and_names_only_its_members() -> None:
+    run, rosters, said = life("a tool without a barrier finds no node, and a rank crashes")
+    assert {(one["epoch"], one["complete"]) for one in rosters} >= {(0, True), (1, False), (1, True)}
+    again = [one for one in rosters if one["epoch"] == 1]
+    assert {one["total"] for one in again if not one["complete"]} == {4}
+    assert not any(entry["task"].startswith("tool") for one in again for entry in one["waitingFor"])
+    assert again[-1]["total"] == 4 + len(next(one["tasks"] for one in again[-1]["taskRoles"] if one["name"] == "tool"))
+    assert said[-1] == "4/4"
+    assert not [one for one in said if "tool" in one]
+    assert [one.message for one in run.events if one.reason == "GangRestarting"] == [
+        "Epoch 1: worker-1 exited with 1: exit 1; the gang restarts in its Pods (1 of 2 by exits)"
+    ]
+
+
+def test_scaling_a_role_without_a_barrier_restarts_nobody() -> None:
+    run, *_ = life("tools without a barrier are scaled")
+    assert [one.message for one in run.events if one.reason == "GangRestarting"] == [
+        "Epoch 1: the gang was rescaled from 4 to 5 Tasks; the gang restarts in its Pods (0 of 2 by exits)"
+    ]
+
+
+def idle_writes(world: World, seconds: int) -> int:
+    """So many status writes, while nothing happens to a gang that has come as far as it can."""
+    run, before = Run(world), 0
+    for second in range(60 + seconds):
+        run._work()
+        run._pass_time(busy=False)
+        before = world.history["WriteStatus"] if second == 60 else before
+    return world.history["WriteStatus"] - before
+
+
+def test_a_gang_whose_members_have_no_tasks_costs_no_writes() -> None:
+    world = World(framework_of(NO_MEMBERS), Plan(TOOLS_STAY))
+    assert idle_writes(world, 600) == 0
+    assert world.status.ready == "2/2"

@@ -10,7 +10,7 @@ import os
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from tests.controller.core.chaos import IN_PLACE, MOVES, Chaos
+from tests.controller.core.chaos import IN_PLACE, IN_PLACE_WITH_TOOLS, MOVES, Chaos
 
 EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "500"))
 WEIGHTS = {
@@ -81,12 +81,12 @@ def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(schedule: l
 
 
 @random_schedules
-@given(SCHEDULES)
+@given(SCHEDULES, st.booleans())
 def test_no_application_runs_with_peers_of_another_epoch_and_each_gang_runs_or_ends(
-    schedule: list[tuple[str, int, int]],
+    schedule: list[tuple[str, int, int]], tools: bool
 ) -> None:
     """Each release is compared with all others (`inplace`); at the end everybody behaves, and nobody waits in vain."""
-    chaos = Chaos(IN_PLACE)
+    chaos = Chaos(IN_PLACE_WITH_TOOLS if tools else IN_PLACE)
     for kind, one, two in schedule:
         chaos.move(kind, one, two)
     chaos.come_to_rest()

@@ -17,6 +17,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
+from frameworkbarrier import roster as barrier_roster
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
@@ -375,6 +376,7 @@ class World:
         assert self.roster is not None
         self.rosters.append(self.roster)
         checks.epoch_of_a_roster(self, self.roster)
+        barrier_roster.decode(effect.document.decode())  # no barrier refuses it
         for role in self.roster.get("taskRoles", ()):
             for index, ip, uid8, attempt, *_ in role["tasks"]:
                 # The roster speaks only of what the status has contained.
