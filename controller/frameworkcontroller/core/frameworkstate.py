@@ -409,6 +409,11 @@ class FrameworkState:
         ready = sum(one.counts.ready for one in gang if one.name in spec.by_name)
         return ready, sum(role.task_number for role in spec.task_roles or () if role.name not in outside)
 
+    def is_complete(self, spec: FrameworkSpec) -> bool:
+        """Report whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
+        (ready, total), gate = self.readiness(spec), self.gate
+        return ready == total > 0 and (gate is None or gate.is_open)
+
     def summarize(self, spec: FrameworkSpec) -> RolesSummary:
         """Return the roles as they are to be written, with what is counted about them."""
         wanted = spec.task_roles or ()

@@ -90,8 +90,8 @@ class Gang:
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
         created = sum(role_state.counts.created for role_state in state.gang_roles)
-        ready, total = state.readiness(spec)
-        phases = (("created", created >= total), ("addressed", ready == total), ("open", self._state.opened))
+        total = state.readiness(spec)[1]
+        phases = (("created", created >= total), ("addressed", state.is_complete(spec)), ("open", self._state.opened))
         for phase, reached in phases:
             if reached and total and phase not in self._reached:
                 self._reached.add(phase)
@@ -126,6 +126,9 @@ class Gang:
             The roster to write now, if any, and when to decide again.
         """
         self._restarts.note(summary.gate)
+        if summary.ready == summary.total and not summary.complete:
+            # Its members wait for others, or there are none: it is as old as the first of them.
+            self._attempt = gangstate.Attempt(self._attempt.identity, self.config_map_uid, now)
         # The ConfigMap's creationTimestamp is of another clock.
         if self._state.written_at is not None and self._state.written_at > now:
             self._state = replace(self._state, written_at=now)

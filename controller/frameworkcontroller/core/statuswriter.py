@@ -94,8 +94,7 @@ class StatusWriter:
         A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
         and ends of Tasks from which nothing follows, are put off while there are many writes (backpressure).
         """
-        ready, total = state.readiness(spec)
-        if self._sent_at is None or (ready == total and not self.gang_is_persisted):
+        if self._sent_at is None or (state.is_complete(spec) and not self.gang_is_persisted):
             return None
         if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and _something_follows(state, spec)):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from frameworkcontroller.api.states import State
 from tests.controller.core.checks import gang_ready_of
-from tests.controller.core.inplacescenarios import GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY
+from tests.controller.core.driver import Driver
+from tests.controller.core.inplacescenarios import ANNOTATIONS, GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY
 from tests.controller.core.inplacescenarios import POD as GANG_POD
 from tests.controller.core.run import Run
-from tests.controller.core.scenarios import POD, all_run, tasks
+from tests.controller.core.scenarios import POD, STAY, all_run, tasks
 from tests.controller.core.world import Plan, World, framework_of
 
 PREPARED = f"""
@@ -201,3 +203,51 @@ def test_a_gang_whose_members_have_no_tasks_costs_no_writes() -> None:
     world = World(framework_of(NO_MEMBERS), Plan(TOOLS_STAY))
     assert idle_writes(world, 600) == 0
     assert world.status.ready == "2/2"
+
+
+def writes_while_others_end(spec: str) -> int:
+    """So many status writes, while one after the other of 50 Tasks ends that the workers wait for."""
+    world = World(framework_of(spec.replace("taskNumber: 1", "taskNumber: 50")), Plan(STAY))
+    driver = Driver(world)
+
+    def act() -> None:
+        driver.caches.relist()
+        driver.touch_pods(*world.pods)
+        for effect in driver.decide().effects:
+            driver.answer(*driver.perform(effect))
+
+    while world.stored is None or sum(one.state is State.RUNNING for one in tasks(world).values()) < 50:
+        act()
+        world.tick()
+    before = world.history["WriteStatus"]
+    for name in list(world.pods):
+        world.live(name)
+        world.now += timedelta(milliseconds=10)
+        act()
+    return world.history["WriteStatus"] - before
+
+
+def test_a_gang_whose_members_wait_for_others_writes_as_seldom_as_any_other() -> None:
+    """What ends in half a second is written together, also before its gate has ever opened."""
+    assert writes_while_others_end(PREPARED) <= writes_while_others_end(PREPARED.replace(ANNOTATIONS, "x: y")) <= 5
+
+
+def test_a_gang_whose_members_wait_for_others_is_as_old_as_its_members() -> None:
+    """Otherwise an Event and the metrics say that it was late when it begins."""
+    ends: dict[str, list[int | str]] = {"prep-0": ["stay"], **STAY}
+    world = World(framework_of(PREPARED), Plan(ends))
+
+    def script(world: World) -> None:
+        prep = tasks(world).get("prep-0")
+        if prep is not None and prep.state is State.RUNNING:
+            world.notes["waited"] = world.notes.get("waited", 0) + 1
+            if world.notes["waited"] > 60:
+                world.plan.ends["prep-0"] = [0]
+        if world.in_place.runs["worker-0"]:
+            world.stop()
+
+    run = Measured(world, script=script)
+    run.to_the_end()
+    assert [one.message for one in run.events if one.reason == "GangWaiting"] == []
+    assert run.seconds["open"] < 30
+    assert run.seconds["released"] < 30
