@@ -79,7 +79,7 @@ class FrameworkState:
         not_retained: the UIDs of Pods that were to stay and cannot.
         restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
         restart_problem: why the gang can have none of the restarts that its Pod templates ask for, "" if it can.
-        members: the roles that have a barrier: only these restart in place.
+        members: the roles whose Pod templates have a barrier: only these restart in place.
         restarting_since: the steady time of the end of the last epoch, None if that is not known.
         applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
     """
@@ -318,12 +318,16 @@ class FrameworkState:
         """
         gate = self.gate
         of_all = gate is None or (gate.epoch == 0 and not gate.is_open)
-        return [one for one in self.roles.values() if not one.waits and (of_all or one.name in self.members)]
+        return [one for one in self.roles.values() if not one.waits and (of_all or self._is_member(one))]
 
     @property
     def member_count(self) -> int:
         """The Tasks that restart in place together."""
-        return sum(one.counts.active for one in self.gang_roles if one.name in self.members)
+        return sum(one.counts.active for one in self.gang_roles if self._is_member(one))
+
+    def _is_member(self, role_state: RoleState) -> bool:
+        """Report whether the role restarts in place: its Pods have a barrier, or the template of the next ones does."""
+        return role_state.counts.instances > 0 or role_state.name in self.members
 
     def task(self, task_key: TaskKey) -> TaskStatus | None:
         """Return the Task, None if it was removed."""

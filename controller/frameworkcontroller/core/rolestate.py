@@ -35,6 +35,8 @@ class Counts:
     completed: int = 0
     failed: int = 0
     succeeded: int = 0
+    instances: int = 0
+    """Have been seen in a Pod whose barrier starts again with each epoch."""
     succeeding: int = 0
     """Have succeeded, and are not Completed yet."""
 
@@ -46,6 +48,7 @@ class Counts:
         self.ready += sign * is_ready(task)
         self.created += sign * (task.attempt_status.pod_uid is not None)
         self.running += sign * (task.state is State.RUNNING)
+        self.instances += sign * (task.attempt_status.starts is not UNSET)
         if task.completion is None:
             return
         failed = task.completion.type.name == TypeName.FAILED

@@ -10,7 +10,7 @@ import pytest
 from frameworkcontroller.api.states import State
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver
-from tests.controller.core.inplacescenarios import ANNOTATIONS, GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY
+from tests.controller.core.inplacescenarios import ANNOTATIONS, GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY, is_open
 from tests.controller.core.inplacescenarios import POD as GANG_POD
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import POD, STAY, all_run, tasks
@@ -251,3 +251,22 @@ def test_a_gang_whose_members_wait_for_others_is_as_old_as_its_members() -> None
     assert [one.message for one in run.events if one.reason == "GangWaiting"] == []
     assert run.seconds["open"] < 30
     assert run.seconds["released"] < 30
+
+
+def test_a_template_that_makes_no_pod_any_more_restarts_nobody() -> None:
+    """The Pods that run have a barrier, whatever the template of the next ones has."""
+    world = World(framework_of(GANG), Plan(STAY))
+
+    def script(world: World) -> None:
+        if not world.notes and all_run(world) and is_open(world, 0, 4):
+            world.notes["since"] = 0
+            world.spec["taskRoles"][0]["task"]["pod"]["spec"].pop("initContainers")
+            world.spec["taskRoles"][1]["task"]["pod"]["spec"]["containers"][0]["env"] = "x"
+            world.edited()
+        elif world.notes:
+            world.notes["since"] += 1
+            assert world.status.attempt_status.gang_epoch == 0
+            if world.notes["since"] > 30:
+                world.stop()
+
+    Run(world, script=script).to_the_end()
