@@ -49,9 +49,9 @@ class RestartingGang:
     def __init__(self, frameworks: Frameworks, name: str, tasks: int) -> None:
         self._frameworks, self._raw, self._name, self._tasks = frameworks, frameworks.raw, name, tasks
 
-    def create(self) -> None:
-        """Create the Framework."""
-        self._frameworks.create(self._name, role("worker", self._tasks, pod=_TEMPLATE))
+    def create(self, *others: Json) -> None:
+        """Create the Framework, with other TaskRoles after this one."""
+        self._frameworks.create(self._name, role("worker", self._tasks, pod=_TEMPLATE), *others)
 
     def has_pods(self) -> dict[str, str]:
         """Return the UIDs of its Pods by their names.
