@@ -36,6 +36,9 @@ ENDING_FLOOR: Final = timedelta(seconds=1)
 # While there are many writes, those that can be put off leave their turn to the others, but no longer than this.
 LONGEST_WAIT: Final = timedelta(seconds=15)
 NO_WAIT: Final = timedelta()
+# A Framework whose Tasks end and are retried all the time has so many writes at once, and then one in each interval.
+BURST: Final = 30
+INTERVAL: Final = timedelta(milliseconds=300)
 
 
 class StatusWriter:
@@ -51,6 +54,7 @@ class StatusWriter:
         self.persisted_summary: RolesSummary | None = None
         self._resource_version = seen.metadata.resource_version
         self._sent_at: datetime | None = None
+        self._paid_until: datetime | None = None
         self._ending_since: datetime | None = None
         self._unanswered: FrameworkStatus | None = None
         self._too_large: tuple[int, str] | None = None
@@ -89,7 +93,15 @@ class StatusWriter:
     def due(
         self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: timedelta = NO_WAIT
     ) -> datetime | None:
-        """Return when the next write is allowed, None if at once: with time between them, each write contains more.
+        """Return when the next write is allowed, None if at once: with time between them, each write contains more."""
+        due = self._due(state, spec, now, backpressure=backpressure)
+        earliest = None if self._paid_until is None else self._paid_until - BURST * INTERVAL
+        return due if earliest is None or earliest <= now else max(due or now, earliest)
+
+    def _due(
+        self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: timedelta
+    ) -> datetime | None:
+        """Return when something follows from the next write, or it says enough.
 
         A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
         and ends of Tasks from which nothing follows, are put off while there are many writes (backpressure).
@@ -154,6 +166,8 @@ class StatusWriter:
     def apply_outcome(self, effect: WriteStatus, outcome: Done, state: FrameworkState) -> None:
         """Take in a successful write: its revisions are persisted."""
         self._unanswered = None
+        if self._sent_at is not None:
+            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + INTERVAL
         self._resource_version = outcome.resource_version
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)

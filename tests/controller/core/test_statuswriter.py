@@ -13,7 +13,7 @@ from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Done
 from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.statuswriter import StatusWriter
+from frameworkcontroller.core.statuswriter import BURST, INTERVAL, StatusWriter
 from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
@@ -251,3 +251,21 @@ def test_the_observed_generation_is_read_from_the_status(stored: str, generation
     )
     document = '{"metadata":{"name":"fw","uid":"u","resourceVersion":"7"},"spec":{},"status":' + status + "}"
     assert StatusWriter(FRAMEWORK_DECODER.decode(document.encode())).generation == generation
+
+
+def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_second() -> None:
+    """300 Tasks that are retried all the time kept an API server busy: their status was written 20 times a second."""
+    state, wanted, one = large(10), spec(role("worker", 10)), writer()
+    now, writes = at(0), 0
+    while now < at(60):
+        due = one.due(state, wanted, now)
+        if due is not None and due > now:
+            now = due
+        effect = one.compose(state, wanted, 4, now, now)
+        one.apply_outcome(effect, Done(resource_version=str(10 + writes)), state)
+        writes += 1
+        state.put(("worker", 0), task(State.ATTEMPT_COMPLETED, ended(writes)))
+    assert writes <= BURST + timedelta(seconds=60) / INTERVAL + 1
+    due = one.due(state, wanted, at(200))
+    assert due is not None
+    assert due < at(62), "the burst is back"
