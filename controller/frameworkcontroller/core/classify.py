@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import re2
+from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
 from frameworkcontroller.api.meta import Wire
@@ -156,6 +157,22 @@ def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
         return predefined(Code.POD_FAILED_WITHOUT_FAILED_CONTAINER, diagnostics, end)
     last = max(failures, key=lambda failure: failure[0])[1]
     return TaskCompletion(code=last.code, phrase=UNRECOGNIZED_PHRASE, type=FAILED, diagnostics=diagnostics, pod=end)
+
+
+def text_length(end: TaskCompletion | None) -> int:
+    """Return the number of characters that others have written into a completion."""
+    if end is None or end.pod is None:
+        return 0 if end is None else len(end.diagnostics)
+    return len(end.diagnostics) + len(end.pod.message) + sum(len(one.message) for one in end.pod.containers)
+
+
+def shortened(end: TaskCompletion, most: int) -> TaskCompletion:
+    """Return the completion with at most so many characters of each text."""
+    pod = end.pod
+    if pod is not None:
+        containers = tuple(replace(one, message=one.message[:most]) for one in pod.containers)
+        pod = replace(pod, message=pod.message[:most], containers=containers)
+    return replace(end, diagnostics=end.diagnostics[:most], pod=pod)
 
 
 def _all(pod: Pod) -> tuple[ContainerStatus, ...]:

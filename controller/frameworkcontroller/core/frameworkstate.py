@@ -11,11 +11,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
-from frameworkcontroller.core import dependencies, events, gangready, restart
+from frameworkcontroller.core import classify, dependencies, events, gangready, restart
 from frameworkcontroller.core.agenda import Agenda
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.gangready import GangReport
@@ -39,6 +40,11 @@ WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PEN
 MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
 # States of a Framework in which nothing waits for a write, unless its attempt is to end.
 REPORTED: Final = frozenset({State.CREATION_REQUESTED, State.RUNNING})
+
+
+# Characters of what containers and others say of the ends of all Tasks; each text is short beyond that.
+MAX_TEXTS: Final = 4 * 1024 * 1024
+SHORT_TEXT: Final = 256
 
 
 class Haste(IntEnum):
@@ -113,11 +119,13 @@ class FrameworkState:
         self._rescale_revision = 0  # a role that is gone has no revision of its own
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._ended: tuple[int, bool] | None = None
+        self._texts = 0
 
     def load(self, status: FrameworkStatus) -> None:
         """Go on from a stored status: all of it is persisted, and every Task is dirty."""
         self.roles = {role.name: RoleState.load(role) for role in roles_of(status)}
         self._status = without_roles(status)
+        self._texts = sum(classify.text_length(task.completion) for one in self.roles.values() for task in one.tasks)
         self.gang_report = gangready.load(status.conditions or ())
         self.touch_all()
 
@@ -250,6 +258,7 @@ class FrameworkState:
         self.not_retained.clear()
         self.gang_report = GangReport()
         self.applications.clear()
+        self._texts = 0
         self._ended = None
         self._rescaled = None
 
@@ -340,6 +349,8 @@ class FrameworkState:
         self.revision += 1
         role_state = self.roles[task_key[0]]
         before = role_state.tasks[task_key[1]]
+        if new.completion is not before.completion:
+            new = self._within_texts(before, new)
         if new.state in WAITING_FOR_WRITE:
             self.haste = max(self.haste, Haste.ENDING if self._is_final(new) else Haste.URGENT)
         if new.attempt_status.id > before.attempt_status.id:
@@ -348,6 +359,16 @@ class FrameworkState:
         self.touch_when_persisted(task_key)
         if before.state is not new.state:
             self.journal.add_task_change(task_key[0], before, new, self.revision)
+
+    def _within_texts(self, before: TaskStatus, new: TaskStatus) -> TaskStatus:
+        """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
+        more = classify.text_length(new.completion) - classify.text_length(before.completion)
+        if new.completion is not None and self._texts + more > MAX_TEXTS:
+            end = classify.shortened(new.completion, SHORT_TEXT)
+            new = replace(new, attempt_status=replace(new.attempt_status, completion_status=end))
+            more = classify.text_length(end) - classify.text_length(before.completion)
+        self._texts += more
+        return new
 
     def _is_final(self, task: TaskStatus) -> bool:
         """Report whether this end of a Task is known to be its last."""

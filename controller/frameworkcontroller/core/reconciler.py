@@ -307,15 +307,15 @@ class FrameworkReconciler:
             return self._wanted
         spec, generation = seen.spec, seen.metadata.generation
         before, self._wanted, self._read = self._wanted, spec, seen
-        if spec == before:
-            return spec
-        self._take_over(spec)
-        self._tasks.forget_templates()
         if generation != self._generation:
             # It is written as observedGeneration, also if nothing else follows from it.
             self._generation = generation
             self._in_flight.refusals.clear()
             self._state.touch_framework()
+        if spec == before:
+            return spec
+        self._take_over(spec)
+        self._tasks.forget_templates()
         for role in spec.task_roles or ():
             self._state.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
         return spec

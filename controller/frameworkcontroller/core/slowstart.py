@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_BATCH: Final = 64
 PROBE_EVERY_SEC: Final = 60.0
+PROBES_PER_SEC: Final = 10
 
 
 class SlowStart:
@@ -88,7 +89,8 @@ class Window:
 class Refusals:
     """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
 
-    Each is probed once a minute; those of hundreds of roles less often, so that a Framework probes once a second.
+    Each is probed once a minute in the end; those of hundreds of roles less often, so that a Framework probes once a
+    second then, and ten times at first.
 
     Args:
         draw: gives a random number in [0, 1).
@@ -134,7 +136,8 @@ class Refusals:
 
     def _longer(self, window: Window, now: datetime) -> Window:
         failures, most = window.failures + 1, max(PROBE_EVERY_SEC, float(len(self._windows)))
-        until = now + timedelta(seconds=pause_seconds(failures, self._draw, most=most))
+        least = len(self._windows) / PROBES_PER_SEC
+        until = now + timedelta(seconds=max(least, pause_seconds(failures, self._draw, most=most)))
         return replace(window, failures=failures, until=until, probes=False)
 
     def open(self, role: str) -> None:

@@ -17,8 +17,9 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import attempt, dependencies, events, framework, restart, snapshots, task
+from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
+from frameworkcontroller.core.inflight import CREATION_BYTES
 from frameworkcontroller.core.orphans import is_hidden_pod
 from frameworkcontroller.core.outcomes import apply_refusal
 from frameworkcontroller.core.policy import decide_retry
@@ -66,6 +67,7 @@ class TaskPhase:
         self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
         self._config, self._state = config, state
         self._templates: dict[str, PodTemplate | str] = {}
+        self._template_bytes = 0
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
         self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
         self._ends: dict[TaskKey, restart.End] = {}
@@ -74,6 +76,7 @@ class TaskPhase:
     def forget_templates(self) -> None:
         """Drop the prepared Pod templates: the spec or the attempt is another one."""
         self._templates.clear()
+        self._template_bytes = 0
 
     def advance(self, ctx: ReconcileContext) -> None:
         """Step every dirty Task and emit the actions that follow; the others cost nothing."""
@@ -235,8 +238,14 @@ class TaskPhase:
             try:
                 template = self._template(self._state.roles[task_key[0]], ctx.spec)
             except TemplateError as error:
+                # It costs no request, so the retries of a Task need no pause, if they have an end.
                 policy, code = ctx.spec.task_of(task_key[0]).retry_policy, Code.POD_CREATION_PERMANENT_ERROR
-                apply_refusal(self._state, ctx.in_flight, task_key, code, str(error), policy, ctx.clock)
+                if policy.max_retry_count < 0:
+                    apply_refusal(self._state, ctx.in_flight, task_key, code, str(error), policy, ctx.clock)
+                else:
+                    refusal = classify.predefined(code, f"Failed to create Pod: {error}")
+                    ended = attempt.complete(step.status, refusal)
+                    self._state.put(task_key, attempt.move(ended, State.ATTEMPT_COMPLETED, ctx.stamp))
                 self._state.agenda.touch(task_key)
                 return
             ctx.in_flight.refusals.probe(task_key[0], ctx.now)
@@ -302,6 +311,12 @@ class TaskPhase:
                 template = PodTemplate(bytes(spec.task_of(role_state.name).pod), shared)
             except TemplateError as error:
                 template = str(error)
+            size = len(template) if isinstance(template, str) else template.size
+            self._template_bytes += size
+            if self._template_bytes > CREATION_BYTES:
+                # A role whose template is not kept is prepared again, for each Pod if it is a large one.
+                self._templates.clear()
+                self._template_bytes = size
             self._templates[role_state.name] = template
         if isinstance(template, str):
             raise TemplateError(template)

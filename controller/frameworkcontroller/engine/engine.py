@@ -73,6 +73,8 @@ LARGE_STATUS_TASKS: Final = 500
 LARGE_STATUS_SLOTS: Final = 2
 # How often an effect asks whether the history is written that it may overwrite, and whether a pass has ended.
 WAIT_SECONDS: Final = 0.002
+# How long effects wait for a line of history.
+WRITTEN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Engine:
         self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
         self._performer = performer
         self._triggers, self._lines, self._may_act = triggers, lines, may_act
-        self._last_lines: dict[FrameworkKey, int] = {}
+        self._last_lines: dict[FrameworkKey, tuple[int, float]] = {}
         self._begun: dict[FrameworkKey, Iterator[None]] = {}
         self._history = History()
         self._last_kept: Framework | None = None
@@ -245,10 +247,11 @@ class Engine:
                 if time.perf_counter() - begun > DECIDING_SECONDS:
                     # It goes on in its next turn, and its effects wait for that.
                     self._begun[key] = work
-                    self._queue.add(key)
                     break
             ended = time.perf_counter()
             self._queue.charge(key, ended - begun)
+            if key in self._begun:
+                self._queue.add(key)
             if ended - since > DECIDING_SECONDS:
                 await asyncio.sleep(0)
                 since = time.perf_counter()
@@ -309,7 +312,7 @@ class Engine:
     def _report(self, key: FrameworkKey, reconciler: FrameworkReconciler, decision: Decision) -> None:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
         for snapshot in decision.snapshots:
-            self._last_lines[key] = self._write_snapshot(*key, snapshot)
+            self._last_lines[key] = self._write_snapshot(*key, snapshot), time.monotonic() + WRITTEN_SECONDS
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)
         for reason in decision.restarts:
@@ -349,6 +352,11 @@ class Engine:
     # --- act ---------------------------------------------------------------------------------------------------------
 
     async def _perform(self, item: WorkItem) -> None:
+        await self._end_of_pass(item.key)
+        number, until = self._last_lines.get(item.key, (0, 0.0))
+        # An effect may overwrite what a snapshot shows; but nobody waits long for a reader that is slow.
+        while self._lines.is_on_its_way(number) and time.monotonic() < until:  # noqa: ASYNC110 -- a thread writes it
+            await asyncio.sleep(WAIT_SECONDS)
         if self._reconcilers.get(item.key) is not item.reconciler or not self._may_act():
             return  # the reconciler was discarded since it asked for the effect, or this replica lost the lease
         try:
@@ -359,12 +367,8 @@ class Engine:
 
     async def _perform_for(self, key: FrameworkKey, reconciler: FrameworkReconciler, effect: Effect) -> None:
         subject = Subject(reconciler.namespace, reconciler.name, reconciler.uid)
-        await self._end_of_pass(key)
         wanted = reconciler.at_turn(effect, self._now())
         effect = wanted or effect
-        # An effect may overwrite what a snapshot shows.
-        while self._lines.is_on_its_way(self._last_lines.get(key, 0)):  # noqa: ASYNC110 -- a thread writes it
-            await asyncio.sleep(WAIT_SECONDS)
         outcome = Dropped() if wanted is None else await self._performer.perform(subject, effect)
         if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
             self.metrics.status_write_failed(outcome)

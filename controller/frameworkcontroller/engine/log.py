@@ -12,7 +12,6 @@ import logging
 import os
 import select
 import threading
-import time
 from collections import deque
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -30,9 +29,10 @@ _log = structlog.get_logger(__name__)
 
 CAPACITY: Final = 32 * 1024 * 1024
 """Bytes that wait to be written; beyond it the oldest lines are dropped."""
+LINE_BYTES: Final = 400
+"""What each line that waits takes beside its bytes."""
 AT_ONCE: Final = 256 * 1024
 """Bytes that are written together: each call has to wait until the event loop lets this thread go on."""
-STUCK_SECONDS: Final = 1.0
 LAST_SECONDS: Final = 2.0
 """How long the end of the process waits for its reader."""
 
@@ -43,19 +43,15 @@ class LineWriter:
     Args:
         write: writes bytes, and may block.
         capacity: bytes that may wait.
-        stuck_seconds: so long after a write has begun nobody waits for it any more.
 
     Attributes:
         dropped: lines that were not written, since the reader was too slow.
     """
 
-    def __init__(
-        self, write: Callable[[bytes], object], *, capacity: int = CAPACITY, stuck_seconds: float = STUCK_SECONDS
-    ) -> None:
-        self._write, self._capacity, self._stuck_seconds = write, capacity, stuck_seconds
+    def __init__(self, write: Callable[[bytes], object], *, capacity: int = CAPACITY) -> None:
+        self._write, self._capacity = write, capacity
         self._lines: deque[tuple[Callable[[], bytes], int]] = deque()
         self._waiting = self._put = self._left = self._said = self.dropped = 0
-        self._writing_since: float | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -69,6 +65,7 @@ class LineWriter:
         Returns:
             Its number, for `is_on_its_way`.
         """
+        size += LINE_BYTES
         with self._changed:
             self._lines.append((line, size))
             self._put += 1
@@ -84,9 +81,8 @@ class LineWriter:
             return self._put
 
     def is_on_its_way(self, number: int) -> bool:
-        """Report whether the line is still to be written, and its reader reads."""
-        since = self._writing_since
-        return self._left < number and (since is None or time.monotonic() - since < self._stuck_seconds)
+        """Report whether the line is still to be written."""
+        return self._left < number
 
     def write(self, line: bytes) -> None:
         """Add a line as it is."""
@@ -115,10 +111,8 @@ class LineWriter:
                     made += line()
                 except Exception as error:  # noqa: BLE001 -- one line that cannot be made must not end all others
                     _log.error("a line of this log cannot be made", error=repr(error))
-            self._writing_since = time.monotonic()
             with contextlib.suppress(OSError):
                 self._write(bytes(made))
-            self._writing_since = None
             with self._changed:
                 self._waiting -= size
                 self._left += taken

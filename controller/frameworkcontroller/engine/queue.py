@@ -12,15 +12,12 @@ import asyncio
 import heapq
 import itertools
 import time
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 K = TypeVar("K", bound="Hashable")
-
-ORDINARY_SECONDS: Final = 0.005
-"""A decision that takes no longer does not change the order of its key."""
 
 
 class WorkQueue(Generic[K]):
@@ -100,6 +97,5 @@ class WorkQueue(Generic[K]):
                 return key
 
     def charge(self, key: K, seconds: float) -> None:
-        """Note how long the decision took: beyond what is ordinary, the next one waits until others had as much."""
-        if seconds > ORDINARY_SECONDS:
-            self._owed[key] = self._passed + seconds
+        """Note how long the decision took: the next one waits until the others that wait have had as much time."""
+        self._owed[key] = self._passed + seconds

@@ -27,6 +27,10 @@ ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 50_000
+MAX_VALUE: Final = 256
+"""Characters of an annotation; the controller writes none that is longer."""
+MAX_CONTAINERS: Final = 20
+"""What a Pod with more init containers has is not shared."""
 """Parts that are remembered, about 10 MiB, also of Pods that are gone; with more, sharing begins again. A Framework has
 ten or so: with fewer than all Frameworks whose Pods change in turn have together, nothing is shared any more."""
 
@@ -54,7 +58,7 @@ class SlimPods:
                 annotations=self._kept(meta.annotations, ANNOTATIONS),
                 owner_references=self._share(meta.owner_references),
             ),
-            spec=self._share(pod.spec),
+            spec=self._share(pod.spec) if len(pod.spec.init_containers) <= MAX_CONTAINERS else pod.spec,
             status=replace(
                 status,
                 phase=self._share(status.phase),
@@ -71,7 +75,8 @@ class SlimPods:
         return self._share(slim) if all(_says_nothing(one) for one in slim) else slim
 
     def _kept(self, found: dict[str, str], wanted: frozenset[str]) -> dict[str, str]:
-        kept = tuple((key, self._share(value)) for key, value in found.items() if key in wanted)
+        # A value that is longer than any that the controller writes matches nothing, and is not kept for ever.
+        kept = tuple((key, self._share(value[:MAX_VALUE])) for key, value in found.items() if key in wanted)
         # An empty tuple is a value of its own, no key of an empty dict.
         return self._shared_as((dict, kept), dict(kept))
 

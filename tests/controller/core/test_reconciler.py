@@ -28,7 +28,7 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from tests.controller.core.manual import Manual
-from tests.controller.core.scenarios import WITH_BARRIER
+from tests.controller.core.scenarios import TWO_ROLES, WITH_BARRIER
 from tests.controller.core.values import core_config
 
 FORBIDDEN = Refused(403, "forbidden")
@@ -420,3 +420,15 @@ def test_access_is_granted_for_each_attempt_with_a_barrier_and_for_no_other() ->
     assert manual.world.status.attempt_status.id == 1
     assert second == GrantRosterAccess(("default",), manual.world.status.attempt_status.config_map_uid or "")
     assert first != second
+
+
+def test_an_edit_that_changes_nothing_that_matters_is_observed() -> None:
+    """A negative time is taken for 0, so the spec is the same as before."""
+    manual = Manual(TWO_ROLES.replace("task: {", "task: {podGracefulDeletionTimeoutSec: -5, ", 1))
+    manual.at_rest()
+    task = manual.world.spec["taskRoles"][0]["task"]
+    assert task["podGracefulDeletionTimeoutSec"] == -5
+    task["podGracefulDeletionTimeoutSec"] = -3
+    manual.world.edited()
+    manual.at_rest()
+    assert manual.world.status.observed_generation == manual.world.framework.metadata.generation == 2

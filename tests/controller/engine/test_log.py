@@ -89,16 +89,6 @@ def test_a_reader_that_stops_costs_the_oldest_lines_and_no_time_and_is_told_so()
     assert reader.taken.splitlines()[-1].startswith(b"9999 ")
 
 
-def test_nobody_waits_for_a_reader_that_has_stopped_for_long() -> None:
-    reader = Reader()
-    lines = LineWriter(reader.write, stuck_seconds=0.0)
-    number = lines.put(lambda: b"first\n", 6)
-    assert reader.asked.wait(patience(20))
-    assert not lines.is_on_its_way(number)
-    reader.reads.set()
-    lines.flush(patience(20))
-
-
 def test_a_line_that_cannot_be_made_costs_no_other() -> None:
     reader = Reader()
     reader.reads.set()
