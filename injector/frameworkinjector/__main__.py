@@ -1,4 +1,4 @@
-"""The command line: `frameworkinjector [serve]`, and `render`, `policy` and `audit` instead of `serve`.
+"""The command line: `frameworkinjector [serve]`, and `render` and `audit` instead of `serve`.
 
 The image's entry point and `python -m frameworkinjector` call `main`. It translates arguments into the values that
 `run` and `commands` take, and is the only home of their defaults. Source: docs/reference/injector.md, section 2.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _E = TypeVar("_E", bound=StrEnum)
 _V = TypeVar("_V")
-_COMMANDS = ("serve", "render", "policy", "audit")
+_COMMANDS = ("serve", "render", "audit")
 _DAY_SECONDS = 24 * 3600
 
 
@@ -63,7 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
     _add_serve(commands.add_parser("serve", help="answer the API server (the default)"))
     _add_render(commands.add_parser("render", help="print what would be injected, without a cluster"))
-    _add_policy(commands.add_parser("policy", help="print admission policies that add the barrier without a webhook"))
     _add_audit(commands.add_parser("audit", help="list Pods that carry the label and lack the barrier"))
     return parser
 
@@ -86,12 +85,6 @@ def _add_render(render: argparse.ArgumentParser) -> None:
         default=True,
         help="whether the cluster supports it, as from Kubernetes 1.36 on (default: yes)",
     )
-
-
-def _add_policy(policy: argparse.ArgumentParser) -> None:
-    policy.set_defaults(run=_policy)
-    _add_config(policy)
-    policy.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
 
 
 def _add_audit(audit: argparse.ArgumentParser) -> None:
@@ -248,16 +241,6 @@ def _render(options: argparse.Namespace) -> int:
     except OwnPresetsError as error:
         return _usage_error(str(error))
     return commands.render(file, config, options.env_files, as_json=as_json, out=sys.stdout, err=sys.stderr)
-
-
-def _policy(options: argparse.Namespace) -> int:
-    from frameworkinjector import commands
-
-    try:
-        config = _config(options)
-    except OwnPresetsError as error:
-        return _usage_error(str(error))
-    return commands.policy(config, as_json=options.output == "json", out=sys.stdout)
 
 
 def _audit(options: argparse.Namespace) -> int:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from frameworkinjector.config import Config
     from frameworkinjector.pod import Pod
     from frameworkinjector.settings import Settings
-    from frameworkinjector.workload import OwnSelector
 
 JSON = dict[str, Any]
 
@@ -121,8 +120,7 @@ def _literal(name: str, value: str) -> JSON:
     return {"name": name, "value": value.replace("$", "$$")}
 
 
-def field(name: str, path: str) -> JSON:
-    """Build a variable that the kubelet fills in from a field of the Pod."""
+def _field(name: str, path: str) -> JSON:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
@@ -134,8 +132,8 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
     framework = framework_name(pod)
     if not framework:
         yield _literal(fc.FRAMEWORK_NAMESPACE, namespace)
-        yield field(fc.POD_NAME, "metadata.name")
-        yield field(fc.POD_UID, "metadata.uid")
+        yield _field(fc.POD_NAME, "metadata.name")
+        yield _field(fc.POD_UID, "metadata.uid")
         return
     derived = {
         fc.FRAMEWORK_NAMESPACE: namespace,
@@ -146,7 +144,7 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
         value = pod.annotations.get(name) or pod.labels.get(name) or derived.get(name)
         if value:
             yield _literal(name, value)
-    yield field(fc.POD_UID, "metadata.uid")
+    yield _field(fc.POD_UID, "metadata.uid")
     attempt = pod.annotations.get(fc.TASK_ATTEMPT_ID)
     if attempt:
         prefix = _literal(fc.TASK_ATTEMPT_INSTANCE_UID, attempt)
@@ -157,14 +155,9 @@ def _peers(pod: Pod, settings: Settings) -> Iterator[JSON]:
     """Yield the selector of a gang that the labels of the Pod name, if no annotation does."""
     found = None if framework_name(pod) else own_selector(pod, settings)
     if found is not None:
-        yield from own_peers(found)
-
-
-def own_peers(found: OwnSelector) -> Iterator[JSON]:
-    """Yield the variables of a selector that refers to labels of the Pod."""
-    for variable, label in found.labels.items():
-        yield field(variable, f"metadata.labels['{label}']")
-    yield {"name": SETTINGS["selector"].env, "value": found.text}
+        for variable, label in found.labels.items():
+            yield _field(variable, f"metadata.labels['{label}']")
+        yield {"name": SETTINGS["selector"].env, "value": found.text}
 
 
 def _options(settings: Settings, env_files: EnvFiles, *, names_resolve: bool) -> Iterator[JSON]:

@@ -1,4 +1,4 @@
-"""The commands for people, `render`, `policy` and `audit`: read, call the decision, print.
+"""The commands for people, `render` and `audit`: read, call the decision, print.
 
 `__main__` calls them with parsed arguments and two streams. They promise to return an exit code and to raise nothing
 that a user can cause.
@@ -107,19 +107,6 @@ def _title(where: str, document: Any) -> str:
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return f"{where}{', ' if where else ''}{document.get('kind', 'object')}{f' {name}' if name else ''}"
-
-
-def policy(config: Config, *, as_json: bool, out: TextIO) -> int:
-    """Print the admission policies that add the barrier without a webhook; in JSON as one List.
-
-    Returns:
-        0.
-    """
-    from frameworkinjector.policy import documents
-
-    found = documents(config)
-    out.write(_text([{"apiVersion": "v1", "kind": "List", "items": found}] if as_json else found, as_json=as_json))
-    return 0
 
 
 def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: TextIO, err: TextIO) -> int:

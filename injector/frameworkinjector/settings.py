@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 # Host and path as the registry API defines them, then a tag and a digest; its business is typing errors, not policy.
-IMAGE: Final = (
+_IMAGE: Final = (
     r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(?:@[a-z0-9]+:[a-f0-9]{32,128})?"
 )
 
 
-image_name: Final = values.matching(IMAGE, "the name of an image", 1024)
+image_name: Final = values.matching(_IMAGE, "the name of an image", 1024)
 
 
 class Delivery(StrEnum):
@@ -163,11 +163,6 @@ MAX_TEXT: Final = 262_144
 presets.in_order()
 
 
-def validator(annotation: str) -> Callable[[str], Any]:
-    """Return what reads the value of a known annotation, named without the prefix; it raises a `BadValueError`."""
-    return _OWN[annotation] if annotation in _OWN else SETTINGS[_BARRIER[annotation]].read
-
-
 def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets.NONE) -> Settings:
     """Read all annotations of a Pod, those under other prefixes left aside.
 
@@ -188,10 +183,10 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
             if len(text) > MAX_TEXT:
                 raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
             if annotation in _OWN:
-                own[annotation.replace("-", "_")] = validator(annotation)(text)
+                own[annotation.replace("-", "_")] = _OWN[annotation](text)
             elif annotation in _BARRIER:
                 name = _BARRIER[annotation]
-                found[name] = validator(annotation)(text)
+                found[name] = SETTINGS[name].read(text)
                 if name == "presets":
                     values.check_presets(found[name], own_presets)
             else:

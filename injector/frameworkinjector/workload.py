@@ -28,7 +28,7 @@ JOB_UID: Final = "batch.kubernetes.io/controller-uid"
 
 _INDEX: Final = re.compile(r"[0-9]{1,9}")
 _ORDINAL: Final = re.compile(r"-[0-9]{1,9}\Z")
-ADVICE: Final = {
+_ADVICE: Final = {
     "Job": "set completionMode: Indexed in the Job",
     "ReplicaSet": "use a StatefulSet or an Indexed Job instead of a Deployment",
     "ReplicationController": "use a StatefulSet or an Indexed Job instead of a ReplicationController",
@@ -53,7 +53,7 @@ class OwnSelector:
         return ",".join(f"{label}=$({variable})" for variable, label in self.labels.items())
 
 
-OF_JOB: Final = OwnSelector({"FB_JOB_UID": JOB_UID})
+_OF_JOB: Final = OwnSelector({"FB_JOB_UID": JOB_UID})
 _OF_LWS: Final = OwnSelector({"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP})
 
 
@@ -66,7 +66,7 @@ def own_selector(pod: Pod, settings: Settings) -> OwnSelector | None:
         return None
     if LWS_NAME in pod.labels:
         return _OF_LWS
-    return OF_JOB if pod.owner_kind == "Job" else None
+    return _OF_JOB if pod.owner_kind == "Job" else None
 
 
 def refuse_without_peers(pod: Pod, settings: Settings) -> None:
@@ -88,7 +88,7 @@ def refuse_without_peers(pod: Pod, settings: Settings) -> None:
         details = {"annotation": f"{names.PREFIX}role-label", "label": shown(barrier.role_label), "found": found}
         raise RefusalError(verdict(Reason.ROLE_UNKNOWN, **details, roles=f"{names.PREFIX}roles"))
     if not _has_index(pod):
-        advice = ADVICE.get(pod.owner_kind, _OTHER_ADVICE)
+        advice = _ADVICE.get(pod.owner_kind, _OTHER_ADVICE)
         raise RefusalError(verdict(Reason.INDEX_MISSING, labels=", ".join(INDEX_LABELS), advice=advice))
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import chart, fields, permissions, plain, policy, readme, schema, sdk
+from frameworkrelease import chart, fields, permissions, plain, readme, schema, sdk
 from frameworkrelease.chart import CHART
 from frameworkrelease.matrix import page, results
 from frameworkrelease.monitoring.files import files
@@ -20,7 +20,6 @@ def main() -> int:
     # The chart first, because the manifests are made from it.
     (CHART / "files" / "crd.yaml").write_text(crd.manifest())
     (CHART / "files" / FILE_NAME).write_text(default_config())
-    policy.FILE.write_text(policy.text())
     for file, text in files().items():
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)

@@ -43,7 +43,7 @@ def schema() -> Schema:
     properties = {
         "global": _ANY_OBJECT,  # helm hands it to a chart that is part of another
         "watchNamespaces": {"type": "array", "items": _NAMESPACE, "uniqueItems": True},
-        "injection": _one_of("webhook", "policy", "none"),
+        "injection": _one_of("webhook", "none"),
         "commonLabels": _TEXT_MAP,
         "commonAnnotations": _TEXT_MAP,
         "crds": _object(enabled=_BOOLEAN, keep=_BOOLEAN),

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from frameworkinjector import __version__
-from frameworkinjector.config import Config
 from localcluster.client import ApiStatusError
 from localcluster.waiting import eventually
-from tests.injector import policies
 from tests.injector.replica_processes import PREFIX, Replica, call, framework_pod, identity_of, installed_on, start
 
 if TYPE_CHECKING:
@@ -79,19 +76,11 @@ def mesh() -> Iterator[tuple[str, str]]:
         server.shutdown()
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(), ("--env-files=none",), pytest.param(None, marks=policies.REQUIRED)],
-    ids=["as supported", "wrap", "policy"],
-)
+@pytest.fixture(scope="module", params=[(), ("--env-files=none",)], ids=["as supported", "wrap"])
 def injector(
     request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Replica | None]:
-    """Start a replica that is ready and called by the API server; or apply the policies, which need none."""
-    if request.param is None:
-        with policies.installed(raw, Config(version=__version__)):
-            yield None
-        return
+) -> Iterator[Replica]:
+    """Start a replica that is ready and called by the API server."""
     with installed_on(raw):
         identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
         replica = start(identity, tmp_path_factory.mktemp("injector"), *request.param)
@@ -120,7 +109,7 @@ def install(raw: RawClient, name: str, kind: str, mesh: tuple[str, str], namespa
 @pytest.mark.parametrize("order", ["a", "z"], ids=["before", "after"])
 @pytest.mark.parametrize("kind", MESHES)
 def test_the_proxy_of_a_mesh_stays_as_it_is(
-    kind: str, order: str, mesh: tuple[str, str], injector: Replica | None, raw: RawClient, namespace: str
+    kind: str, order: str, mesh: tuple[str, str], injector: Replica, raw: RawClient, namespace: str
 ) -> None:
     name = f"{order}-{namespace[-8:]}-mesh"
     install(raw, name, kind, mesh, namespace)

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkinjector.config import Config
 from localcluster import LocalClusterError, images
 from localcluster.frameworks import role
 from localcluster.waiting import eventually
 from tests.e2e.pods import touch
-from tests.injector import policies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localcluster import Cluster
-    from localcluster.client import Json, RawClient
+    from localcluster.client import Json
     from localcluster.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
@@ -65,18 +61,7 @@ def pod(*, cpu: str = "10m", **annotations: str) -> Json:
     }
 
 
-@pytest.fixture(params=["webhook", pytest.param("policy", marks=policies.REQUIRED)])
-def adder(request: pytest.FixtureRequest, raw: RawClient, installed: None) -> Iterator[None]:
-    """What adds the barrier: the webhook, or the policies, which the API server applies first."""
-    if request.param == "webhook":
-        yield
-        return
-    config = Config(version="of-the-policy", barrier_image=images.reference("barrier"))
-    with policies.installed(raw, config):
-        yield
-
-
-def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(adder: None, frameworks: Frameworks) -> None:
+def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(frameworks: Frameworks) -> None:
     frameworks.create("fw", role("chief", 1, pod=pod()), role("worker", 2, pod=pod()))
     status = frameworks.wait("fw", "Completed", 90)
     assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]

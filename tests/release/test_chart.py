@@ -10,16 +10,12 @@ import pytest
 import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
-from frameworkinjector import __version__
-from frameworkinjector.config import Config, PullPolicy
-from frameworkinjector.policy import documents
 from frameworkrelease import chart, plain, readme
 from frameworkrelease.chart import CHART, ChartError
 from frameworkrelease.monitoring import alerts
 from frameworkrelease.monitoring.dashboard import dashboard
-from localcluster.programs import minor_of
 from tests.release.objects import identities, kinds, only, pod_of
-from tests.release.values import DIGEST, MATRIX, SINCE, Values, cases_on
+from tests.release.values import DIGEST, MATRIX, Values
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
@@ -55,7 +51,7 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "a setting that follows from another value": ({"controller": {"config": {"namespace": "a"}}}, "namespace"),
     "a setting beyond its limit": ({"controller": {"config": {"concurrentRequests": 5000}}}, "concurrentRequests"),
     "a text for a number": ({"controller": {"replicas": "two"}}, "replicas"),
-    "another way of injection": ({"injection": "sidecar"}, "injection"),
+    "another way of injection": ({"injection": "policy"}, "injection"),
     "a digest of another kind": ({"controller": {"image": {"digest": "md5:00"}}}, "digest"),
     "a namespace with a capital": ({"watchNamespaces": ["Team"]}, "watchNamespaces"),
     "two namespaces": ({"watchNamespaces": ["a", "b"]}, "Install the chart once for each namespace"),
@@ -63,10 +59,6 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "two replicas without an election": (
         {"controller": {"config": {"leaderElection": {"enabled": False}}}},
         "Set controller.replicas=1",
-    ),
-    "a policy that needs the command": (
-        {"injection": "policy", "barrier": {"requests": {"cpu": "1"}}},
-        "barrier.requests: the policy of the chart has the default",
     ),
     "a Secret without a name": ({"certificates": {"source": "secret"}}, "needs the name of your Secret"),
 }
@@ -82,12 +74,6 @@ def test_values_that_cannot_work_are_refused_with_their_place(render: Render, va
 def test_an_older_kubernetes_is_refused_with_what_to_do(render: Render) -> None:
     with pytest.raises(ChartError, match=r"chart requires kubeVersion: >=1\.30\.0-0 which is incompatible with"):
         render(kubernetes="1.29.0")
-    for case, since in SINCE.items():
-        before = f"1.{minor_of(since) - 1}.9"
-        assert case not in cases_on(before)
-        assert case in cases_on(f"{since}.0")
-        with pytest.raises(ChartError, match=rf"needs Kubernetes {since}, found v{before}\. Set injection=webhook"):
-            render(case, kubernetes=before)
 
 
 GUIDE = (chart.REPOSITORY / "docs" / "operate" / "install.md").read_text()
@@ -255,36 +241,13 @@ def test_no_injector_means_that_nothing_calls_it(render: Render) -> None:
     assert "injector" not in json.dumps(render("no injector"))
 
 
-def test_the_policies_are_those_that_the_command_prints_for_the_image(render: Render) -> None:
-    image = {"registry": "registry.example", "tag": "canary", "pullPolicy": "Always"}
-    manifests = render({"injection": "policy", "image": image})
-    config = Config(
-        version=__version__,
-        barrier_image="registry.example/frameworkcontroller/barrier:canary",
-        pull_policy=PullPolicy.ALWAYS,
-    )
-    for wanted in documents(config):
-        found = only(manifests, wanted["kind"], "frameworkbarrier")
-        assert (found["apiVersion"], found["spec"]) == (wanted["apiVersion"], wanted["spec"])
-    assert {name for kind, _, name in identities(manifests) if kind == "Deployment"} == {"frameworkcontroller"}
-
-
-def test_the_policies_of_a_release_for_one_namespace_are_its_own(render: Render) -> None:
-    manifests = render({"injection": "policy", "watchNamespaces": ["team-a"]}, release="a", namespace="a-system")
-    for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"):
-        policy, binding = (only(manifests, each, "a-frameworkbarrier") for each in (kind, f"{kind}Binding"))
-        assert binding["spec"]["policyName"] == policy["metadata"]["name"]
-        (selected,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
-        assert (selected["operator"], selected["values"]) == ("In", ["team-a"])
-
-
 def test_alerts_of_the_injector_are_only_where_it_is(render: Render) -> None:
     def groups(**values: Any) -> list[str]:
         made = render({"monitoring": {"prometheusRule": {"enabled": True}}, **values})
         return [group["name"] for group in only(made, "PrometheusRule")["spec"]["groups"]]
 
     assert groups() == [group["name"] for group in alerts.rules()["groups"]]
-    assert groups(injection="policy") == [name for name in groups() if name != "frameworkinjector"]
+    assert groups(injection="none") == [name for name in groups() if name != "frameworkinjector"]
 
 
 def test_the_dashboard_and_the_alerts_are_those_of_the_code(render: Render) -> None:

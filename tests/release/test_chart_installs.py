@@ -10,7 +10,7 @@ import yaml
 
 from frameworkrelease.chart import CHART, helm
 from tests.release.test_chart_schemas import FOREIGN
-from tests.release.values import cases_on
+from tests.release.values import MATRIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_kubectl_applies_the_manifests_on_the_servers_side(
     # Most objects are the same in most cases.
     known = {
         json.dumps(one): one
-        for case in cases_on(cluster.version)
+        for case in MATRIX
         for one in render(case, namespace=namespace, kubernetes=cluster.version)
         if one["kind"] not in FOREIGN.split(",")
     }

@@ -14,7 +14,7 @@ from localcluster import Cluster, Depth
 from localcluster.client import RawClient
 from localcluster.programs import BUILDABLE
 from tests.release import kubernetes_schemas
-from tests.release.values import cases_on
+from tests.release.values import MATRIX
 from tests.support.clusters import session_cluster
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def check(cases: dict[str, Manifests], schemas: Path, folder: Path) -> subproces
 def test_the_manifests_are_valid(
     cluster: Cluster, render: Callable[..., Manifests], schemas: Path, tmp_path: Path
 ) -> None:
-    cases = {case: render(case, kubernetes=cluster.version) for case in cases_on(cluster.version)}
+    cases = {case: render(case, kubernetes=cluster.version) for case in MATRIX}
     done = check(cases, schemas, tmp_path)
     assert done.returncode == 0, done.stdout
     assert f"in {len(cases)} files" in done.stdout
@@ -90,7 +90,7 @@ def test_the_manifests_are_valid_for_the_oldest_supported_version(
 ) -> None:
     with session_cluster(pytestconfig, Depth.CONTROL_PLANE, suffix="oldest", kubernetes=OLDEST) as cluster:
         schemas = schemas_of(cluster, tmp_path_factory.mktemp("oldest"))
-    done = check({case: render(case, kubernetes=OLDEST) for case in cases_on(OLDEST)}, schemas, tmp_path)
+    done = check({case: render(case, kubernetes=OLDEST) for case in MATRIX}, schemas, tmp_path)
     assert done.returncode == 0, done.stdout
 
 

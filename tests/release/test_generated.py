@@ -11,7 +11,7 @@ import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
-from frameworkrelease import fields, policy, readme, schema, sdk
+from frameworkrelease import fields, readme, schema, sdk
 from frameworkrelease.chart import CHART
 from frameworkrelease.readme import UndocumentedError, documented
 
@@ -42,10 +42,6 @@ def test_the_readme_has_the_comments_of_the_values() -> None:
 
 def test_the_chart_holds_the_shipped_configuration() -> None:
     assert (CHART / "files" / FILE_NAME).read_text() == default_config(), ADVICE
-
-
-def test_the_chart_holds_the_policies_of_the_injector() -> None:
-    assert policy.FILE.read_text() == policy.text(), ADVICE
 
 
 def test_a_value_without_a_comment_is_an_error_that_names_it() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from frameworkinjector import policy
-from localcluster.programs import minor_of
-
 Values = dict[str, Any]
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -81,7 +78,6 @@ MATRIX: dict[str, Values] = {
         "admissionPolicies": {"enabled": False},
     },
     "no injector": {"injection": "none"},
-    "policies instead of the webhook": {"injection": "policy"},
     "long lives": {"certificates": {"authorityDays": 3650, "certificateDays": 365}},
     "a certificate of cert-manager": {"certificates": {"source": "cert-manager", "certificateDays": 30}},
     "an issuer of cert-manager": {
@@ -113,11 +109,3 @@ MATRIX: dict[str, Values] = {
     "a namespace of its own": {"namespace": {"create": True, "labels": {"team": "a"}}, "crds": {"keep": False}},
 }
 """Values by what they are about."""
-
-SINCE = {"policies instead of the webhook": policy.MINIMUM}
-"""The version of Kubernetes that a case needs; before it the chart is refused."""
-
-
-def cases_on(kubernetes: str) -> list[str]:
-    """The cases that can be installed on this version."""
-    return [case for case in MATRIX if minor_of(SINCE.get(case, kubernetes)) <= minor_of(kubernetes)]

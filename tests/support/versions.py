@@ -1,6 +1,6 @@
 """A pytest plugin for tests that need a newer Kubernetes than some that are supported.
 
-`@pytest.mark.requires_kubernetes("1.36", "MutatingAdmissionPolicy is in v1 of its API")` says so. On an older version
+`@pytest.mark.requires_kubernetes("1.34", "the API server streams lists by default")` says so. On an older version
 the test is not applicable: it counts as such, with its reason, in pytest's summary and in the JUnit report, from which
 `make matrix` makes the page of supported versions. On the newest version, that of CI, every test is applicable.
 """

@@ -12,19 +12,6 @@
 {{- join "," $parts }}
 {{- end }}
 
-{{/* The namespaces whose Pods get a barrier, as a namespaceSelector. */}}
-{{- define "fc.barrierNamespaces" -}}
-matchExpressions:
-  - key: kubernetes.io/metadata.name
-    {{- if .Values.watchNamespaces }}
-    operator: In
-    values: {{ toJson .Values.watchNamespaces }}
-    {{- else }}
-    operator: NotIn
-    values: {{ append .Values.injector.excludedNamespaces .Release.Namespace | uniq | toJson }}
-    {{- end }}
-{{- end }}
-
 {{- define "fc.injectorArguments" -}}
 {{- $name := include "fc.injector" . -}}
 - serve
