@@ -27,7 +27,8 @@ import json, os, pathlib, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 with open("/mnt/frameworkbarrier/roster.json") as file:
     roster = json.load(file)
-members = [[task[0], task[1], task[2], task[6]] for role in roster["taskRoles"] for task in role["tasks"]]
+tasks = [task for role in roster["taskRoles"] for task in role["tasks"]]
+members = [[task[0], task[1], task[2], task[6]] for task in tasks if task[6]]
 size = os.environ["WORLD_SIZE"]
 run = {"epoch": roster["epoch"], "members": members, "rank": os.environ["RANK"], "size": size, "at": time.time()}
 with open("/state/runs", "a") as file:
@@ -106,10 +107,10 @@ class Gang:
     cluster: Cluster
     frameworks: Frameworks
 
-    def create(self, size: int, template: Json, *, retries: int = 3) -> Json:
-        """Create it, and return its TaskRole."""
+    def create(self, size: int, template: Json, *others: Json, retries: int = 3) -> Json:
+        """Create it, with other TaskRoles after its own, and return its own."""
         worker = role(ROLE, size, pod=template, retry={"fancyRetryPolicy": False, "maxRetryCount": retries})
-        self.frameworks.create(NAME, worker)
+        self.frameworks.create(NAME, worker, *others)
         return worker
 
     def attempt(self) -> Json:
@@ -136,7 +137,8 @@ class Gang:
         """
 
         def check() -> dict[str, str]:
-            attempt, found = self.attempt(), self.frameworks.pods()
+            attempt, pods = self.attempt(), self.frameworks.pods()
+            found = {name: one for name, one in pods.items() if name.startswith(f"{NAME}-{ROLE}-")}
             wanted = attempt.get("gangEpoch") if epoch is None else epoch
             assert (attempt.get("gangEpoch"), attempt.get("gangReleased")) == (wanted, size), attempt
             assert len(found) == size

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster.frameworks import role
 from localcluster.waiting import eventually
-from tests.e2e.pods import events_of
+from tests.e2e.pods import events_of, pod, python
 from tests.e2e.ranks import NAME, Gang, rank
 
 if TYPE_CHECKING:
@@ -79,6 +80,40 @@ def test_whatever_else_ends_an_epoch_all_run_again_with_one_roster(gang: Gang, r
     assert [reason for reason, *_ in gang.causes()] == ["Exited", "PodReplaced", "Rescaled", "Rescaled"]
     attempt = gang.attempt()
     assert (attempt["id"], attempt["gangRestarts"]) == (0, 1)
+
+
+def test_a_gang_restarts_without_the_pods_that_have_no_barrier(gang: Gang, raw: RawClient) -> None:
+    """They begin when the ranks are Ready; then one is lost, and no node is found for the next one."""
+    template = {"spec": pod(python("import time; time.sleep(3600)"))["spec"]}
+    retry = {"fancyRetryPolicy": False, "maxRetryCount": 3}
+    tool = {**role("tool", 2, pod=template, retry=retry), "dependsOn": [{"name": "worker", "status": "Ready"}]}
+    worker = gang.create(3, rank(), tool)
+    before = gang.run_together(3, epoch=0)
+
+    def tools(*states: str) -> dict[str, str]:
+        tasks = gang.frameworks.tasks(NAME)
+        found = [tasks[f"tool-{index}"] for index in (0, 1)]
+        assert tuple(one["state"] for one in found) == states
+        return {one["attemptStatus"]["podName"]: one["attemptStatus"]["podUID"] for one in found}
+
+    begun = eventually(lambda: tools("AttemptRunning", "AttemptRunning"), 30)
+    assert gang.run_together(3, epoch=0) == before
+    tool["task"]["pod"] = {"spec": {**template["spec"], "nodeSelector": {"nobody": "has-this"}}}
+    gang.frameworks.merge(NAME, taskRoles=[worker, tool])
+    raw.delete(f"/api/v1/namespaces/{gang.frameworks.namespace}/pods/fw-tool-0")
+
+    def finds_no_node() -> dict[str, str]:
+        tool_0 = gang.frameworks.pods().get("fw-tool-0", {"status": {}})
+        assert "Unschedulable" in {one.get("reason") for one in tool_0["status"].get("conditions", [])}
+        return tools("AttemptPreparing", "AttemptRunning")
+
+    now = eventually(finds_no_node, 60)
+    assert {name for name, uid in now.items() if begun[name] != uid} == {"fw-tool-0"}
+    assert gang.run_together(3, epoch=0) == before
+    gang.do(1, "17")
+    assert gang.run_together(3, epoch=1) == before
+    assert finds_no_node() == now
+    assert [cause[:2] for cause in gang.causes()] == [("Exited", "worker-1")]
 
 
 def test_a_rank_that_a_probe_has_ended_comes_back_with_another_address(gang: Gang, raw: RawClient) -> None:
