@@ -1,7 +1,8 @@
 """The condition GangReady: whether the gang of an attempt is complete, and else which Tasks hold it up and why.
 
 A status gets it once its gang has waited for `EVERY`, and keeps it until the next attempt, whatever becomes of the gang
-then: most gangs start sooner, and their statuses never have it. Its numbers are those of the status that contains it.
+then: most gangs start sooner, and their statuses never have it. Its numbers are those of the gang in the status that
+contains it: a gang restarts in place without the Tasks of roles that have no barrier.
 The Tasks that are missing are looked at every `EVERY`, since that costs O(Tasks), and since a change of what is said of
 them needs a write of the status that nothing else waits for. Pure: `FrameworkState` keeps the report.
 """
