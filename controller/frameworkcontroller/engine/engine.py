@@ -352,11 +352,11 @@ class Engine:
     # --- act ---------------------------------------------------------------------------------------------------------
 
     async def _perform(self, item: WorkItem) -> None:
-        await self._end_of_pass(item.key)
         number, until = self._last_lines.get(item.key, (0, 0.0))
         # An effect may overwrite what a snapshot shows; but nobody waits long for a reader that is slow.
         while self._lines.is_on_its_way(number) and time.monotonic() < until:  # noqa: ASYNC110 -- a thread writes it
             await asyncio.sleep(WAIT_SECONDS)
+        await self._end_of_pass(item.key)
         if self._reconcilers.get(item.key) is not item.reconciler or not self._may_act():
             return  # the reconciler was discarded since it asked for the effect, or this replica lost the lease
         try:
