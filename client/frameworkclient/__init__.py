@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
     from frameworkclient.podtemplate import pod_template
-    from frameworkclient.usage import TaskUsage
     from frameworkclient.views import FrameworkView, FrameworkViews, Result, RoleView, TaskView
 
 _HOMES = {
@@ -70,7 +69,6 @@ _HOMES = {
     "logs.lines": ("LogLine",),
     "manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
     "podtemplate": ("pod_template",),
-    "usage": ("TaskUsage",),
     "views": ("FrameworkView", "FrameworkViews", "Result", "RoleView", "TaskView"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -102,7 +100,6 @@ __all__ = [
     "RetryPolicy",
     "Role",
     "RoleView",
-    "TaskUsage",
     "TaskView",
     "UnreachableError",
     "WaitTimeoutError",

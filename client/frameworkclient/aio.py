@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from frameworkclient.goals import Goal
     from frameworkclient.logs.lines import LogBatch
     from frameworkclient.logs.selection import LogSelection
-    from frameworkclient.usage import TaskUsage
     from frameworkcontroller.api.framework import Framework as Stored
 
 CREATE_SECONDS: Final = 120.0
@@ -213,14 +212,6 @@ class AsyncClient:
         with translated(f"list Events of {namespace or self.namespace}/{name}"):
             found = (one for each in chosen async for one in objects(self.kube, path, field_selector=each))
             return await newest(found, name)
-
-    async def usage(self, name: str, *, namespace: str | None = None) -> tuple[TaskUsage, ...]:
-        """See `Client.usage`."""
-        from frameworkclient.measuring import measured
-        from frameworkclient.usage import usages
-
-        pods = await self.pods(name, namespace=namespace)
-        return usages(pods, await measured(self.kube, namespace or self.namespace, name))
 
     # --- following ---------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.manifest import Framework
     from frameworkclient.pods import TaskPod
-    from frameworkclient.usage import TaskUsage
     from frameworkclient.views import FrameworkView, FrameworkViews, Result
 
 T = TypeVar("T")
@@ -242,14 +241,6 @@ class Client:
             namespace: None for that of the client.
         """
         return self._run(self._client.events(name, pods=pods, namespace=namespace))
-
-    def usage(self, name: str, *, namespace: str | None = None) -> Sequence[TaskUsage]:
-        """Return what the Pods of a Framework use, by role and index.
-
-        Raises:
-            RefusedError: The cluster has no metrics-server, or it does not answer.
-        """
-        return self._run(self._client.usage(name, namespace=namespace))
 
     def logs(
         self,

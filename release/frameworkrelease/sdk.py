@@ -37,7 +37,6 @@ _SHOWN: Final = (
     "Result",
     "LogLine",
     "EventView",
-    "TaskUsage",
     "Impersonation",
 )
 _SECTION: Final = re.compile(r"^(Args|Returns|Raises|Yields|Attributes):$")

@@ -14,7 +14,7 @@ from frameworkclient.cli.run import guarded
 from frameworkkube.lines import Logger
 
 ROOT = Path(__file__).parents[2]
-MODULES = "aio,client,cli.diagnosis,cli.doctor,cli.execute,cli.live,cli.offline,cli.picture,cli.reading,cli.writing"
+MODULES = "aio,client,cli.diagnosis,cli.doctor,cli.live,cli.offline,cli.picture,cli.reading,cli.writing"
 
 
 def imported(statement: str) -> set[str]:

@@ -64,7 +64,7 @@ def ctl(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         ("render -f sound.yaml -o table", "'yaml', 'json'"),
         ("run training --image i --dry-run -o name", "'yaml', 'json'"),
         ("why training -o name", "'table', 'json', 'yaml'"),
-        ("top training -o wide", "'table', 'json', 'yaml', 'name'"),
+        ("events training -o wide", "'table', 'json', 'yaml', 'name'"),
     ],
 )
 def test_a_format_that_a_command_does_not_know_is_wrong_usage(ctl: Local, command: str, known: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `top`, `logs`."""
+"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,14 +78,6 @@ def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
 
 
 @command(app)
-def top(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
-    """Show CPU and memory of each Task, where metrics-server is."""
-    from frameworkclient.cli import top as usage
-
-    cluster.run(lambda client: usage.top(client, name, output))
-
-
-@command(app)
 def logs(
     cluster: Cluster,
     name: Name,
@@ -128,22 +120,6 @@ def logs(
         await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
 
     return interruptible(name, cluster, lambda: cluster.run(work))
-
-
-@command(app, "exec")
-def execute(
-    cluster: Cluster,
-    name: Name,
-    task: Annotated[str, typer.Argument(help="A Task, like worker-0.", show_default=False)],
-    words: Annotated[list[str], typer.Argument(help="The command, after --.", metavar="-- COMMAND...")],
-    container: Annotated[
-        str, typer.Option("--container", "-c", help="Container; the first that runs by default.", show_default=False)
-    ] = "",
-) -> int:
-    """Run a command in the Pod of a Task."""
-    from frameworkclient.cli import execute as remote
-
-    return cluster.run(lambda client: remote.run_in(client, name, task, words, container))
 
 
 @command(app)
