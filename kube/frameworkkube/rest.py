@@ -9,9 +9,8 @@ used decodes a list of 500 Pods a hundred times faster than full models.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
-from urllib.parse import urlencode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 
 import aiohttp
 import msgspec
@@ -330,40 +329,6 @@ class KubeClient:
         finally:
             if response is not None:
                 response.close()
-
-    @asynccontextmanager
-    async def websocket(
-        self,
-        path: str,
-        query: Sequence[tuple[str, str]],
-        protocols: Sequence[str],
-        *,
-        connect_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
-    ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse, None]:
-        """Open a connection in both directions, such as that of `pods/exec`, for the block.
-
-        Args:
-            path: encoded.
-            query: not encoded; a name may occur several times.
-            protocols: subprotocols, the preferred one first.
-            connect_timeout_seconds: until the connection is there.
-
-        Raises:
-            TransportError, RequestTimeoutError: there is no connection.
-            ApiStatusError: the server refused; it gives no reason here but the code.
-        """
-        url = f"{path}?{urlencode(query)}"
-        try:
-            async with asyncio.timeout(connect_timeout_seconds):
-                connection = await self._transport.websocket(url, protocols)
-        except TimeoutError as error:
-            raise RequestTimeoutError(f"GET {path}: no answer within {connect_timeout_seconds:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"GET {path}: {cause_of(error)}") from error
-        try:
-            yield connection
-        finally:
-            await connection.close()
 
 
 async def _body_of(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:

@@ -1,7 +1,7 @@
 """One HTTP exchange with the API server: flow control, current credentials, metrics, errors by meaning."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import aiohttp
@@ -16,8 +16,6 @@ from frameworkkube.session import Sockets, new_session
 
 _LARGE_BODY_BYTES = 1 << 20
 _MAX_ERROR_BYTES = 1 << 20
-_HEARTBEAT_SECONDS = 30.0
-"""Load balancers close what is silent for longer."""
 
 REQUESTS, STREAMS = 0, 1
 """The two connection pools: a hundred waiting writes must not keep a watch from reconnecting."""
@@ -108,36 +106,6 @@ class Transport:
         finally:
             if flow_controlled:
                 self._flow_control.leave(probing=probing, answered=answered)
-
-    async def websocket(self, url: str, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
-        """Open a connection in both directions; the caller closes it.
-
-        Args:
-            url: path and query, encoded.
-            protocols: subprotocols, the preferred one first.
-
-        Raises:
-            ApiStatusError, CredentialsError: see `KubeClient.request`.
-            aiohttp.ClientError, OSError: there was no answer.
-        """
-        endpoint = self._credentials.endpoint
-        headers = CIMultiDict(endpoint.headers)
-        authorization = self._credentials.authorization()
-        if authorization is not None:
-            headers["Authorization"] = authorization
-        try:
-            return await self._session(STREAMS).ws_connect(
-                URL(endpoint.server + url, encoded=True),
-                protocols=protocols,
-                headers=headers,
-                heartbeat=_HEARTBEAT_SECONDS,
-                max_msg_size=0,
-                ssl=self._credentials.tls(),
-                server_hostname=endpoint.tls_server_name,
-                proxy=endpoint.proxy,
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            raise error_of(error.status, None, None, error.message.encode(), now=self._wall_clock()) from error
 
     async def _try(
         self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
