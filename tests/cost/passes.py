@@ -357,8 +357,8 @@ class CheapWorld(World):
             return Refused(422, f"{key} is invalid: ".ljust(refusal, "x"))
         return super()._create(key, attempt, create)
 
-    def _create_pod(self, effect: CreatePod) -> str:
-        uid, attempt = self.uid(), effect.template.attempt
+    def _create_pod(self, effect: CreatePod, _made: bytes) -> str:
+        uid, attempt = self.uid(), effect.source.attempt
         notes = dict(attempt.values) | {names.TASK_ATTEMPT_ID: str(effect.attempt_id)}
         if self._genes["in_place"]:
             notes[names.RESTART_ANNOTATION] = names.IN_PLACE

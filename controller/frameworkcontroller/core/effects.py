@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
-    from frameworkcontroller.core.template import PodTemplate
+    from frameworkcontroller.core.template import PodSource, PodTemplate
 
 EffectKey: TypeAlias = tuple[str | int, ...]
 
@@ -129,16 +129,20 @@ class CreatePod:
     index: int
     task_uid: str
     attempt_id: int
-    template: PodTemplate
+    source: PodSource
 
     @property
     def key(self) -> EffectKey:
         """The key: one request about a Task's Pod at a time."""
         return ("pod", self.role, self.index)
 
-    def body(self) -> bytes:
-        """Return the Pod as JSON."""
-        return self.template.render(self.index, self.task_uid, self.attempt_id)
+    def body(self, template: PodTemplate | None = None) -> bytes:
+        """Return the Pod as JSON, of the prepared template if it is at hand.
+
+        Raises:
+            TemplateError: there can be no Pod.
+        """
+        return (template or self.source.prepare()).render(self.index, self.task_uid, self.attempt_id)
 
 
 @dataclass(frozen=True)
@@ -284,10 +288,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class Refused:
-    """The API server refuses it, and would refuse it again."""
+    """The API server refuses it, and would refuse it again; a Pod that cannot be made was not sent."""
 
     code: int
     message: str
+    sent: bool = True
 
 
 @dataclass(frozen=True)

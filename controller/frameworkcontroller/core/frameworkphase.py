@@ -172,7 +172,6 @@ class FrameworkPhase:
         self._rescale(ctx)
         ctx.in_flight.reset_delays()
         ctx.in_flight.refusals.next_attempt(ctx.now)
-        self._tasks.forget_templates()
         self._conflict_draw = self._draw()
 
     def _end_tasks(self, ctx: ReconcileContext, *, over: bool) -> None:

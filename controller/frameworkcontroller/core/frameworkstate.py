@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.core.facts import TemplateFacts
     from frameworkcontroller.core.restartpolicy import Policy
 
 # A Task in one of these states does nothing more until the state is persisted.
@@ -80,6 +81,8 @@ class FrameworkState:
         watched_roles: the roles for whose Pods to become Ready another role waits.
         stuck_roles: why roles can never begin, by their names.
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
+        sizes: of a Pod of each role, about, in bytes.
+        problems: why roles can have no Pods, by their names.
         gang_report: what the condition GangReady says.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
         not_retained: the UIDs of Pods that were to stay and cannot.
@@ -106,6 +109,8 @@ class FrameworkState:
         self.stuck_roles: dict[str, str] = {}
         self._depends_on: tuple[object, ...] = ()
         self.gpus: Mapping[str, int] = {}
+        self.sizes: Mapping[str, int] = {}
+        self.problems: Mapping[str, str] = {}
         self.gang_report = GangReport()
         self.gone: set[str] = set()
         self.not_retained: set[str] = set()
@@ -176,17 +181,16 @@ class FrameworkState:
         self.revision += 1
         self._framework_revision = self.revision
 
-    def set_waits_for_arrival(self, *, waits: bool) -> None:
-        """Set what makes a Task ready; every Task is dirty if that has changed."""
-        if waits != self.waits_for_arrival:
-            self.waits_for_arrival = waits
+    def set_templates(self, facts: TemplateFacts) -> None:
+        """Take over what the Pod templates say; an attempt that has Pods goes on as it began."""
+        self.gpus, self.sizes, self.problems = facts.gpus, facts.sizes, facts.problems
+        self.has_barriers, self.members = bool(facts.members), facts.members
+        if facts.restart_problem and facts.restart_problem != self.restart_problem:
+            self.add_event(events.of_refused_restart(facts.restart_problem))
+        self.restart_policy, self.restart_problem = facts.restart_policy, facts.restart_problem
+        if facts.waits_for_arrival != self.waits_for_arrival:
+            self.waits_for_arrival = facts.waits_for_arrival
             self.touch_all()
-
-    def set_restart(self, policy: Policy | None, problem: str, members: frozenset[str]) -> None:
-        """Set what the Pod templates ask for; an attempt that has Pods goes on as it began."""
-        if problem and problem != self.restart_problem:
-            self.add_event(events.of_refused_restart(problem))
-        self.restart_policy, self.restart_problem, self.members = policy, problem, members
 
     def set_too_many_tasks(self, why: str) -> None:
         """Set why the Framework gets no more Tasks; it is written as a condition."""
@@ -415,10 +419,9 @@ class FrameworkState:
         self.agenda.touch_after(task_key, self.revision)
 
     @property
-    def is_quiet(self) -> bool:
-        """Whether everything is persisted and reported, and no change is to be followed."""
-        persisted = self.revision == self.persisted_revision
-        return persisted and self.journal.is_empty and self.agenda.is_quiet
+    def is_reported(self) -> bool:
+        """Whether everything is persisted and reported."""
+        return self.revision == self.persisted_revision and self.journal.is_empty
 
     # --- what is written ---------------------------------------------------------------------------------------------
 

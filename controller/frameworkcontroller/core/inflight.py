@@ -70,7 +70,12 @@ class InFlight:
 
     def free_creations(self, now: datetime) -> int:
         """Return how many more Pods may be created now; of large ones the first ones fill what is allowed."""
-        return self.slow_start.free(self._creations, now) if self._creation_bytes < CREATION_BYTES else 0
+        is_full = self._creation_bytes >= CREATION_BYTES or self.refusals.spent_until(now) is not None
+        return 0 if is_full else self.slow_start.free(self._creations, now)
+
+    def closed_until(self, now: datetime) -> datetime | None:
+        """Return until when no Pod may be created, None if that is not a matter of time."""
+        return max(filter(None, (self.slow_start.closed_until(now), self.refusals.spent_until(now))), default=None)
 
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
@@ -122,7 +127,7 @@ class InFlight:
     def _count(self, effect: Effect | None, sign: int) -> None:
         if isinstance(effect, CreatePod):
             self._creations += sign
-            self._creation_bytes += sign * effect.template.size
+            self._creation_bytes += sign * effect.source.size
 
     def reset_delay(self, key: EffectKey) -> None:
         """Allow the next try at once."""

@@ -35,7 +35,6 @@ from frameworkcontroller.core.retention import retained_by
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import RetryPolicy
     from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.effects import Effect, Outcome
     from frameworkcontroller.core.frameworkstate import FrameworkState
@@ -95,9 +94,7 @@ def apply_pod_outcome(
         case CreatePod(), Failed() if is_news:
             state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", outcome.message))
         case CreatePod(), Refused():
-            permanent = outcome.code in PERMANENT_REFUSALS
-            code = Code.POD_CREATION_PERMANENT_ERROR if permanent else Code.POD_CREATION_UNKNOWN_ERROR
-            apply_refusal(state, in_flight, task_key, code, outcome.message, retry_policy, now)
+            _apply_refusal(state, in_flight, effect, outcome, retry_policy, now)
         case DeletePod(confirm=True), Missing() if is_unseen(current, effect.uid):
             state.put(task_key, attempt.move(current, State.ATTEMPT_COMPLETED, stamp))
         case DeletePod(confirm=True), Missing():
@@ -112,36 +109,35 @@ def apply_pod_outcome(
             pass
 
 
-def apply_refusal(
-    state: FrameworkState,
-    in_flight: InFlight,
-    task_key: TaskKey,
-    code: Code,
-    why: str,
-    retry_policy: RetryPolicy,
-    now: Now,
+def _apply_refusal(
+    state: FrameworkState, in_flight: InFlight, effect: CreatePod, refused: Refused, retry_policy: RetryPolicy, now: Now
 ) -> None:
     """End the attempt of a Task whose Pod is refused for good.
 
     One that is retried would be refused again: its role waits, and a Task that is retried without a limit stays as it
-    is while the reason does.
+    is while the reason does. A Pod that was not sent costs no request, so retries that have an end need no pause.
     """
-    role, current = task_key[0], state.task(task_key)
+    role, task_key, refusals = effect.role, (effect.role, effect.index), in_flight.refusals
+    current = state.task(task_key)
     assert current is not None
-    refusal = classify.predefined(code, f"Failed to create Pod: {why}")
+    if refused.sent:
+        refusals.pay(effect.source.size, now.steady)
+    is_permanent = refused.code in PERMANENT_REFUSALS
+    code = Code.POD_CREATION_PERMANENT_ERROR if is_permanent else Code.POD_CREATION_UNKNOWN_ERROR
+    end = classify.predefined(code, f"Failed to create Pod: {refused.message}")
     is_over = current.deletion_pending or current.completion is not None or framework.is_ending(state.status)
-    reason = why.replace(current.attempt_status.pod_name, "")
-    if is_over or not decide_retry(retry_policy, current.retry_policy_status, refusal).wanted:
-        in_flight.refusals.give_up(role, reason, now.steady)
-    else:
-        known = in_flight.refusals.window(role)
-        window = in_flight.refusals.refuse(role, reason, now.steady)
+    reason = refused.message.replace(current.attempt_status.pod_name, "")
+    if is_over or not decide_retry(retry_policy, current.retry_policy_status, end).wanted:
+        refusals.give_up(role, reason, now.steady)
+    elif refused.sent or retry_policy.max_retry_count < 0:
+        known = refusals.window(role)
+        window = refusals.refuse(role, reason, now.steady)
         if window.equal and retry_policy.max_retry_count < 0:
             return
         if known is not None and known.equal and not window.equal:
-            text = f"{refusal.diagnostics}; {known.equal + 1} creations of the TaskRole were refused alike before"
-            refusal = replace(refusal, diagnostics=text)
-    state.put(task_key, attempt.move(attempt.complete(current, refusal), State.ATTEMPT_COMPLETED, now.stamp))
+            text = f"{end.diagnostics}; {known.equal + 1} creations of the TaskRole were refused alike before"
+            end = replace(end, diagnostics=text)
+    state.put(task_key, attempt.move(attempt.complete(current, end), State.ATTEMPT_COMPLETED, now.stamp))
 
 
 def apply_retention_outcome(

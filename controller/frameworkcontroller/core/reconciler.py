@@ -44,6 +44,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
+from frameworkcontroller.core.facts import Templates
 from frameworkcontroller.core.frameworkphase import FrameworkPhase
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.gang import Gang, GangStatus, has_gang, obstacles
@@ -61,16 +62,18 @@ from frameworkcontroller.core.rescale import held_back
 from frameworkcontroller.core.restartphase import RestartPhase
 from frameworkcontroller.core.statuswriter import NO_WAIT, StatusWriter
 from frameworkcontroller.core.taskphase import TaskPhase
-from frameworkcontroller.core.template import facts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
     from datetime import timedelta
+
+    from msgspec import Raw
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.config import CoreConfig
+    from frameworkcontroller.core.facts import RoleFacts
 
 
 class FrameworkReconciler:
@@ -104,21 +107,15 @@ class FrameworkReconciler:
         self._restarts = RestartPhase(config, self._state, self._tasks)
         self._gang: Gang | None = None
         self._config_map_done = Done()
+        self._templates = Templates()
+        self._accounts: tuple[str, ...] = ()
         self._wanted: FrameworkSpec | None = None
         self._spec: FrameworkSpec | None = None
-        self._read: Framework | None = None
+        self._is_in_pass = False
         self._generation = self._writer.generation
-        self._accounts: tuple[str, ...] = ()
         self._granted: GrantRosterAccess | None = None
         if self._writer.persisted is not None:
             self._state.load(self._writer.persisted)
-            self._take_over(seen.spec)
-            spec, _ = held_back(seen.spec, self._state.roles)
-            if self._state.lacks_places:
-                # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
-                self._state.touch_framework()
-            else:
-                self._writer.persisted_summary = self._state.summarize(spec)
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
 
@@ -153,11 +150,23 @@ class FrameworkReconciler:
         """The newest state of the Framework that this reconciler was shown."""
         return self._seen
 
+    def _newest(self, seen: Framework) -> Framework:
+        return self._seen if self.knows_newer(seen) else seen
+
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
         return seen.metadata.is_older_than(self._seen.metadata)
 
     # --- inputs ------------------------------------------------------------------------------------------------------
+
+    def unread(self, seen: Framework) -> dict[bytes, Raw]:
+        """Return the large Pod templates that are to be read (`facts.read`) and learned before this state is seen."""
+        newest = self._newest(seen)
+        return {} if newest is self._seen and self._wanted is not None else self._templates.unread(newest.spec)
+
+    def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
+        """Take in what was read of templates."""
+        self._templates.learn(facts)
 
     def touch_pod(self, name: str) -> None:
         """Note that the Pod of this name was seen to change."""
@@ -172,14 +181,19 @@ class FrameworkReconciler:
         """Note that the ConfigMap was seen to change."""
         self._in_flight.reset_delay(CONFIG_MAP)
 
-    def at_turn(self, effect: Effect, now: Now) -> Effect | None:
+    def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
         """Return the effect to perform now that its turn has come, None if it is not wanted any more (`Dropped`).
 
         A status is written with everything that was decided while the write waited.
+
+        Args:
+            effect: as it was emitted.
+            now: the time.
+            as_emitted: write no status but the one that was emitted: the history of a newer one is not written.
         """
         match effect:
             case WriteStatus() if effect.revision != self._state.revision and self._spec is not None:
-                return self._compose(self._spec, now)
+                return effect if as_emitted or self._is_in_pass else self._compose(self._spec, now)
             case CreatePod():
                 current = self._state.task((effect.role, effect.index))
                 wanted = current is not None and current.completion is None
@@ -268,6 +282,7 @@ class FrameworkReconciler:
         ctx = self._observe(now, view, backpressure=backpressure)
         if ctx is None:
             return Decision()
+        self._is_in_pass = True
         self._framework.advance(ctx)
         self._restarts.begin(ctx)
         yield from self._tasks.steps(ctx)
@@ -278,55 +293,60 @@ class FrameworkReconciler:
         self._restarts.advance(ctx)
         self._report_gang(ctx)
         self._write(ctx)
+        self._is_in_pass = False
         return ctx.decision
 
     def _observe(self, now: Now, view: View, *, backpressure: timedelta) -> ReconcileContext | None:
-        """Take over what is seen; return the context of this pass, None if another writer has changed the status.
+        """Take over what is seen; return the context of this pass, None if nothing can be decided.
 
+        That is if another writer has changed the status, or large templates of the only known state are not read yet.
         After it the state has a status, and the roles and settings of the spec.
         """
         if not self._in_flight.is_busy(STATUS):
             self.stale = self.stale or self._writer.is_stale(view.framework)
         if self.stale:
             return None
-        if not self.knows_newer(view.framework):
-            self._seen = view.framework
+        newest = self._newest(view.framework)
+        if (self._wanted is None or newest is not self._seen) and not self.unread(newest):
+            self._seen = newest
+            self._follow_spec(newest.spec)
+        if self._wanted is None:
+            return None
         seen = self._seen
-        self._spec, too_many = held_back(self._read_spec(seen), self._state.roles)
+        self._spec, too_many = held_back(self._wanted, self._state.roles)
         self._state.set_too_many_tasks(too_many)
         ctx = ReconcileContext(now, view, seen, self._spec, self._in_flight, Decision(), backpressure)
         self._framework.begin(ctx)
         return ctx
 
-    def _read_spec(self, seen: Framework) -> FrameworkSpec:
-        """Decode the spec, and follow it if it has changed: most changes of the object are our writes of the status.
+    def _follow_spec(self, spec: FrameworkSpec) -> None:
+        """Follow the spec as far as it has changed: most changes of the object are our writes of the status.
 
         It is that of the newest object, although an earlier one may be equal, since it keeps all of its object.
         """
-        if self._read is seen and self._wanted is not None:
-            return self._wanted
-        spec, generation = seen.spec, seen.metadata.generation
-        before, self._wanted, self._read = self._wanted, spec, seen
-        if generation != self._generation:
+        before, self._wanted = self._wanted, spec
+        if is_changed := spec != before:
+            self._take_over(spec)
+        if before is None and self._state.has_status:
+            if self._state.lacks_places:
+                # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
+                self._state.touch_framework()
+            else:
+                self._writer.persisted_summary = self._state.summarize(held_back(spec, self._state.roles)[0])
+        if self._seen.metadata.generation != self._generation:
             # It is written as observedGeneration, also if nothing else follows from it.
-            self._generation = generation
-            self._in_flight.refusals.clear()
+            self._generation = self._seen.metadata.generation
             self._state.touch_framework()
-        if spec == before:
-            return spec
-        self._take_over(spec)
-        self._tasks.forget_templates()
-        for role in spec.task_roles or ():
+        for role in (spec.task_roles or ()) if is_changed else ():
             self._state.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
-        return spec
+            if before is not None and before.task_of(role.name).pod != role.task.pod:
+                self._in_flight.refusals.open(role.name)
 
     def _take_over(self, spec: FrameworkSpec) -> None:
         """Take over what the templates and the dependencies say of the whole Framework."""
-        facts = facts_of(spec)
+        facts = self._templates.facts(spec)
         self._accounts = facts.service_accounts
-        self._state.gpus, self._state.has_barriers = facts.gpus, bool(facts.service_accounts)
-        self._state.set_waits_for_arrival(waits=facts.waits_for_arrival)
-        self._state.set_restart(facts.restart_policy, facts.restart_problem, facts.members)
+        self._state.set_templates(facts)
         self._state.set_dependencies(spec)
 
     def _report_gang(self, ctx: ReconcileContext) -> None:
@@ -360,9 +380,11 @@ class FrameworkReconciler:
 
     def _is_at_rest(self, ctx: ReconcileContext) -> bool:
         state = self._state
+        is_completed = state.status.state is State.COMPLETED and state.agenda.is_quiet
+        is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.execution_type == "Create"
         return (
-            state.status.state is State.COMPLETED
-            and state.is_quiet
+            (is_completed or is_idle)
+            and state.is_reported
             and self._in_flight.is_quiet(ctx.now)
             and self._writer.is_up_to_date(ctx.view.framework)
             and ctx.framework.metadata.deletion_timestamp is None

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.core.backoff import pause_seconds
+from frameworkcontroller.core.rolestate import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 FIRST_BATCH: Final = 64
 PROBE_EVERY_SEC: Final = 60.0
 PROBES_PER_SEC: Final = 10
+# What refused Pods may cost in a minute: so many times the largest one, or so many bytes, whatever is more.
+LARGEST_A_MINUTE: Final = 10
+BYTES_A_MINUTE: Final = 10 * 1024 * 1024
 
 
 class SlowStart:
@@ -90,7 +94,7 @@ class Refusals:
     """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
 
     Each is probed once a minute in the end; those of hundreds of roles less often, so that a Framework probes once a
-    second then, and ten times at first.
+    second then, and ten times at first. All roles together may send so many bytes a minute that are refused.
 
     Args:
         draw: gives a random number in [0, 1).
@@ -100,6 +104,25 @@ class Refusals:
         self._draw = draw
         self._windows: dict[str, Window] = {}
         self._final: dict[str, Window] = {}
+        self._largest, self._spent, self._spent_at = 0, 0.0, EARLIEST
+
+    def pay(self, size: int, now: datetime) -> None:
+        """Note that a Pod of so many bytes was sent, and refused."""
+        self._spent, self._spent_at = self._still_spent(now) + size, now
+        self._largest = max(self._largest, size)
+
+    @property
+    def _a_minute(self) -> int:
+        return max(BYTES_A_MINUTE, LARGEST_A_MINUTE * self._largest)
+
+    def _still_spent(self, now: datetime) -> float:
+        minutes = (now - self._spent_at) / timedelta(minutes=1)
+        return max(0.0, self._spent - minutes * self._a_minute)
+
+    def spent_until(self, now: datetime) -> datetime | None:
+        """Return until when nothing is to be sent, None if something may be."""
+        more = self._still_spent(now) + self._largest - self._a_minute
+        return now + timedelta(minutes=more / self._a_minute) if more > 0 else None
 
     def window(self, role: str) -> Window | None:
         """Return the window of a role, None if its Pods are not refused."""
@@ -141,10 +164,6 @@ class Refusals:
         return replace(window, failures=failures, until=until, probes=False)
 
     def open(self, role: str) -> None:
-        """Note that a Pod was created."""
+        """Note that a Pod of the role was created, or that its template has changed."""
         self._windows.pop(role, None)
-
-    def clear(self) -> None:
-        """Forget all: the spec was edited."""
-        self._windows.clear()
-        self._final.clear()
+        self._final.pop(role, None)

@@ -111,13 +111,13 @@ def _task_metadata(meta: Identity, attempt: RoleAttempt, task: TaskStatus) -> di
     return metadata
 
 
-class History:
+class Lines:
     """Makes the lines of snapshots, in the order in which they are written."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, int] = OrderedDict()
 
-    def lines(self, where: str, snapshot: Snapshot) -> bytes:
+    def of(self, where: str, snapshot: Snapshot) -> bytes:
         """Return the line of a snapshot, behind one of the Framework to whose generation it is the first to refer.
 
         Tools find them by `": ObjectSnapshot: (.+)"`.
@@ -127,14 +127,13 @@ class History:
             snapshot: what to write.
         """
         before, seen = b"", snapshot.seen
+        line = f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.encode() + b"\n"
         if seen is not None and snapshot.refers:
             meta = seen.metadata
             if self._known.get(meta.uid) != meta.generation:
-                before = self.lines(
-                    where, of_framework(snapshot.trigger, seen, seen.status if seen.has_status else NULL)
-                )
+                before = self.of(where, of_framework(snapshot.trigger, seen, seen.status if seen.has_status else NULL))
             self._known[meta.uid] = meta.generation
             self._known.move_to_end(meta.uid)
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
-        return before + f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.encode() + b"\n"
+        return before + line

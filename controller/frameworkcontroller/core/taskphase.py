@@ -14,18 +14,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import attempt, classify, dependencies, events, framework, restart, snapshots, task
+from frameworkcontroller.core import attempt, dependencies, events, framework, restart, snapshots, task
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
-from frameworkcontroller.core.inflight import CREATION_BYTES
 from frameworkcontroller.core.orphans import is_hidden_pod
-from frameworkcontroller.core.outcomes import apply_refusal
 from frameworkcontroller.core.policy import decide_retry
 from frameworkcontroller.core.retention import ended_at
 from frameworkcontroller.core.rolestate import EARLIEST
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
+from frameworkcontroller.core.template import PodSource, RoleAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import ReconcileContext
     from frameworkcontroller.core.frameworkstate import FrameworkState
-    from frameworkcontroller.core.rolestate import RoleState
 
 # The Tasks wait while the Framework is in one of these states.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
@@ -52,7 +48,7 @@ OVER: Final = frozenset({State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
 
 
 class TaskPhase:
-    """The state machines of all Tasks of one Framework, with the Pod templates of the attempt.
+    """The state machines of all Tasks of one Framework.
 
     Args:
         meta: of the Framework.
@@ -66,17 +62,10 @@ class TaskPhase:
     def __init__(self, meta: Identity, config: CoreConfig, state: FrameworkState) -> None:
         self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
         self._config, self._state = config, state
-        self._templates: dict[str, PodTemplate | str] = {}
-        self._template_bytes = 0
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
         self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
         self._ends: dict[TaskKey, restart.End] = {}
         self.starts_while_closed: Counter[TaskKey] = Counter()
-
-    def forget_templates(self) -> None:
-        """Drop the prepared Pod templates: the spec or the attempt is another one."""
-        self._templates.clear()
-        self._template_bytes = 0
 
     def advance(self, ctx: ReconcileContext) -> None:
         """Step every dirty Task and emit the actions that follow; the others cost nothing."""
@@ -159,23 +148,24 @@ class TaskPhase:
         """Decide again on as many Tasks without a Pod as may get one now: of a role that is refused, on one."""
         for role, waiting in list(self._refused.items()):
             until = ctx.in_flight.refusals.closed_until(role, ctx.now)
-            if until is None and ctx.in_flight.refusals.window(role) is None:
-                self._state.agenda.touch_many(self._refused.pop(role))
-            elif until is None and waiting:
-                # The one that was refused last: if its retries are limited, they come to an end.
-                self._state.agenda.touch(waiting.popitem()[0])
-                until = ctx.now + PROBE_AFTER
+            if until is None:
+                # Behind the other roles, with which it shares what refused Pods may cost.
+                del self._refused[role]
+                if ctx.in_flight.refusals.window(role) is None:
+                    self._state.agenda.touch_many(waiting)
+                    continue
+                self._refused[role] = waiting
+                if waiting:
+                    # The one that was refused last: if its retries are limited, they come to an end.
+                    self._state.agenda.touch(waiting.popitem()[0])
+                    until = ctx.now + PROBE_AFTER
             ctx.decision.wake(until)
         if self._held:
-            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+            ctx.decision.wake(ctx.in_flight.closed_until(ctx.now))
         free = ctx.in_flight.free_creations(ctx.now)
         while self._held and free > 0:
             self._state.agenda.touch(self._held.popitem(last=False)[0])
             free -= 1
-
-    def _hold(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
-        self._held[task_key] = None
-        ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
 
     def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
         return task.TaskContext(
@@ -227,29 +217,18 @@ class TaskPhase:
             # The ConfigMap that will own the Pod is not persisted yet, for example.
             self._state.touch_when_persisted(task_key)
             return
-        elif ctx.in_flight.refusals.closed_until(task_key[0], ctx.now) is not None:
+        elif (closed := ctx.in_flight.refusals.closed_until(task_key[0], ctx.now)) is not None:
             self._refused.setdefault(task_key[0], OrderedDict())[task_key] = None
-            ctx.decision.wake(ctx.in_flight.refusals.closed_until(task_key[0], ctx.now))
+            ctx.decision.wake(closed)
             return
         elif not ctx.in_flight.free_creations(ctx.now):
-            self._hold(task_key, ctx)
+            self._held[task_key] = None
+            ctx.decision.wake(ctx.in_flight.closed_until(ctx.now))
             return
         else:
-            try:
-                template = self._template(self._state.roles[task_key[0]], ctx.spec)
-            except TemplateError as error:
-                # It costs no request, so the retries of a Task need no pause, if they have an end.
-                policy, code = ctx.spec.task_of(task_key[0]).retry_policy, Code.POD_CREATION_PERMANENT_ERROR
-                if policy.max_retry_count < 0:
-                    apply_refusal(self._state, ctx.in_flight, task_key, code, str(error), policy, ctx.clock)
-                else:
-                    refusal = classify.predefined(code, f"Failed to create Pod: {error}")
-                    ended = attempt.complete(step.status, refusal)
-                    self._state.put(task_key, attempt.move(ended, State.ATTEMPT_COMPLETED, ctx.stamp))
-                self._state.agenda.touch(task_key)
-                return
             ctx.in_flight.refusals.probe(task_key[0], ctx.now)
-            effect = CreatePod(*task_key, step.status.instance_uid, step.status.attempt_status.id, template)
+            instance, attempt_id = step.status.instance_uid, step.status.attempt_status.id
+            effect = CreatePod(*task_key, instance, attempt_id, self._source(task_key[0], ctx.spec))
         until = ctx.emit(effect)
         if until is not None:
             self._state.agenda.touch_at(task_key, until)
@@ -298,26 +277,9 @@ class TaskPhase:
             role_uid=role_uid,
         )
 
-    def _template(self, role_state: RoleState, spec: FrameworkSpec) -> PodTemplate:
-        if role_state.waits:
-            raise TemplateError(self._state.stuck_roles[role_state.name])
-        if self._state.restart_problem:
-            raise TemplateError(self._state.restart_problem)
-        template = self._templates.get(role_state.name)
-        if template is None:
-            assert self._state.status.attempt_status.config_map_uid is not None
-            shared = self._role_attempt(role_state.name, role_state.instance_uid)
-            try:
-                template = PodTemplate(bytes(spec.task_of(role_state.name).pod), shared)
-            except TemplateError as error:
-                template = str(error)
-            size = len(template) if isinstance(template, str) else template.size
-            self._template_bytes += size
-            if self._template_bytes > CREATION_BYTES:
-                # A role whose template is not kept is prepared again, for each Pod if it is a large one.
-                self._templates.clear()
-                self._template_bytes = size
-            self._templates[role_state.name] = template
-        if isinstance(template, str):
-            raise TemplateError(template)
-        return template
+    def _source(self, role: str, spec: FrameworkSpec) -> PodSource:
+        """Return what the Pods of a role are made of."""
+        state, role_state = self._state, self._state.roles[role]
+        problem = state.stuck_roles[role] if role_state.waits else state.restart_problem or state.problems.get(role, "")
+        shared = self._role_attempt(role, role_state.instance_uid)
+        return PodSource(shared, spec.task_of(role).pod, state.sizes.get(role, 0), problem)

@@ -7,27 +7,19 @@ and cut where a Task's own values go. A Task's Pod is then a join of bytes. What
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
-from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
-from frameworkcontroller.core.restartpolicy import Policy, read_policy, read_starts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frameworkcontroller.api.spec import Dependency, FrameworkSpec
-
 
 MAX_POD_BYTES: Final = 3 * 1024 * 1024
 """The API server takes no larger request (source: Kubernetes, `MaxRequestBodyBytes` of its generic server)."""
-LEAST_ENVIRONMENT: Final = 1024
-"""Bytes that each container gets at least before its own variables."""
+MAX_CONTAINERS: Final = 256
+"""`maxContainersOfPod`: init and ephemeral ones included."""
 
 
 class TemplateError(ValueError):
@@ -64,11 +56,38 @@ class RoleAttempt:
         }
 
 
+@dataclass(frozen=True)
+class PodSource:
+    """What the Pods of one role are made of; to make them is work for whoever performs their creation.
+
+    Attributes:
+        attempt: what they have in common.
+        template: as the user has written it.
+        size: of a Pod, about, in bytes.
+        problem: why there can be none, "" for nothing that is known.
+    """
+
+    attempt: RoleAttempt
+    template: Raw
+    size: int
+    problem: str = ""
+
+    def prepare(self) -> PodTemplate:
+        """Return the prepared template.
+
+        Raises:
+            TemplateError: there can be no Pod of it.
+        """
+        if self.problem:
+            raise TemplateError(self.problem)
+        return PodTemplate(bytes(self.template), self.attempt)
+
+
 class PodTemplate:
     """The prepared Pod template of one role.
 
-    Its Pods are measured before they are built: a template of some hundred KiB with tens of thousands of containers or
-    placeholders asks for Pods of hundreds of MiB.
+    Its Pods are measured before they are built: a template of some hundred KiB with tens of thousands of placeholders
+    asks for Pods of many MiB.
 
     Raises:
         TemplateError: the template is not valid for a Pod, or its Pods are larger than any that the API server takes.
@@ -143,6 +162,7 @@ class _Any(msgspec.Struct, frozen=True, gc=False):
 class _SpecShape(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: list[_Any] | None = None
     containers: list[_Any] | None = None
+    ephemeral_containers: list[_Any] | None = None
 
 
 class _MetaShape(msgspec.Struct, frozen=True):
@@ -170,9 +190,14 @@ def container_count(template: bytes | Raw) -> int:
 
     Raises:
         msgspec.ValidationError: it is not valid for a Pod.
+        TemplateError: it has too many.
     """
     spec = _SHAPE.decode(template).spec or _SpecShape()
-    return len(spec.init_containers or ()) + len(spec.containers or ())
+    number = sum(len(one or ()) for one in (spec.init_containers, spec.containers, spec.ephemeral_containers))
+    if number > MAX_CONTAINERS:
+        reason = f"pod spec has {number} containers, and may have {MAX_CONTAINERS} (maxContainersOfPod): use fewer"
+        raise TemplateError(reason)
+    return number
 
 
 def _environment(values: dict[str, str]) -> list[dict[str, Any]]:
@@ -234,119 +259,3 @@ def _joined(parent: dict[str, Any], key: str, where: str, *, before: bytes = b""
         raise TemplateError(reason)
     own = b"" if inner == b"null" else inner[1:-1].strip()
     return Raw(b"[" + b",".join(filter(None, (before, own, after))) + b"]")
-
-
-class _Variable(msgspec.Struct, frozen=True):
-    name: str = ""
-    value: str | None = None
-
-
-class _Resources(msgspec.Struct, frozen=True):
-    limits: dict[str, str | int | float] | None = None
-
-
-class _Container(msgspec.Struct, frozen=True):
-    name: str = ""
-    image: str | None = None
-    env: tuple[_Variable, ...] | None = ()
-    command: tuple[str, ...] | None = ()
-    args: tuple[str, ...] | None = ()
-    resources: Raw = Raw(b"null")
-
-    @property
-    def gpus(self) -> int:
-        """The GPUs that it asks for; resources that cannot be read count as none."""
-        try:
-            asked = msgspec.json.decode(self.resources, type=_Resources | None)
-        except (msgspec.MsgspecError, RecursionError):
-            return 0
-        limits = (asked.limits if asked else None) or {}
-        return sum(
-            int(number)
-            for name, number in limits.items()
-            if name.endswith(names.GPU_SUFFIX) and re.fullmatch("[0-9]{1,6}", str(number))
-        )
-
-    @property
-    def is_barrier(self) -> bool:
-        words = (self.name, self.image or "", *(self.command or ()))
-        return any(names.BARRIER_CONTAINER in word for word in words)
-
-    @property
-    def asks_for_arrival(self) -> bool:
-        words = (*(self.command or ()), *(self.args or ()))
-        return container_asks_for_arrival(self.name, words, ((one.name, one.value) for one in self.env or ()))
-
-
-class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    service_account_name: str | None = None
-    init_containers: tuple[_Container, ...] | None = ()
-    containers: tuple[_Container, ...] | None = ()
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    annotations: dict[str, str] | None = None
-    labels: dict[str, str] | None = None
-
-
-class _Template(msgspec.Struct, frozen=True):
-    metadata: _Meta | None = None
-    spec: _PodSpec | None = None
-
-
-@dataclass(frozen=True)
-class TemplateFacts:
-    """What the controller needs from the Pod templates before there is a Pod."""
-
-    service_accounts: tuple[str, ...]
-    """The service accounts of the Pods that have a barrier, sorted."""
-    waits_for_arrival: bool
-    """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
-    gpus: Mapping[str, int] = field(default_factory=dict)
-    """GPUs that each Pod of a role asks for, of the roles that do."""
-    restart_policy: Policy | None = None
-    """Of a gang that restarts in place."""
-    restart_problem: str = ""
-    """Why it cannot be as the templates ask for, "" if it can."""
-    members: frozenset[str] = frozenset()
-    """The roles whose Pods have a barrier."""
-
-
-def _has_barrier(template: _Template) -> bool:
-    """Report whether the injector will add a barrier to the Pod, or its template has one of its own."""
-    labels = (template.metadata.labels if template.metadata else None) or {}
-    pod = template.spec or _PodSpec()
-    containers = (*(pod.init_containers or ()), *(pod.containers or ()))
-    return labels.get(names.BARRIER_LABEL) == "enabled" or any(container.is_barrier for container in containers)
-
-
-def facts_of(spec: FrameworkSpec) -> TemplateFacts:
-    """Read the templates. One that can make no Pod is skipped; its error is reported when its Pods are created."""
-    accounts, arrival, gpus = set(), False, dict[str, int]()
-    with_barrier: list[tuple[str, Mapping[str, str]]] = []
-    begins: list[tuple[str, tuple[Dependency, ...]]] = []
-    for role in spec.task_roles or ():
-        try:
-            if container_count(role.task.pod) * LEAST_ENVIRONMENT > MAX_POD_BYTES:
-                continue
-            template = msgspec.json.decode(role.task.pod, type=_Template)
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-        pod = template.spec or _PodSpec()
-        annotations = (template.metadata.annotations if template.metadata else None) or {}
-        if _has_barrier(template):
-            accounts.add(pod.service_account_name or "default")
-            with_barrier.append((role.name, annotations))
-            begins.append((role.name, role.depends_on or ()))
-        if count := sum(container.gpus for container in pod.containers or ()):
-            gpus[role.name] = count
-        arrival = (
-            arrival
-            or annotations_ask_for_arrival(annotations)
-            or any(container.asks_for_arrival for container in pod.init_containers or ())
-        )
-    policy, problem = read_policy(with_barrier)
-    if policy is not None and (problem := read_starts(begins)):
-        policy = None
-    members = frozenset(name for name, _ in with_barrier)
-    return TemplateFacts(tuple(sorted(accounts)), arrival or policy is not None, gpus, policy, problem, members)

@@ -12,7 +12,8 @@ import logging
 import os
 import select
 import threading
-from collections import deque
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -28,13 +29,21 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 _log = structlog.get_logger(__name__)
 
 CAPACITY: Final = 32 * 1024 * 1024
-"""Bytes that wait to be written; beyond it the oldest lines are dropped."""
+"""Bytes that wait to be written; beyond it lines are dropped."""
 LINE_BYTES: Final = 400
 """What each line that waits takes beside its bytes."""
 AT_ONCE: Final = 256 * 1024
 """Bytes that are written together: each call has to wait until the event loop lets this thread go on."""
 LAST_SECONDS: Final = 2.0
 """How long the end of the process waits for its reader."""
+
+
+@dataclass
+class _Share:
+    """What one owner has waiting: the numbers of its lines, and their bytes."""
+
+    numbers: deque[int] = field(default_factory=deque)
+    size: int = 0
 
 
 class LineWriter:
@@ -50,39 +59,55 @@ class LineWriter:
 
     def __init__(self, write: Callable[[bytes], object], *, capacity: int = CAPACITY) -> None:
         self._write, self._capacity = write, capacity
-        self._lines: deque[tuple[Callable[[], bytes], int]] = deque()
-        self._waiting = self._put = self._left = self._said = self.dropped = 0
+        self._lines: OrderedDict[int, tuple[Callable[[], bytes], int, str]] = OrderedDict()
+        self._shares: dict[str, _Share] = {}
+        self._marks: deque[tuple[int, Callable[[], object]]] = deque()
+        self._waiting = self._put = self._said = self.dropped = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def put(self, line: Callable[[], bytes], size: int) -> int:
-        """Add a line.
+    def put(self, line: Callable[[], bytes], size: int, owner: str = "") -> None:
+        """Add a line. Where there is no place for all, the oldest of the owner with the most bytes are dropped.
 
         Args:
             line: makes it, right before it is written.
             size: about how many bytes it keeps in memory until then.
-
-        Returns:
-            Its number, for `is_on_its_way`.
+            owner: whose share of the place it takes, "" for the program.
         """
         size += LINE_BYTES
         with self._changed:
-            self._lines.append((line, size))
             self._put += 1
+            self._lines[self._put] = (line, size, owner)
+            share = self._shares.setdefault(owner, _Share())
+            share.numbers.append(self._put)
+            share.size += size
             self._waiting += size
             while self._waiting > self._capacity and len(self._lines) > 1:
-                self._waiting -= self._lines.popleft()[1]
-                self._left += 1
+                most = max(self._shares.values(), key=lambda one: one.size)
+                self._waiting -= self._remove(most.numbers[0])[1]
                 self.dropped += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
-            return self._put
 
-    def is_on_its_way(self, number: int) -> bool:
-        """Report whether the line is still to be written."""
-        return self._left < number
+    def _remove(self, number: int) -> tuple[Callable[[], bytes], int]:
+        """Remove a line, which is the oldest of its owner."""
+        line, size, owner = self._lines.pop(number)
+        share = self._shares[owner]
+        share.numbers.popleft()
+        share.size -= size
+        if not share.numbers:
+            del self._shares[owner]
+        return line, size
+
+    def when_written(self, done: Callable[[], object]) -> None:
+        """Call this, in any thread, once all lines so far are written or dropped."""
+        with self._changed:
+            if self._waiting:
+                self._marks.append((self._put, done))
+                return
+        done()
 
     def write(self, line: bytes) -> None:
         """Add a line as it is."""
@@ -100,23 +125,28 @@ class LineWriter:
                 lost, self._said = self.dropped - self._said, self.dropped
             if lost:
                 _log.warning("lines of this log were dropped: its reader is too slow", lines=lost)
-            made, size, taken = bytearray(), 0, 0
+            made, taken = bytearray(), 0
             while len(made) < AT_ONCE:
                 with self._changed:
                     if not self._lines:
                         break
-                    line, its_size = self._lines.popleft()
-                    size, taken = size + its_size, taken + 1
+                    line, size = self._remove(next(iter(self._lines)))
+                    taken += size
                 try:
                     made += line()
                 except Exception as error:  # noqa: BLE001 -- one line that cannot be made must not end all others
                     _log.error("a line of this log cannot be made", error=repr(error))
             with contextlib.suppress(OSError):
                 self._write(bytes(made))
+            del line
             with self._changed:
-                self._waiting -= size
-                self._left += taken
+                self._waiting -= taken
+                first = next(iter(self._lines), self._put + 1)
+                due = [self._marks.popleft()[1] for _ in range(sum(number < first for number, _ in self._marks))]
                 self._changed.notify_all()
+            for done in due:
+                with contextlib.suppress(RuntimeError):  # whoever waited has ended
+                    done()
 
 
 def _write_stderr(lines: bytes) -> None:

@@ -18,13 +18,14 @@ from frameworkcontroller.core.effects import Missing, Refused
 from frameworkcontroller.core.gangstate import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 
     from frameworkcontroller.core.classify import CodeInfo
     from frameworkcontroller.core.context import Milestone
     from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.core.journal import Transition
     from frameworkcontroller.core.reconciler import FrameworkReconciler
+    from frameworkcontroller.engine.caches import FrameworkKey
 
 CONTROLLER: Final = "framework"
 OTHER: Final = "other"
@@ -68,10 +69,10 @@ class _States(Collector):
 
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
-        self.at_rest: Callable[[], int] = int
+        self.at_rest: Mapping[FrameworkKey, State] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        frameworks: Tally[str] = Tally({str(State.COMPLETED): self.at_rest()})
+        frameworks: Tally[str] = Tally(map(str, self.at_rest.values()))
         tasks: Tally[str] = Tally()
         waiting = 0
         for reconciler in self.reconcilers():
@@ -81,7 +82,11 @@ class _States(Collector):
             waiting += reconciler.waiting_tasks
         for name, what, counted in (
             ("frameworkcontroller_frameworks", "Frameworks by state.", frameworks),
-            ("frameworkcontroller_tasks", "Tasks by state, without those of Completed Frameworks at rest.", tasks),
+            (
+                "frameworkcontroller_tasks",
+                "Tasks by state, without those of Frameworks at rest: Completed, or not to start.",
+                tasks,
+            ),
         ):
             family = GaugeMetricFamily(name, what, labels=["state"])
             for state in State:
@@ -231,13 +236,13 @@ class Metrics:
     def watch(
         self,
         reconcilers: Callable[[], Iterable[FrameworkReconciler]],
-        at_rest: Callable[[], int],
-        queue_length: Callable[[], int],
+        at_rest: Mapping[FrameworkKey, State],
+        queue: Sized,
     ) -> None:
-        """Read these at each scrape: the Frameworks, those at rest in number, and how many wait for a decision."""
+        """Read these at each scrape: the Frameworks, those at rest, and how many wait for a decision."""
         self._states.reconcilers = self._gangs.reconcilers = reconcilers
         self._states.at_rest = at_rest
-        self._depth.set_function(queue_length)
+        self._depth.set_function(lambda: len(queue))
 
     def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
         """Read these at each scrape: Frameworks in quarantine, and objects by resource that cannot be read."""

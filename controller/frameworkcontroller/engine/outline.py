@@ -1,8 +1,8 @@
-"""Completed Frameworks as the cache keeps them: in outline, since they are kept for weeks and nothing happens to them.
+"""Frameworks at rest as the cache keeps them: in outline, since they are kept for weeks and nothing happens to them.
 
-A Framework is at rest when it is Completed, its status speaks of its newest spec, and nobody has asked to delete it.
-Only time or a user changes that. So the engine needs to know when to delete it and nothing else; before it acts, it
-reads the Framework again.
+A Framework is at rest when it is Completed, or when it is not to start (executionType Create) and has its first status,
+if the status speaks of its newest spec, and nobody has asked to delete it. Only time or a user changes that. So the
+engine needs to know when to delete it and nothing else; before it acts, it reads the Framework again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,26 @@ class _Status(Wire, frozen=True):
     observed_generation: int = 0
 
 
+class _Spec(Wire, frozen=True):
+    execution_type: str = ""
+
+
 _STATUS: Final = msgspec.json.Decoder(_Status)
+_SPEC: Final = msgspec.json.Decoder(_Spec)
 
 
 class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
     """What is kept of a Framework at rest: its identity as metadata, and no spec.
 
     Attributes:
-        since: when it was Completed.
+        state: Completed, or AttemptCreationPending.
+        since: when it was Completed, None if it is not.
         ttl_seconds: its `ttlSecondsAfterFinished`.
     """
 
-    since: datetime
-    ttl_seconds: int | None
+    state: State
+    since: datetime | None = None
+    ttl_seconds: int | None = None
 
 
 def outline_of(found: Framework) -> Outline | None:
@@ -47,12 +54,16 @@ def outline_of(found: Framework) -> Outline | None:
     """
     if isinstance(found, Outline):
         return found
-    if b'"Completed"' not in bytes(found.status):
+    document = bytes(found.status)
+    if b'"Completed"' not in document and b'"AttemptCreationPending"' not in document:
         return None
-    status, meta = _STATUS.decode(found.status), found.metadata
-    if status.state != State.COMPLETED or status.transition_time is None:
-        return None
+    status, meta = _STATUS.decode(document), found.metadata
+    is_completed = status.state == State.COMPLETED and status.transition_time is not None
     if status.observed_generation != meta.generation or meta.deletion_timestamp is not None:
+        return None
+    if not is_completed and (
+        status.state != State.CREATION_PENDING or _SPEC.decode(found.raw_spec).execution_type != "Create"
+    ):
         return None
     identity = {
         "name": meta.name,
@@ -64,7 +75,8 @@ def outline_of(found: Framework) -> Outline | None:
     return Outline(
         raw_metadata=Raw(msgspec.json.encode(identity)),
         raw_spec=Raw(b"{}"),
-        status=Raw(b'{"state":"Completed"}'),
-        since=status.transition_time,
-        ttl_seconds=found.spec.ttl_seconds_after_finished,
+        status=Raw(msgspec.json.encode({"state": status.state})),
+        state=State(status.state),
+        since=status.transition_time if is_completed else None,
+        ttl_seconds=found.spec.ttl_seconds_after_finished if is_completed else None,
     )

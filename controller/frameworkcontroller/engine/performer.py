@@ -42,7 +42,9 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from frameworkcontroller.core.retention import has_ended
+from frameworkcontroller.core.template import TemplateError
 from frameworkcontroller.engine import creationerror, manifests, statusencoding
+from frameworkcontroller.engine.podbodies import PodBodies
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     AlreadyExistsError,
@@ -76,6 +78,7 @@ STATUS_TRIES: Final = 5
 # etcd's refusal, and that of the API server's client of etcd, arrive as 500.
 TOO_LARGE_CODE: Final = 413
 TOO_LARGE_MESSAGES: Final = ("request is too large", "message larger than max")
+PERMANENT: Final = 422
 PERMANENT_CODES: Final = frozenset({400, 403, 413, 422})
 FINAL_REFUSALS: Final = PERMANENT_CODES | {405, 415}
 MISSING_PERMISSION: Final = 'is forbidden: User "'
@@ -95,7 +98,7 @@ class Performer:
         *,
         compress: bool = True,
     ) -> None:
-        self._client, self._compress = client, compress
+        self._client, self._compress, self._bodies = client, compress, PodBodies()
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
         """Perform the effect once and translate the answer."""
@@ -112,13 +115,17 @@ class Performer:
             # the next attempt finds out.
             return Failed(f"the API server's answer cannot be decoded: {error}")
 
-    async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911 -- one for each effect
+    async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911, PLR0912 -- one for each effect
         match effect:
             case WriteStatus():
                 return await self._write_status(subject, effect)
             case CreatePod():
                 path = resource_path("v1", "pods", namespace=subject.namespace)
-                return await self._create(path, effect.body(), creationerror.describe)
+                try:
+                    body = await self._bodies.render(effect)
+                except TemplateError as error:
+                    return Refused(PERMANENT, str(error), sent=False)
+                return await self._create(path, body, creationerror.describe)
             case CreateConfigMap():
                 path = resource_path("v1", "configmaps", namespace=subject.namespace)
                 return await self._create(path, manifests.config_map(subject, effect))

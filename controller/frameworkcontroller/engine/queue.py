@@ -1,23 +1,22 @@
 """The work queue: keys of Frameworks that wait for a decision, now or at a time.
 
 The engine adds a key for every change and every outcome, and one loop takes them. The promise: a key is in the queue at
-most once, keys come in the order in which they were added, and a key that is added while it is being decided on comes
-again. (client-go's `workqueue`, for one worker in one event loop.) A key whose decisions take long comes behind the
-others, until these have had as much time: start-time fair queueing.
+most once, and a key that is added while it is being decided on comes again. (client-go's `workqueue`, for one worker
+in one event loop.) Namespaces and Frameworks whose decisions take long come behind the others (`turns`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+from frameworkcontroller.engine.turns import Turns
 
-K = TypeVar("K", bound="Hashable")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+K = TypeVar("K", bound=tuple[str, ...])
 
 
 class WorkQueue(Generic[K]):
@@ -35,10 +34,7 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._keys: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._turns: list[tuple[float, int, K]] = []
-        self._numbers = itertools.count()
-        self._passed = 0.0
-        self._owed: dict[K, float] = {}
+        self._turns: Turns[K] = Turns()
         self._filled = asyncio.Event()
         self.on_add: Callable[[], None] = lambda: None
         self.on_take: Callable[[float], None] = lambda _seconds: None
@@ -52,14 +48,13 @@ class WorkQueue(Generic[K]):
         return self._clock() - next(iter(self._keys.values())) if self._keys else 0.0
 
     def add(self, key: K) -> None:
-        """Queue the key, behind all others, unless it is queued."""
+        """Queue the key, unless it is queued."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
         if key not in self._keys:
             self._keys[key] = self._clock()
-            turn = max(self._passed, self._owed.pop(key, 0.0))
-            heapq.heappush(self._turns, (turn, next(self._numbers), key))
+            self._turns.add(key, key)
             self.on_add()
         self._filled.set()
 
@@ -79,23 +74,21 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Remove the key and its timer."""
         self._keys.pop(key, None)
-        self._owed.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     async def take(self) -> K:
         """Wait for a key; remove and return the one whose turn it is."""
-        while not self._keys:
-            self._turns.clear()
-            self._filled.clear()
-            await self._filled.wait()
         while True:
-            self._passed, _, key = heapq.heappop(self._turns)
+            while not self._turns:
+                self._filled.clear()
+                await self._filled.wait()
+            key = self._turns.take()
             if key in self._keys:  # not forgotten meanwhile
                 self.on_take(self._clock() - self._keys.pop(key))
                 return key
 
     def charge(self, key: K, seconds: float) -> None:
         """Note how long the decision took: the next one waits until the others that wait have had as much time."""
-        self._owed[key] = self._passed + seconds
+        self._turns.charge(key, seconds)

@@ -63,9 +63,11 @@ def may_create_config_map(world: World) -> None:
 
 def may_create_pod(world: World, effect: CreatePod) -> None:
     """Exactly this attempt of this Task is persisted, and so is the ConfigMap."""
+    if effect.source.problem:
+        return  # nothing is sent
     status = world.status
     assert status.state in {State.PREPARING, State.RUNNING}
-    assert effect.template.attempt.config_map_uid == status.attempt_status.config_map_uid
+    assert effect.source.attempt.config_map_uid == status.attempt_status.config_map_uid
     role = next(role for role in status.attempt_status.task_role_statuses or () if role.name == effect.role)
     assert role.dependencies_met is not False, f"{effect.role} waits for others"
     task = tasks_of(status)[effect.role, effect.index]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Dropped, Failed, Refused
+from frameworkcontroller.core.facts import read
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from tests.controller.core.caches import Caches
 
@@ -60,7 +61,9 @@ class Driver:
         return self.reconciler.stale
 
     def decide(self) -> Decision:
-        """A pass."""
+        """A pass; templates are read before it, wherever that is done."""
+        unread = self.reconciler.unread(self.caches.framework)
+        self.reconciler.learn({key: read(pod) for key, pod in unread.items()})
         decision = self.reconciler.reconcile(self.now, self.caches)
         self.wake_at = decision.wake_at
         self.events += decision.events

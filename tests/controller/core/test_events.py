@@ -215,7 +215,7 @@ def test_a_line_is_found_as_tools_of_microsofts_controller_look_for_it() -> None
     import re
 
     taken = snapshots.of_framework(snapshots.Trigger.FRAMEWORK_DELETION, SEEN, framework())
-    text = snapshots.History().lines("ns/fw", taken).decode()
+    text = snapshots.Lines().of("ns/fw", taken).decode()
     found = re.search(r": ObjectSnapshot: (.+)", text)
     assert found is not None
     assert json.loads(found.group(1))["kind"] == "Framework"

@@ -32,10 +32,10 @@ from frameworkcontroller.core.outcomes import failure_of
 from tests.controller.core.values import at
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.template import PodTemplate
+    from frameworkcontroller.core.template import PodSource
 
 KEY = ("pod", "worker", 0)
-CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", SimpleNamespace(size=0)))
+CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodSource", SimpleNamespace(size=0)))
 DELETE = DeletePod("worker", 0, "pod-uid")
 
 
@@ -182,7 +182,7 @@ def test_every_effect_has_a_key_of_its_own() -> None:
 
 
 def test_of_large_pods_few_are_created_at_a_time() -> None:
-    in_flight, large = InFlight(lambda: 0.5), cast("PodTemplate", SimpleNamespace(size=1_500_000))
+    in_flight, large = InFlight(lambda: 0.5), cast("PodSource", SimpleNamespace(size=1_500_000))
     begun = 0
     while in_flight.free_creations(at(0)):
         in_flight.start(CreatePod("worker", begun, "task-uid", 0, large))

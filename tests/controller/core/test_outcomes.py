@@ -47,11 +47,11 @@ from tests.controller.core.values import (
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
-    from frameworkcontroller.core.template import PodTemplate
+    from frameworkcontroller.core.template import PodSource
 
 S = State
 W0 = ("worker", 0)
-CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodTemplate", SimpleNamespace(size=0)))
+CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodSource", SimpleNamespace(size=0)))
 DELETE = DeletePod("worker", 0, POD_UID)
 FORCE = DeletePod("worker", 0, POD_UID, grace_seconds=0)
 CONFIRM = DeletePod("worker", 0, POD_UID, confirm=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tracemalloc
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
-from frameworkcontroller.core.slowstart import Refusals
+from frameworkcontroller.core.slowstart import BYTES_A_MINUTE, Refusals
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at
@@ -43,7 +45,12 @@ class Server(Manual):
         super().__init__(spec)
         self.world.plan.ends = {"good-0": ["stay"], "good-1": ["stay"]}
         self.refuses: Callable[[CreatePod], Refused | None] = lambda _effect: Refused(422, "no such field")
-        self.creations = self.writes = 0
+        self.asked: list[CreatePod] = []
+        self.writes = 0
+
+    @property
+    def creations(self) -> int:
+        return len(self.asked)
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -52,11 +59,13 @@ class Server(Manual):
                 effects = self.ask()
                 for effect in effects:
                     refusal = None
-                    if isinstance(effect, CreatePod) and effect.role == "bad":
-                        self.creations += 1
+                    if isinstance(effect, CreatePod) and effect.role.startswith("bad"):
                         refusal = self.refuses(effect)
                     self.writes += isinstance(effect, WriteStatus)
-                    self.answer(effect, refusal or self.send(effect))
+                    outcome = refusal or self.send(effect)
+                    if isinstance(effect, CreatePod) and effect.role.startswith("bad"):
+                        self.asked += [effect] if not isinstance(outcome, Refused) or outcome.sent else []
+                    self.answer(effect, outcome)
                 if not effects:
                     break
             self.second()
@@ -130,6 +139,7 @@ def test_a_framework_that_is_retried_for_ever_asks_no_more_often() -> None:
 
 def test_a_template_that_can_be_no_pod_costs_no_writes_although_its_tasks_are_retried() -> None:
     server = Server(-2, annotations="x: " + "y" * 3 * 1024 * 1024)
+    server.refuses = lambda _effect: None
     server.run(120)
     before = server.writes
     server.run(600)
@@ -139,7 +149,8 @@ def test_a_template_that_can_be_no_pod_costs_no_writes_although_its_tasks_are_re
 
 def test_tasks_whose_template_can_be_no_pod_end_together_if_their_retries_have_an_end() -> None:
     server = Server(3, failed=-1, tasks=200, annotations="x: " + "y" * 3 * 1024 * 1024)
-    server.run(20)
+    server.refuses = lambda _effect: None
+    server.run(60)
     ends = [task.completion for name, task in tasks(server.world).items() if name.startswith("bad")]
     assert all(end is not None and end.code == -200 for end in ends)
 
@@ -180,3 +191,50 @@ def test_refusals_of_one_batch_count_once(news: bool) -> None:
     for number in itertools.islice(itertools.count(), 64):
         window = refusals.refuse("worker", f"no {number}" if news else "no", at(0))
     assert (window.failures, window.until) == (1, at(1))
+
+
+def test_an_edit_opens_the_way_only_of_roles_whose_template_it_has_changed() -> None:
+    """Ten edits a second of its description made a Framework send 424 Pods a second, all of which were refused."""
+    server = Server(-2)
+    server.run(300)
+    before = server.creations
+    for number in range(20):
+        server.world.spec["description"] = str(number)
+        server.world.edited()
+        server.run(1)
+    assert server.creations - before <= 1
+
+
+def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn() -> None:
+    """One Framework of many roles with large templates sent 30 MB/s."""
+    server = Server(-2, tasks=4, annotations="x: " + "y" * 500_000)
+    bad = server.world.spec["taskRoles"][0]
+    server.world.spec["taskRoles"] += [bad | {"name": f"bad{number}"} for number in range(11)]
+    server.run(60)
+    first = server.creations
+    for number in range(4):
+        server.world.edited()
+        for role in server.world.spec["taskRoles"]:
+            if role["name"].startswith("bad"):
+                role["task"] = json.loads(json.dumps(role["task"]))
+                role["task"]["pod"]["metadata"]["annotations"]["x"] = f"{number}" + "y" * 500_000
+        server.run(60)
+    # 10 MiB a minute, and what was in flight when they were spent.
+    most = BYTES_A_MINUTE / 500_000
+    assert first <= 2 * most + 9
+    assert server.creations - first <= 4 * most + 9
+    asked = Counter(effect.role for effect in server.asked)
+    assert len(asked) == 12
+    assert max(asked.values()) <= 2 * len(server.asked) / 12
+
+
+def test_one_minute_pays_for_ten_of_the_largest_pods() -> None:
+    refusals = Refusals(lambda: 0.5)
+    for number in range(10):
+        assert refusals.spent_until(at(0)) is None, number
+        refusals.pay(3_000_000, at(0))
+    assert refusals.spent_until(at(0)) == at(6)
+    assert refusals.spent_until(at(6)) is None
+    refusals.pay(3_000_000, at(6))
+    assert refusals.spent_until(at(6)) == at(12)
+    assert refusals.spent_until(at(3600)) is None

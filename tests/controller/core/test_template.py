@@ -16,14 +16,9 @@ from msgspec import Raw
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec, TaskSpec
-from frameworkcontroller.core.template import (
-    MAX_POD_BYTES,
-    PodTemplate,
-    RoleAttempt,
-    TemplateError,
-    TemplateFacts,
-    facts_of,
-)
+from frameworkcontroller.core import facts
+from frameworkcontroller.core.facts import RoleFacts, TemplateFacts, facts_of
+from frameworkcontroller.core.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
 from tests.controller.core.values import role, spec
 
 ATTEMPT = RoleAttempt(
@@ -277,10 +272,61 @@ def test_a_template_is_never_too_deep_for_a_clear_answer() -> None:
     assert answers == {"pod template is nested too deeply"}
 
 
+MANY = {
+    "containers": {"spec": {"containers": [{}] * 257}},
+    "of all kinds": {"spec": {kind: [{}] * 100 for kind in ("initContainers", "containers", "ephemeralContainers")}},
+    "as many as fit": {"spec": {"initContainers": [{}] * 450_000}},
+    "of a field that is named by a placeholder": {"spec": {"{{FC_TASKROLE_NAME}}": [{}] * 257}},
+}
+
+
+@pytest.mark.parametrize("template", MANY.values(), ids=MANY)
+def test_a_pod_may_have_256_containers_of_all_kinds(template: dict[str, Any]) -> None:
+    text = json.dumps(template, separators=(",", ":")).encode()
+    attempt = dataclasses.replace(ATTEMPT, role="containers")
+    with pytest.raises(
+        TemplateError, match=r"^pod spec has [0-9]+ containers, and may have 256 \(maxContainersOfPod\)"
+    ):
+        PodTemplate(text, attempt)
+    assert facts_of(spec(role("containers", 1, task=TaskSpec(pod=Raw(text))))).problems == {}
+
+
+def test_256_containers_make_a_pod() -> None:
+    text = json.dumps({"spec": {"containers": [{}] * 200, "initContainers": [{}] * 56}}).encode()
+    assert PodTemplate(text, ATTEMPT).render(0, "uid", 0).count(b'"FC_POD_UID"') == 256
+
+
+def test_a_framework_may_have_10_000_containers() -> None:
+    text = Raw(json.dumps({"spec": {"containers": [{}] * 250}}).encode())
+    roles = [role(f"r{number}", 1, task=TaskSpec(pod=text)) for number in range(40)]
+    assert facts_of(spec(*roles)).problems == {}
+    one = role("more", 1, task=TaskSpec(pod=Raw(b'{"spec":{"containers":[{}]}}')))
+    nothing = role("nothing", 1, task=TaskSpec(pod=Raw(b'{"spec":{}}')))
+    (name, why), (other, _) = facts_of(spec(*roles, one, nothing)).problems.items()
+    assert (name, other) == ("more", "nothing")
+    assert "up to more have 10001 containers, and those of a Framework may have 10000 (maxContainersOfFramework)" in why
+
+
+def test_templates_are_read_again_only_if_their_bytes_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bytes] = []
+    monkeypatch.setattr(facts, "read", lambda pod: taken.append(bytes(pod)) or RoleFacts())
+    templates = facts.Templates()
+    large = b'{"x":"' + b"y" * facts.LARGE_BYTES + b'"}'
+
+    def wanted(first: bytes) -> FrameworkSpec:
+        return spec(*(role(name, 1, task=TaskSpec(pod=Raw(pod))) for name, pod in (("a", first), ("b", b"{}"))))
+
+    templates.facts(wanted(b'{"spec":{}}'))
+    templates.facts(wanted(b'{"spec":{}}'))
+    assert taken == [b'{"spec":{}}', b"{}"]
+    (key,) = templates.unread(wanted(large))
+    templates.learn({key: RoleFacts()})
+    assert not templates.unread(wanted(large))
+    templates.facts(wanted(large))
+    assert len(taken) == 2, "it was read elsewhere"
+
+
 LARGE = {
-    "empty containers": {"spec": {"containers": [{}] * 90_000}},
-    "empty init containers": {"spec": {"initContainers": [{}] * 90_000, "containers": [{"name": "main"}]}},
-    "containers of a field that is named by a placeholder": {"spec": {"{{FC_TASKROLE_NAME}}": [{}] * 90_000}},
     "placeholders": MINIMAL | {"metadata": {"annotations": {"x": "{{FC_POD_NAME}}" * 90_000}}},
     "data": MINIMAL | {"metadata": {"annotations": {"x": "x" * 3 * 1024 * 1024}}},
 }

@@ -59,6 +59,7 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from frameworkcontroller.core.retention import has_ended
+from frameworkcontroller.core.template import TemplateError
 from frameworkcontroller.engine import statusencoding
 from tests.controller.core import checks
 from tests.controller.core.inplace import InPlace
@@ -219,8 +220,12 @@ class World:
             case DeleteConfigMap():
                 return self._delete_config_map(effect)
             case CreatePod():
-                attempts = effect.attempt_id + effect.template.attempt.framework_attempt_id
-                return self._create(f"{effect.role}-{effect.index}", attempts, lambda: self._create_pod(effect))
+                try:
+                    body = effect.body()
+                except TemplateError as error:
+                    return Refused(422, str(error), sent=False)
+                attempts = effect.attempt_id + effect.source.attempt.framework_attempt_id
+                return self._create(f"{effect.role}-{effect.index}", attempts, lambda: self._create_pod(effect, body))
             case DeletePod():
                 return self._delete_pod(effect)
             case RetainPod():
@@ -299,8 +304,8 @@ class World:
         )
         return uid
 
-    def _create_pod(self, effect: CreatePod) -> str:
-        body = msgspec.json.decode(effect.body())
+    def _create_pod(self, _effect: CreatePod, made: bytes) -> str:
+        body = msgspec.json.decode(made)
         body["metadata"] |= {"uid": self.uid(), "resourceVersion": "1", "creationTimestamp": self.stamp}
         pod = POD_DECODER.decode(msgspec.json.encode(body))
         self.pods[pod.metadata.name] = pod

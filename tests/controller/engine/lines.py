@@ -17,6 +17,5 @@ class Lines(LineWriter):
         self.written: list[bytes] = []
         super().__init__(self.written.append)
 
-    def put(self, line: Callable[[], bytes], size: int) -> int:
+    def put(self, line: Callable[[], bytes], _size: int, _owner: str = "") -> None:
         self.written.append(line())
-        return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from frameworkcontroller.core.effects import (
@@ -19,6 +20,7 @@ from frameworkcontroller.core.effects import (
     Outcome,
     Refused,
 )
+from frameworkcontroller.core.template import PodSource, RoleAttempt
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.performer import Performer
 from frameworkkube.rest import (
@@ -33,9 +35,8 @@ from frameworkkube.rest import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frameworkcontroller.core.template import PodTemplate
-
 SUBJECT = Subject("n", "fw", "u")
+ATTEMPT = RoleAttempt("n", "fw", "u", 0, "config-map-uid", "worker", "role-uid")
 
 
 class Client:
@@ -59,13 +60,6 @@ class Client:
         if isinstance(answer, KubeError):
             raise answer
         return answer
-
-
-class Template:
-    """Renders an empty Pod."""
-
-    def render(self, *_more: Any) -> bytes:
-        return b"{}"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +125,9 @@ async def test_the_refusal_of_a_pod_has_the_form_of_microsofts_controller() -> N
     status = {"kind": "Status", "status": "Failure", "message": "no", "reason": "Invalid", "code": 422}
     refusal = InvalidError(422, "Invalid", "no", status=status)
     performer = Performer(Client(refusal))  # type: ignore[arg-type]
-    template = cast("PodTemplate", Template())
+    source = PodSource(ATTEMPT, msgspec.Raw(b"{}"), 100)
     expected = '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Invalid","code":422}}'
-    assert await performer.perform(SUBJECT, CreatePod("worker", 0, "uid", 0, template)) == Refused(422, expected)
+    assert await performer.perform(SUBJECT, CreatePod("worker", 0, "uid", 0, source)) == Refused(422, expected)
     assert await performer.perform(SUBJECT, CreateConfigMap(0, b"{}")) == Refused(422, "422 Invalid: no")
 
 

@@ -119,7 +119,7 @@ async def read(client: TwoFrameworks, times: int) -> None:
 
 def kept_of(engine: Engine) -> tuple[int, int]:
     """How many reconcilers, and how many Frameworks that raised, the engine keeps; no metric counts them."""
-    return len(engine._reconcilers), len(engine._reloader._cases)
+    return len(engine._works), len(engine._reloader._cases)
 
 
 async def assert_good_works(performer: Performer) -> None:

@@ -1,0 +1,180 @@
+"""What a pass wants done, from its effects to their outcomes.
+
+The engine submits the effects of a pass with its `Work`. The promise: no effect starts unless this process may still
+act and the work is still the Framework's; a status waits for the history that it may overwrite; each outcome is left
+with the work, for its next pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+import structlog
+
+from frameworkcontroller.core.effects import (
+    CreatePod,
+    DeletePod,
+    Done,
+    Dropped,
+    Effect,
+    Missing,
+    RetainPod,
+    WriteStatus,
+)
+from frameworkcontroller.core.facts import LARGE_BYTES
+from frameworkcontroller.core.outcomes import failure_of
+from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS, Executor
+from frameworkcontroller.engine.manifests import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frameworkcontroller.core.clock import Now
+    from frameworkcontroller.core.effects import Outcome
+    from frameworkcontroller.core.reconciler import FrameworkReconciler
+    from frameworkcontroller.engine.caches import FrameworkKey
+    from frameworkcontroller.engine.metrics import Metrics
+    from frameworkcontroller.engine.performer import Performer
+
+_log = structlog.get_logger(__name__)
+
+# The status of so many Tasks, or a large Pod, costs the API server and this process much: few are sent at a time, and
+# others do not wait for them.
+LARGE_STATUS_TASKS: Final = 500
+LARGE_SLOTS: Final = 4
+
+
+@dataclass(eq=False)
+class Work:
+    """A Framework that is worked on.
+
+    Attributes:
+        key: of the Framework.
+        reconciler: decides; all calls of `reconcile` and `apply_outcome` come from the dispatch loop.
+        begun: a pass that goes on in the next turn.
+        outcomes: of effects, for the next pass.
+        history: done when the snapshots so far are written, or were waited for long enough; None if there are none.
+        reads: large Pod templates are being read.
+    """
+
+    key: FrameworkKey
+    reconciler: FrameworkReconciler
+    begun: Iterator[None] | None = None
+    outcomes: list[tuple[Effect, Outcome]] = field(default_factory=list)
+    history: asyncio.Future[None] | None = None
+    reads: bool = False
+
+    @property
+    def subject(self) -> Subject:
+        """The Framework as requests name it."""
+        return Subject(*self.key, self.reconciler.uid)
+
+
+@dataclass(frozen=True)
+class WorkItem:
+    """An effect that waits for its turn, or is performed."""
+
+    work: Work
+    effect: Effect
+
+
+class Owner(Protocol):
+    """Whom an outcome concerns."""
+
+    def may_act_for(self, work: Work) -> bool:
+        """Report whether the work is still that of its Framework, and this process may still change anything."""
+
+    def on_outcome(self, work: Work) -> None:
+        """Handle an outcome, which the next pass takes in."""
+
+    def on_error(self, work: Work, error: Exception) -> None:
+        """Handle what an effect has raised."""
+
+
+class Actions:
+    """Performs effects: few statuses and few large things at a time, and others beside them.
+
+    Args:
+        owner: is told of outcomes.
+        performer: makes the requests.
+        metrics: counts.
+        slots: requests about Pods and other objects at a time.
+        now: gives the time.
+    """
+
+    def __init__(
+        self, owner: Owner, performer: Performer, metrics: Metrics, *, slots: int, now: Callable[[], Now]
+    ) -> None:
+        self._owner, self._performer, self._metrics, self._now = owner, performer, metrics, now
+        self._objects: Executor[WorkItem] = Executor(self._perform, slots=slots)
+        self._statuses: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
+        self._large: Executor[WorkItem] = Executor(self._perform, slots=LARGE_SLOTS)
+
+    @property
+    def pending_statuses(self) -> int:
+        """How many statuses wait for their turn or are written."""
+        return self._statuses.pending
+
+    async def run(self) -> NoReturn:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for executor in (self._objects, self._statuses, self._large):
+                group.create_task(executor.run())
+        raise AssertionError
+
+    def submit(self, work: Work, effects: list[Effect]) -> None:
+        """Queue the effects of a pass."""
+        for effect in effects:
+            urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
+            submit = partial(self._executor_of(effect).submit, work.key, WorkItem(work, effect), urgent=urgent)
+            if isinstance(effect, WriteStatus) and work.history is not None and not work.history.done():
+                # It may overwrite what a snapshot shows.
+                work.history.add_done_callback(partial(_call, submit))
+            else:
+                submit()
+
+    def _executor_of(self, effect: Effect) -> Executor[WorkItem]:
+        match effect:
+            case CreatePod():
+                return self._large if effect.source.size > LARGE_BYTES else self._objects
+            case WriteStatus():
+                is_large = effect.summary.tasks[1] > LARGE_STATUS_TASKS
+                return self._large if is_large else self._statuses
+            case _:
+                return self._objects
+
+    async def _perform(self, item: WorkItem) -> None:
+        if self._owner.may_act_for(item.work):
+            try:
+                await self._perform_for(item.work, item.effect)
+            except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
+                self._owner.on_error(item.work, error)
+
+    async def _perform_for(self, work: Work, effect: Effect) -> None:
+        is_written = work.history is None or work.history.done()
+        wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
+        effect = wanted or effect
+        outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
+        if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
+            self._metrics.status_write_failed(outcome)
+            if isinstance(outcome, Missing):
+                _log.warning("status not written: there is no such Framework", framework="/".join(work.key))
+        failure = failure_of(effect, outcome)
+        if failure is not None:
+            self._metrics.retries.inc()
+            _log.warning(
+                "request failed, will be tried again",
+                framework="/".join(work.key),
+                effect=type(effect).__name__,
+                about="/".join(str(part) for part in effect.key),
+                error=failure.message,
+            )
+        work.outcomes.append((effect, outcome))
+        self._owner.on_outcome(work)
+
+
+def _call(submit: Callable[[], None], _history: asyncio.Future[None]) -> None:
+    submit()

@@ -1,0 +1,81 @@
+"""Writes the snapshots of history (`core.snapshots`) as lines of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import POD_DECODER
+from frameworkcontroller.core import snapshots
+from frameworkcontroller.core.snapshots import Lines, Snapshot, Trigger
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.engine.log import LineWriter
+
+# How long a status waits for the history that it may overwrite.
+WRITTEN_SECONDS: Final = 0.1
+
+
+class History:
+    """The snapshots of one term of leadership.
+
+    Args:
+        lines: takes the lines; each Framework has its share of the place there.
+        triggers: which snapshots to write.
+    """
+
+    def __init__(self, lines: LineWriter, triggers: Collection[Trigger]) -> None:
+        self._lines, self._triggers = lines, triggers
+        self._made = Lines()
+        self._last_kept: Framework | None = None
+
+    def write(self, namespace: str, name: str, snapshot: Snapshot, framework: str = "") -> None:
+        """Write a snapshot, if it is wanted.
+
+        Args:
+            namespace: of the object.
+            name: of the object.
+            snapshot: of it.
+            framework: the name of the Framework that it belongs to, if it has another one.
+        """
+        if snapshot.trigger not in self._triggers:
+            return
+        size = snapshot.size
+        if snapshot.seen is not self._last_kept and snapshot.seen is not None:
+            # The snapshots of one pass keep one state of the Framework.
+            size += snapshot.seen.size
+        self._last_kept = snapshot.seen
+        line = partial(self._made.of, f"{namespace}/{name}", snapshot)
+        self._lines.put(line, size, f"{namespace}/{framework or name}")
+
+    def write_framework(self, last: Framework) -> None:
+        """Write the last state of a Framework that was deleted."""
+        if last.has_status:
+            # As it was stored: a status that cannot be decoded belongs to the history, too.
+            meta, snapshot = last.metadata, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status)
+            self.write(meta.namespace, meta.name, snapshot)
+
+    def write_pod(self, document: bytes) -> None:
+        """Write the last state of a Pod that was deleted, as JSON."""
+        meta = POD_DECODER.decode(document).metadata
+        typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
+        whole = document if b'"kind":"Pod"' in document else typed
+        self.write(meta.namespace, meta.name, snapshots.of_pod(whole), meta.labels.get(names.FRAMEWORK_NAME, ""))
+
+    def written(self) -> asyncio.Future[None]:
+        """Return what is done when all lines so far are written; nobody waits long for a reader that is slow."""
+        loop = asyncio.get_running_loop()
+        written = loop.create_future()
+
+        def end() -> None:
+            if not written.done():
+                written.set_result(None)
+
+        loop.call_later(WRITTEN_SECONDS, end)
+        self._lines.when_written(partial(loop.call_soon_threadsafe, end))
+        return written

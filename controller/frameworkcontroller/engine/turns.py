@@ -1,0 +1,80 @@
+"""Whose turn it is: namespaces share what there is, then the Frameworks of each (start-time fair queueing).
+
+An owner is a path, such as namespace and name. Whoever has cost least of late comes first, so that one namespace with
+thousands of busy Frameworks waits for itself, and a gang of two does not wait behind a gang of ten thousand.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """Items by owner; those of one owner stay in their order, and owners that have cost alike take turns."""
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._parts: dict[Hashable, Turns[T]] = {}
+        self._heap: list[tuple[float, int, Hashable]] = []
+        self._numbers = itertools.count()
+        self._costs: dict[Hashable, float] = {}
+        self._passed = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._items or self._parts)
+
+    def add(self, owner: Sequence[Hashable], item: T) -> None:
+        """Add an item, to wait for its owner's turn."""
+        if not owner:
+            self._items.append(item)
+            return
+        first = owner[0]
+        if first not in self._parts:
+            self._parts[first] = Turns()
+            heapq.heappush(self._heap, (self._begins(first), next(self._numbers), first))
+        self._parts[first].add(owner[1:], item)
+
+    def _begins(self, first: Hashable) -> float:
+        return max(self._passed, self._costs.get(first, 0.0))
+
+    def take(self, cost: float = 0.0) -> T:
+        """Remove and return the next item.
+
+        Args:
+            cost: of this item, if it is known already; otherwise `charge` is told.
+
+        Raises:
+            IndexError: there is none.
+        """
+        if self._items:
+            return self._items.popleft()
+        while self._begins(self._heap[0][2]) > self._heap[0][0]:  # it was charged since
+            first = self._heap[0][2]
+            heapq.heapreplace(self._heap, (self._begins(first), next(self._numbers), first))
+        self._passed, _, first = self._heap[0]
+        item = self._parts[first].take(cost)
+        self._costs[first] = self._passed + cost
+        if self._parts[first]:
+            heapq.heapreplace(self._heap, (self._costs[first], next(self._numbers), first))
+        else:
+            heapq.heappop(self._heap)
+            del self._parts[first]
+        if not self._parts:
+            # Who has waited has had a turn: all begin alike.
+            self._costs.clear()
+        return item
+
+    def charge(self, owner: Sequence[Hashable], cost: float) -> None:
+        """Note what the last item of this owner has cost: its next one waits until others have had as much."""
+        first = owner[0]
+        self._costs[first] = self._begins(first) + cost
+        if first in self._parts and len(owner) > 1:
+            self._parts[first].charge(owner[1:], cost)
