@@ -40,6 +40,11 @@ def changed(path: str, value: Any) -> Json:
     return found
 
 
+def many_roles(number: int) -> list[Json]:
+    """So many TaskRoles without Tasks."""
+    return [SOUND["spec"]["taskRoles"][0] | {"name": f"r{place}", "taskNumber": 0} for place in range(number)]
+
+
 ROLE = "spec/taskRoles/0"
 REFUSED: dict[str, tuple[Json, str]] = {
     "name": (changed("metadata/name", "not-a-name"), "metadata.name: metadata.name must match"),

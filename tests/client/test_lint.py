@@ -16,7 +16,7 @@ from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
 from frameworkclient.yamltext import documents
 from frameworkcontroller.api.crd import crd
-from tests.client.broken import REFUSED, SOUND, TAKEN, changed
+from tests.client.broken import REFUSED, SOUND, TAKEN, changed, many_roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,6 +123,19 @@ ADVICE: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("manifest", "text"), ADVICE.values(), ids=ADVICE)
 def test_what_would_not_run_as_it_was_meant(manifest: dict[str, Any], text: str) -> None:
     assert any(line.startswith(text) for line in found(manifest)), found(manifest)
+
+
+def test_too_many_dependencies_are_errors_of_the_roles_that_have_them() -> None:
+    manifest = copy.deepcopy(SOUND)
+    first = many_roles(16)
+    everybody = [{"name": one["name"], "status": "Ready"} for one in first]
+    dependent = [one | {"dependsOn": everybody} for one in many_roles(642)[len(first) :]]
+    manifest["spec"]["taskRoles"] = [*first, *dependent[:-1]]
+    assert not [line for line in found(manifest) if line.startswith("error")]
+    manifest["spec"]["taskRoles"] = [*first, *dependent]
+    errors = [line for line in found(manifest) if line.startswith("error")]
+    text = "the TaskRoles have 10016 entries in all, and a Framework may have 10000: remove some"
+    assert errors == [f"error: spec.taskRoles[{one['name']}].dependsOn: {text}" for one in dependent]
 
 
 def gang(*roles: tuple[str, int], label: bool = True, **annotations: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ TEXTS: Final = {
     "spec.taskRoles[].task.pod": "The Pod of each Task: a PodTemplateSpec of any Kubernetes version, kept as it came. "
     "Placeholders such as {{FC_TASK_INDEX}} in its strings are filled in.",
     "spec.taskRoles[].dependsOn": "No Pod of this TaskRole is created before all Tasks of these TaskRoles are that "
-    "far. null: at once.",
+    "far. null: at once. All TaskRoles together have at most 10,000 entries.",
     "spec.taskRoles[].dependsOn[].name": "Another TaskRole of this Framework.",
     "spec.taskRoles[].dependsOn[].status": "Ready: the Pods of its Tasks are Ready. Complete: its Tasks are Completed.",
     "spec.activeDeadlineSeconds": "So many seconds after its first Task ran (status.runTime), retries included, the "

@@ -18,6 +18,8 @@ from frameworkcontroller.api.meta import Wire
 MAX_TASK_NUMBER: Final = 10_000
 MAX_TASKS: Final = 10_000
 """Of all roles together: what etcd holds of a compressed status."""
+MAX_EDGES: Final = 10_000
+"""Entries of `dependsOn` of all roles together."""
 # 68 years; a longer time overflows what is added to it.
 MAX_SECONDS: Final = 2**31 - 1
 

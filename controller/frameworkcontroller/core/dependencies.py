@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from frameworkcontroller.api.spec import READY
+from frameworkcontroller.api.spec import MAX_EDGES, READY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,6 +71,9 @@ def begins_soon(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> bool:
 def problems_of(spec: FrameworkSpec) -> dict[str, str]:
     """Return why roles can never begin, by their names, with the path of the field; it costs O(dependencies)."""
     wanted = {role.name: [one.name for one in role.depends_on or ()] for role in spec.task_roles or ()}
+    if (edges := sum(map(len, wanted.values()))) > MAX_EDGES:
+        text = f"the TaskRoles have {edges} entries in all, and a Framework may have {MAX_EDGES}: remove some"
+        return {name: f"spec.taskRoles[{name}].dependsOn: {text}" for name, others in wanted.items() if others}
     known = ", ".join(heapq.nsmallest(NAMED_ROLES, wanted))
     where = "spec.taskRoles[{0}].dependsOn"
     problems = {

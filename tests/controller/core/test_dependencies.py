@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.api.spec import Dependency, FrameworkSpec
+from frameworkcontroller.api.crd import MAX_DEPENDENCIES
+from frameworkcontroller.api.spec import MAX_EDGES, Dependency, FrameworkSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core import dependencies
 from frameworkcontroller.core.dependencies import (
     conditions_of,
     describe,
@@ -131,6 +133,19 @@ def test_a_role_that_can_never_begin_is_named_with_its_field(wanted: FrameworkSp
     assert problems_of(wanted).get(name, "") == problem
 
 
+def test_too_many_dependencies_let_none_of_their_roles_begin() -> None:
+    first = [f"first{number}" for number in range(MAX_DEPENDENCIES)]
+    roles = [role(name, 1) for name in first]
+    roles += [role(f"r{number}", 1, depends_on=needs(*first)) for number in range(MAX_EDGES // MAX_DEPENDENCIES)]
+    assert problems_of(spec(*roles)) == {}
+    problems = problems_of(spec(*roles, role("last", 1, depends_on=needs("nobody"))))
+    assert set(problems) == {"last", *(one.name for one in roles[len(first) :])}
+    assert problems["last"] == (
+        "spec.taskRoles[last].dependsOn: the TaskRoles have 10001 entries in all, and a Framework may have 10000: "
+        "remove some"
+    )
+
+
 def test_a_circle_of_thousands_is_found_and_cut() -> None:
     roles = [role(f"r{number}", 1, depends_on=needs(f"r{(number + 1) % 5000}")) for number in range(5000)]
     text = problems_of(spec(*roles))["r0"]
@@ -249,6 +264,16 @@ def test_a_dependency_that_cannot_be_met_fails_with_the_path_of_its_field() -> N
         -200,
         "Failed to create Pod: spec.taskRoles[worker].dependsOn[none]: there is no such TaskRole, only ps, worker",
     )
+
+
+def test_a_framework_of_too_many_dependencies_fails_with_the_path_of_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dependencies, "MAX_EDGES", 0)
+    driver = Driver(World(framework_of(DEPENDENT), Plan({"ps-0": ["stay"]})))
+    settle(driver, 15)
+    completion = driver.world.status.completion
+    assert completion is not None
+    assert completion.code == -200
+    assert completion.diagnostics.startswith("Failed to create Pod: spec.taskRoles[worker].dependsOn: the TaskRoles ")
 
 
 def test_a_dependency_may_be_added_before_the_framework_is_started() -> None:
