@@ -1,4 +1,4 @@
-"""A Framework of more Tasks than a Framework may have, stored before the definition refused it."""
+"""A Framework of more TaskRoles or Tasks than one may have, stored before the definition refused it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api import crd, names
+from frameworkcontroller.api.spec import MAX_ROLES
 from localcluster.client import ApiStatusError
 from localcluster.frameworks import apply_definition, framework, role
 from localcluster.waiting import eventually
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
-    from localcluster.client import RawClient
+    from localcluster.client import Json, RawClient
     from localcluster.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
@@ -22,13 +23,11 @@ pytestmark = pytest.mark.apiserver
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}"
 
 
-@pytest.fixture
-def huge(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
-    """Store a Framework of 20,000 Tasks, as an earlier definition allowed."""
+def store(raw: RawClient, frameworks: Frameworks, manifest: Json, message: str) -> None:
+    """Store a Framework as an earlier definition allowed, and wait until one like it is refused with this message."""
     earlier = copy.deepcopy(crd.crd())
     rules = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     rules["x-kubernetes-validations"] = rules["x-kubernetes-validations"][:1]
-    manifest = framework(frameworks.namespace, "huge", role("ps", 10_000), role("worker", 10_000))
     raw.apply(DEFINITION, earlier)
     try:
 
@@ -43,10 +42,25 @@ def huge(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
         apply_definition(raw)
 
     def is_refused() -> None:
-        assert "the sum of taskRoles" in refusal_of(raw, frameworks.path, manifest | {"metadata": {"name": "again"}})
+        assert message in refusal_of(raw, frameworks.path, manifest | {"metadata": {"name": "again"}})
 
     eventually(is_refused, timeout=10)
+
+
+@pytest.fixture
+def huge(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
+    """Store a Framework of 20,000 Tasks."""
+    manifest = framework(frameworks.namespace, "huge", role("ps", 10_000), role("worker", 10_000))
+    store(raw, frameworks, manifest, "the sum of taskRoles")
     return "huge"
+
+
+@pytest.fixture
+def crowded(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
+    """Store a Framework of 1,001 TaskRoles."""
+    roles = [role(f"r{number}", 1) for number in range(MAX_ROLES + 1)]
+    store(raw, frameworks, framework(frameworks.namespace, "crowded", *roles), "taskRoles must have at most 1000 items")
+    return "crowded"
 
 
 def test_it_waits_with_an_event_and_a_condition_while_others_run_and_starts_when_it_asks_for_fewer(
@@ -67,3 +81,25 @@ def test_it_waits_with_an_event_and_a_condition_while_others_run_and_starts_when
         assert frameworks.pods() == {}
         frameworks.merge(huge, taskRoles=[role("worker", 2)])
         frameworks.wait(huge, "Completed", timeout=10)
+
+
+def test_one_of_too_many_roles_waits_likewise_and_has_none_of_them_in_its_status(
+    crowded: str, controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    def is_said() -> None:
+        found = {one["type"]: one for one in frameworks.status(crowded)["conditions"]}["Suspended"]
+        assert (found["status"], found["reason"]) == ("True", "TooManyTaskRoles")
+        assert "spec.taskRoles has 1001 TaskRoles, and a Framework may have 1000" in found["message"]
+        events = frameworks.raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events")["items"]
+        assert "TooManyTaskRoles" in {one["reason"] for one in events if one["involvedObject"]["name"] == crowded}
+
+    eventually(is_said, timeout=10)
+    attempt = frameworks.status(crowded)["attemptStatus"]
+    assert not attempt["taskRoleStatuses"]
+    assert not attempt.get("taskRoleStatusesCompressed")
+    with player.playing():
+        frameworks.create("small", role("worker", 1))
+        frameworks.wait("small", "Completed", timeout=10)
+        assert frameworks.status(crowded)["state"] == "AttemptCreationPending"
+        frameworks.merge(crowded, taskRoles=[role("worker", 2)])
+        frameworks.wait(crowded, "Completed", timeout=10)

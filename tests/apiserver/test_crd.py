@@ -14,6 +14,7 @@ import yaml
 
 from frameworkcontroller.api import crd, explained, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_of
 from localcluster.client import ApiStatusError, RawClient
@@ -45,6 +46,11 @@ def framework(name: str = "fw", **spec: object) -> Json:
 
 def worker(**more: object) -> Json:
     return {"name": "worker", "task": {"pod": POD}, **more}
+
+
+def many_roles(number: int) -> list[Json]:
+    """So many TaskRoles without Tasks."""
+    return [worker(name=f"r{place}", taskNumber=0) for place in range(number)]
 
 
 # --- what is accepted and refused ------------------------------------------------------------------------------------
@@ -110,6 +116,15 @@ def test_a_framework_may_be_rescaled_to_ten_thousand_tasks_in_all(raw: RawClient
     with pytest.raises(ApiStatusError, match="the sum of taskRoles"):
         raw.merge(f"{path}/fw", {"spec": {"taskRoles": [worker(taskNumber=10_000), worker(name="ps", taskNumber=1)]}})
     raw.merge(f"{path}/fw", {"spec": {"taskRoles": [worker(taskNumber=9_999), worker(name="ps", taskNumber=1)]}})
+
+
+def test_a_framework_may_have_a_thousand_task_roles(raw: RawClient, path: str) -> None:
+    message = "taskRoles must have at most 1000 items: use several Frameworks"
+    with pytest.raises(ApiStatusError, match=message):
+        raw.create(path, framework(taskRoles=many_roles(MAX_ROLES + 1)))
+    raw.create(path, framework(taskRoles=many_roles(MAX_ROLES)))
+    with pytest.raises(ApiStatusError, match=message):
+        raw.merge(f"{path}/fw", {"spec": {"taskRoles": many_roles(MAX_ROLES + 1)}})
 
 
 # --- what is written -------------------------------------------------------------------------------------------------
@@ -214,6 +229,7 @@ def test_a_stored_framework_that_would_be_refused_today_keeps_working(raw: RawCl
     role["task"]["podGracefulDeletionTimeoutSec"] = 2**63 - 1
     many = [worker(name=f"role{number}", taskNumber=8000) for number in range(3)]
     old = {**framework("myframework", taskRoles=[role, *many]), "apiVersion": f"{group}/v1"}
+    crowded = {**framework("crowded", taskRoles=many_roles(MAX_ROLES + 1)), "apiVersion": f"{group}/v1"}
     raw.apply(definition, before)
     try:
 
@@ -224,6 +240,7 @@ def test_a_stored_framework_that_would_be_refused_today_keeps_working(raw: RawCl
                 raise AssertionError(error) from error
 
         eventually(created, timeout=30)
+        raw.create(collection, crowded)
         raw.apply(definition, today)
 
         def refuses_what_is_new() -> None:
@@ -248,6 +265,12 @@ def test_a_stored_framework_that_would_be_refused_today_keeps_working(raw: RawCl
             raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": one_more}})
         fewer = raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": [role, *many[:2]]}})
         assert [one["taskNumber"] for one in fewer["spec"]["taskRoles"]] == [2, 8000, 8000]
+        raw.merge(f"{collection}/crowded", {"spec": {"description": "changed"}})
+        raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": [worker(), *many_roles(MAX_ROLES)]}})
+        for more, less in ((MAX_ROLES + 2, MAX_ROLES), (MAX_ROLES + 1, MAX_ROLES - 1)):
+            with pytest.raises(ApiStatusError, match="taskRoles must have at most 1000 items"):
+                raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": many_roles(more)}})
+            raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": many_roles(less)}})
     finally:
         raw.delete(definition)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.crd import MAX_DEPENDENCIES
+from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES
 from localcluster.client import ApiStatusError
 from localcluster.frameworks import framework, manifests_of, role
 from localcluster.waiting import eventually
@@ -111,5 +113,7 @@ def test_a_role_that_others_wait_for_cannot_be_removed_and_the_rest_may_change(p
 
 def test_a_very_large_framework_is_left_to_the_controller(policy: Policy) -> None:
     """The policy may cost too much for it; it must not be in the way."""
-    many = [role(f"r{number}", 1) for number in range(3000)]
-    assert policy.ask(*many, *dependent(last=tuple(f"r{number}" for number in range(16)))) == ""
+    first = [f"first{number}" for number in range(MAX_DEPENDENCIES)]
+    others = [f"r{number}" for number in range(MAX_EDGES // MAX_DEPENDENCIES)]
+    rest = [role(f"alone{number}", 1) for number in range(MAX_ROLES - len(first) - len(others))]
+    assert policy.ask(*dependent(**dict.fromkeys(first, ()), **dict.fromkeys(others, tuple(first))), *rest) == ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from frameworkcontroller.api.spec import MAX_ROLES
+
 Json = dict[str, Any]
 
 SOUND: Json = {
@@ -93,6 +95,11 @@ REFUSED: dict[str, tuple[Json, str]] = {
         changed("spec/taskRoles/1", SOUND["spec"]["taskRoles"][0] | {"name": "other", "taskNumber": 9_999}),
         "spec: the sum of taskRoles[*].taskNumber must be at most 10000",
     ),
+    "too many roles": (
+        changed("spec/taskRoles", many_roles(MAX_ROLES + 1)),
+        "spec: taskRoles must have at most 1000 items: use several Frameworks",
+    ),
+    "a number of roles": (changed("spec/taskRoles", 5), "spec.taskRoles: must be of type array, not integer"),
     "dependency": (
         changed(f"{ROLE}/dependsOn", [{"name": "other", "status": "Done"}]),
         "spec.taskRoles[worker].dependsOn[other].status: must be one of Ready, Complete",
@@ -107,6 +114,7 @@ TAKEN: dict[str, Json] = {
     "sound": SOUND,
     "no Tasks": changed(f"{ROLE}/taskNumber", 0),
     "no roles": changed("spec/taskRoles", None),
+    "1,000 roles": changed("spec/taskRoles", many_roles(MAX_ROLES)),
     "percentages": changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskPercent": 100}),
     "any template": changed(f"{ROLE}/task/pod", {"spec": {"containers": "none"}, "anything": 1}),
     "an annotation": changed("metadata/annotations", {"a": "b"}),

@@ -38,6 +38,11 @@ def completion(code: int, phrase: str, *attributes: str, name: str = "Failed", *
     }
 
 
+def condition(kind: str, reason: str, message: str) -> Json:
+    """A condition that is True."""
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": BEGIN}
+
+
 SUCCEEDED = completion(0, "Succeeded", name="Succeeded")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
-from tests.client.documents import NOW, completion, container, event, framework, pod, role, task
+from tests.client.documents import NOW, completion, condition, container, event, framework, pod, role, task
 
 if TYPE_CHECKING:
     from frameworkclient.pods import TaskPod
@@ -164,6 +164,15 @@ def test_the_whole_framework_says_why(view: FrameworkView, text: str) -> None:
     shown = why(view, running)
     assert shown.startswith(text)
     assert bool(shown) is bool(text)
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [("TooManyTasks", "\n  -> frameworkctl scale training ROLE=NUMBER"), ("TooManyTaskRoles", "")],
+)
+def test_too_many_tasks_can_be_scaled_and_too_many_roles_cannot(reason: str, advice: str) -> None:
+    said = [condition("Suspended", reason, "too many")]
+    assert why(framework(role("worker", 1), state="AttemptCreationPending", conditions=said)) == f"too many{advice}"
 
 
 def test_the_first_line_says_how_the_framework_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from frameworkclient.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
 from frameworkcontroller.api.spec import RetryPolicy
-from tests.client.documents import NOW, SUCCEEDED, completion, framework, role, task
+from tests.client.documents import NOW, SUCCEEDED, completion, condition, framework, role, task
 
 if TYPE_CHECKING:
     from frameworkclient.views import FrameworkView
@@ -21,16 +21,6 @@ UNKNOWN = completion(
     "ContainerUnrecognizedFailed",
     pod={"containers": [{"name": "main", "code": 1, "reason": "Error", "message": "Traceback\nValueError: no data\n"}]},
 )
-
-
-def condition(kind: str, reason: str, message: str) -> dict[str, str]:
-    return {
-        "type": kind,
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": "2026-01-01T12:00:00Z",
-    }
 
 
 WAITING: dict[str, tuple[FrameworkView, str]] = {

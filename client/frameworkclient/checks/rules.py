@@ -9,16 +9,20 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import EXECUTION_TYPE_RULE, TASKS_RULE
-from frameworkcontroller.api.spec import MAX_SECONDS, MAX_TASKS
+from frameworkcontroller.api.crd import EXECUTION_TYPE_RULE, ROLES_RULE, TASKS_RULE
+from frameworkcontroller.api.spec import MAX_ROLES, MAX_SECONDS, MAX_TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+def _roles(spec: Any) -> list[Any]:
+    roles = spec.get("taskRoles")
+    return roles if isinstance(roles, list) else []
+
+
 def _few_tasks(spec: Any) -> bool:
-    roles = spec.get("taskRoles") or []
-    numbers = [role.get("taskNumber") for role in roles if isinstance(role, dict)]
+    numbers = [role.get("taskNumber") for role in _roles(spec) if isinstance(role, dict)]
     return sum(number for number in numbers if isinstance(number, int)) <= MAX_TASKS
 
 
@@ -31,6 +35,7 @@ def _is_named(manifest: Any) -> bool:
 RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     f"self.metadata.name.matches('{names.NAME_PATTERN}')": _is_named,
     TASKS_RULE: _few_tasks,
+    ROLES_RULE: lambda spec: len(_roles(spec)) <= MAX_ROLES,
     # It is about changes.
     EXECUTION_TYPE_RULE: lambda _: True,
     "self != 0 || oldSelf.orValue(1) == 0": lambda number: bool(number != 0),

@@ -89,7 +89,8 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
             "it was created with executionType Create and waits to be started",
             f"{evidence.program} start {evidence.view.name}",
         )
-    return Finding(shorten(message, MESSAGE), f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER")
+    advice = f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER" if reason == "TooManyTasks" else ""
+    return Finding(shorten(message, MESSAGE), advice)
 
 
 def _roles(view: FrameworkView) -> Iterator[Finding]:

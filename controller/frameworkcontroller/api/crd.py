@@ -15,6 +15,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.explained import TEXTS
 from frameworkcontroller.api.spec import (
     COMPLETE,
+    MAX_ROLES,
     MAX_SECONDS,
     MAX_TASK_NUMBER,
     MAX_TASKS,
@@ -51,6 +52,11 @@ TASKS_RULE: Final = (
     "self.taskRoles.map(role, role.taskNumber).sum() <= oldSelf.value().taskRoles.map(role, role.taskNumber).sum()"
 )
 TASKS_MESSAGE: Final = f"the sum of taskRoles[*].taskNumber must be at most {MAX_TASKS}: use several Frameworks"
+ROLES_RULE: Final = (
+    f"!has(self.taskRoles) || self.taskRoles.size() <= {MAX_ROLES} || oldSelf.hasValue() && "
+    "has(oldSelf.value().taskRoles) && self.taskRoles.size() <= oldSelf.value().taskRoles.size()"
+)
+ROLES_MESSAGE: Final = f"taskRoles must have at most {MAX_ROLES} items: use several Frameworks"
 
 
 def _object(properties: Schema, more: Schema | None = None, /, *, required: tuple[str, ...] = ()) -> Schema:
@@ -177,6 +183,7 @@ def spec() -> Schema:
             "x-kubernetes-validations": [
                 {"rule": EXECUTION_TYPE_RULE, "message": EXECUTION_TYPE_MESSAGE},
                 {"rule": TASKS_RULE, "message": TASKS_MESSAGE, "optionalOldSelf": True},
+                {"rule": ROLES_RULE, "message": ROLES_MESSAGE, "optionalOldSelf": True},
             ]
         },
     )

@@ -19,7 +19,7 @@ TEXTS: Final = {
     "spec.retryPolicy.fancyRetryPolicy": "Retry by what is known about a failure: transient ones always, permanent "
     "ones never; maxRetryCount decides about all others.",
     "spec.retryPolicy.maxRetryCount": "How often a failed attempt is retried. -1: every failure, -2: also a success.",
-    "spec.taskRoles": "The kinds of Pods. The spec of a running Framework may get and lose TaskRoles.",
+    "spec.taskRoles": "The kinds of Pods, at most 1,000. The spec of a running Framework may get and lose TaskRoles.",
     "spec.taskRoles[].name": "The name of the role, a part of the names of its Pods.",
     "spec.taskRoles[].taskNumber": "How many Tasks the role has, each with one Pod at a time; it may change at any "
     "time. All TaskRoles together have at most 10,000.",

@@ -34,7 +34,7 @@ def conditions(
     waiting: Sequence[TaskRoleSpec] = (),
     gang: tuple[str, bool, str, str] | None = None,
     too_large: str = "",
-    too_many_tasks: str = "",
+    held_back: tuple[str, str] | None = None,
 ) -> tuple[Condition, ...]:
     """Return the conditions of a status.
 
@@ -47,7 +47,7 @@ def conditions(
         waiting: the TaskRoles that wait for others.
         gang: type, value, reason and message of the condition GangReady, None for none.
         too_large: why the Tasks are not part of the status, "" if they are.
-        too_many_tasks: why the Framework gets no more Tasks, "" if it does.
+        held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -55,8 +55,8 @@ def conditions(
     suspension = ("NotSuspended", spec.execution_type)
     if spec.execution_type == "Create":
         suspension = ("ExecutionTypeCreate", spec.execution_type)
-    elif too_many_tasks:
-        suspension = ("TooManyTasks", too_many_tasks)
+    elif held_back:
+        suspension = held_back
     suspended = suspension[0] != "NotSuspended" and status.state is State.CREATION_PENDING
     running = status.state is State.RUNNING
     wanted: tuple[tuple[str, bool, str, str], ...] = (

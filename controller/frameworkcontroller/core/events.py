@@ -77,9 +77,9 @@ def of_rescale(role: str, before: int, after: int) -> KubeEvent:
     return KubeEvent("Rescaled", f"TaskRole {role}: from {before} to {after} Tasks")
 
 
-def of_too_many_tasks(why: str) -> KubeEvent:
-    """Return the Event of a Framework that gets no more Tasks."""
-    return KubeEvent("TooManyTasks", why, warning=True)
+def of_held_back(reason: str, why: str) -> KubeEvent:
+    """Return the Event of a Framework that gets no more TaskRoles or Tasks."""
+    return KubeEvent(reason, why, warning=True)
 
 
 def of_waiting_roles(description: str) -> KubeEvent:

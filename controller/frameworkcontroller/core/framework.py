@@ -53,8 +53,8 @@ class AttemptContext(Struct, frozen=True):
     uid: str
     spec: FrameworkSpec
     being_deleted: bool
-    too_many_tasks: bool
-    """The spec asks for more Tasks than a Framework may have: no attempt begins."""
+    held_back: bool
+    """The spec asks for more TaskRoles or Tasks than a Framework may have: no attempt begins."""
     creation_timeout: timedelta
     completed_retain: timedelta
     conflict_delay_sec: int
@@ -203,7 +203,7 @@ def _create(
         if ctx.requests_in_flight:
             return Step(status)
         return Step(move(complete(status, end), State.ATTEMPT_COMPLETED, ctx.now))
-    if ctx.spec.execution_type == "Create" or ctx.too_many_tasks or not persisted:
+    if ctx.spec.execution_type == "Create" or ctx.held_back or not persisted:
         return Step(status)
     if config_map is None:
         return Step(status, Action.CREATE)

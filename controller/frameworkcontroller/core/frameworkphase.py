@@ -152,7 +152,7 @@ class FrameworkPhase:
             uid=self._uid,
             spec=ctx.spec,
             being_deleted=ctx.framework.metadata.deletion_timestamp is not None,
-            too_many_tasks=bool(self._state.too_many_tasks),
+            held_back=self._state.held_back is not None,
             creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
             completed_retain=attempt.duration(self._config.framework_completed_retain_sec),
             conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,

@@ -77,7 +77,7 @@ class FrameworkState:
         haste: what waits for the next write.
         waits_for_arrival: a Task is ready only once its Pod's barrier runs.
         has_barriers: a Pod template has a barrier.
-        too_many_tasks: why the Framework gets no more Tasks, "" if it does.
+        held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
         watched_roles: the roles for whose Pods to become Ready another role waits.
         stuck_roles: why roles can never begin, by their names.
         gpus: GPUs that each Pod of a role asks for, of the roles that do.
@@ -104,7 +104,7 @@ class FrameworkState:
         self.haste = Haste.REPORT
         self.waits_for_arrival = False
         self.has_barriers = True
-        self.too_many_tasks = ""
+        self.held_back: tuple[str, str] | None = None
         self.watched_roles: frozenset[str] = frozenset()
         self.stuck_roles: dict[str, str] = {}
         self._depends_on: tuple[object, ...] = ()
@@ -192,13 +192,13 @@ class FrameworkState:
             self.waits_for_arrival = facts.waits_for_arrival
             self.touch_all()
 
-    def set_too_many_tasks(self, why: str) -> None:
-        """Set why the Framework gets no more Tasks; it is written as a condition."""
-        if why != self.too_many_tasks:
-            self.too_many_tasks = why
+    def hold_back(self, why: tuple[str, str] | None) -> None:
+        """Set why the Framework gets no more TaskRoles or Tasks; it is written as a condition."""
+        if why != self.held_back:
+            self.held_back = why
             self.touch_framework()
             if why:
-                self.add_event(events.of_too_many_tasks(why))
+                self.add_event(events.of_held_back(*why))
 
     def report_gang(self, report: GangReport) -> None:
         """Set what is reported of the gang; the next write has it, and nothing waits for that."""

@@ -313,8 +313,8 @@ class FrameworkReconciler:
         if self._wanted is None:
             return None
         seen = self._seen
-        self._spec, too_many = held_back(self._wanted, self._state.roles)
-        self._state.set_too_many_tasks(too_many)
+        self._spec, why = held_back(self._wanted, self._state.roles)
+        self._state.hold_back(why)
         ctx = ReconcileContext(now, view, seen, self._spec, self._in_flight, Decision(), backpressure)
         self._framework.begin(ctx)
         return ctx
@@ -325,14 +325,15 @@ class FrameworkReconciler:
         It is that of the newest object, although an earlier one may be equal, since it keeps all of its object.
         """
         before, self._wanted = self._wanted, spec
+        kept, _ = held_back(spec, self._state.roles)
         if is_changed := spec != before:
-            self._take_over(spec)
+            self._take_over(kept)
         if before is None and self._state.has_status:
             if self._state.lacks_places:
                 # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
                 self._state.touch_framework()
             else:
-                self._writer.persisted_summary = self._state.summarize(held_back(spec, self._state.roles)[0])
+                self._writer.persisted_summary = self._state.summarize(kept)
         if self._seen.metadata.generation != self._generation:
             # It is written as observedGeneration, also if nothing else follows from it.
             self._generation = self._seen.metadata.generation

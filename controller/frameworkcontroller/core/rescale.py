@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.spec import MAX_TASKS
+from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import classify
 from frameworkcontroller.core.attempt import complete
@@ -28,24 +28,27 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
 
 
-def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, str]:
-    """Return the spec without Tasks that would be too many, and why, "" if there are none.
+def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, tuple[str, str] | None]:
+    """Return the spec without TaskRoles and Tasks that would be too many, and why as reason and text, None if all fit.
 
-    The CRD bounds the sum of all roles; an object that was stored under another definition may ask for any. It may keep
-    and delete Tasks, but gets none beyond `MAX_TASKS`.
+    The CRD bounds both; an object that was stored under another definition may ask for any number. It may keep and
+    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`.
     """
+    why, number = None, len(spec.task_roles or ())
+    if number > max(MAX_ROLES, len(roles)):
+        spec = replace(spec, task_roles=tuple(role for role in spec.task_roles or () if role.name in roles))
+        text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
+        why = ("TooManyTaskRoles", f"{text}remove some, or use several Frameworks")
     active = {name: role_state.counts.active for name, role_state in roles.items()}
     wanted = spec.tasks
-    if wanted <= max(MAX_TASKS, sum(active.values())):
-        return spec, ""
-    kept = tuple(
-        replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
-    )
-    why = (
-        f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
-        "reduce taskNumber, or use several Frameworks"
-    )
-    return replace(spec, task_roles=kept), why
+    if wanted > max(MAX_TASKS, sum(active.values())):
+        kept = tuple(
+            replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
+        )
+        spec = replace(spec, task_roles=kept)
+        text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
+        why = why or ("TooManyTasks", f"{text}reduce taskNumber, or use several Frameworks")
+    return spec, why
 
 
 def rescale(

@@ -148,10 +148,12 @@ class StatusWriter:
             observed_generation=generation,
         )
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
-        notes = {"too_large": too_large, "too_many_tasks": state.too_many_tasks}
         waiting = list(waiting_roles(spec, state.roles))
         gang = gangready.condition(state.gang_report, summary)
-        found = conditions(before, body, spec, generation, stamp, waiting=waiting, gang=gang, **notes)
+        why = state.held_back
+        found = conditions(
+            before, body, spec, generation, stamp, waiting=waiting, gang=gang, too_large=too_large, held_back=why
+        )
         body = replace(body, conditions=found)
         return WriteStatus(
             body,

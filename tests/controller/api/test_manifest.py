@@ -112,7 +112,8 @@ def test_every_example_says_what_is_expected_of_it() -> None:
     assert len(list(FRAMEWORKS.glob("valid/*.yaml"))) >= 20
     expected = {path.read_text().partition("\n")[0] for path in invalid}
     for rule in rules(version()["schema"]["openAPIV3Schema"]):
-        if rule["message"] != crd.EXECUTION_TYPE_MESSAGE:  # of two versions of an object
+        # The one is of two versions of an object, the other of a thousand lines: tests/apiserver/test_crd.py.
+        if rule["message"] not in {crd.EXECUTION_TYPE_MESSAGE, crd.ROLES_MESSAGE}:
             assert any(rule["message"].split(":")[0] in line for line in expected), rule
 
 

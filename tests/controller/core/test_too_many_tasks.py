@@ -1,17 +1,24 @@
-"""A Framework that was stored under another definition and asks for more Tasks than a Framework may have."""
+"""A Framework that was stored under another definition and asks for more TaskRoles or Tasks than one may have."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from frameworkcontroller.api.spec import MAX_TASKS, FrameworkSpec
+from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core import rescale
 from frameworkcontroller.core.rescale import held_back
 from frameworkcontroller.core.rolestate import RoleState
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import role, spec, task
 from tests.controller.core.world import Plan, World, framework_of
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.spec import FrameworkSpec
 
 THREE = """
 taskRoles:
@@ -24,7 +31,7 @@ class Life(Driver):
     """A Framework whose Pods run until they are stopped."""
 
     def __init__(self) -> None:
-        super().__init__(World(framework_of(THREE), Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0")})))
+        super().__init__(World(framework_of(THREE), Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0", "c-0")})))
 
     def scale(self, **numbers: int) -> None:
         pod = self.world.spec["taskRoles"][0]["task"]
@@ -49,7 +56,7 @@ class Life(Driver):
 
     @property
     def warnings(self) -> list[str]:
-        return [event.message for event in self.events if event.reason == "TooManyTasks"]
+        return [event.message for event in self.events if event.reason.startswith("TooMany")]
 
 
 @pytest.fixture
@@ -108,6 +115,65 @@ def test_a_restart_changes_nothing_of_that(life: Life) -> None:
     assert life.world.status.ready == "3/3"
 
 
+def numbered(number: int, tasks: int = 0) -> dict[str, int]:
+    """So many roles of so many Tasks."""
+    return {f"r{place}": tasks for place in range(number)}
+
+
+def test_it_waits_and_says_why_until_it_has_fewer_roles(life: Life) -> None:
+    life.scale(**numbered(MAX_ROLES + 1, 1))
+    life.start()
+    life.live()
+    assert life.world.status.state is State.CREATION_PENDING
+    assert life.world.status.attempt_status.task_role_statuses == ()
+    assert (life.world.config_map, life.world.pods) == (None, {})
+    assert life.suspended == ("True", "TooManyTaskRoles")
+    (warning,) = life.warnings
+    assert warning.startswith("spec.taskRoles has 1001 TaskRoles, and a Framework may have 1000: remove ")
+    life.scale(a=2, b=1)
+    life.live()
+    assert life.world.status.state is State.RUNNING
+    assert len(life.world.pods) == 3
+    assert life.suspended == ("False", "NotSuspended")
+
+
+def test_one_that_runs_keeps_its_roles_and_gets_no_more(life: Life) -> None:
+    life.live()
+    before = {name: pod.metadata.uid for name, pod in life.world.pods.items()}
+    life.scale(a=2, b=1, **numbered(MAX_ROLES, 1))
+    life.live()
+    assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before
+    assert [one.name for one in life.world.status.attempt_status.task_role_statuses or ()] == ["a", "b"]
+    life.scale(b=1, **numbered(MAX_ROLES, 1))
+    life.live()
+    assert sorted(life.world.pods) == ["fw-b-0"], "what is deleted goes"
+    life.scale(b=1, c=1)
+    life.live()
+    assert sorted(life.world.pods) == ["fw-b-0", "fw-c-0"]
+
+
+def test_what_is_left_out_decides_nothing(life: Life) -> None:
+    life.live()
+    life.scale(a=2, b=1, **numbered(MAX_ROLES, 1))
+    labels, annotations = {names.BARRIER_LABEL: "enabled"}, {names.RESTART_ANNOTATION: "in any way"}
+    life.world.spec["taskRoles"][-1]["task"] = {"pod": {"metadata": {"labels": labels, "annotations": annotations}}}
+    life.live()
+    assert "RestartRefused" not in {event.reason for event in life.events}
+
+
+def test_one_that_had_more_roles_before_goes_on_with_them(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    life.world.spec["retryPolicy"] = {"maxRetryCount": -2}
+    life.world.plan.ends |= {"b-0": [1, "stay"]}
+    life.live()
+    monkeypatch.setattr(rescale, "MAX_ROLES", 1)
+    life.start()
+    life.live()
+    life.live()
+    status = life.world.status
+    assert (status.attempt_status.id, status.state, status.ready) == (1, State.RUNNING, "3/3")
+    assert life.warnings == []
+
+
 def roles_with(**numbers: int) -> dict[str, RoleState]:
     made = {name: RoleState(name, f"uid-{name}", None) for name in numbers}
     for name, number in numbers.items():
@@ -134,3 +200,27 @@ def test_what_is_there_may_stay_or_go(wanted: dict[str, int], active: dict[str, 
     found, why = held_back(asked, roles_with(**active))
     assert {one.name: one.task_number for one in found.task_roles or ()} == kept
     assert bool(why) == (kept != wanted)
+
+
+FULL = numbered(MAX_ROLES)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "active", "kept"),
+    [
+        (FULL, {}, FULL),
+        (numbered(MAX_ROLES + 1), {}, {}),
+        (FULL | {"a": 1}, {"a": 1, "r0": 0}, {"a": 1, "r0": 0}),
+        (FULL | {"a": 0}, FULL | {"a": 0}, FULL | {"a": 0}),
+        (FULL | {"a": 0}, FULL | {"b": 0}, FULL | {"a": 0}),
+        (FULL | {"a": 0, "b": 0}, FULL | {"a": 0}, FULL | {"a": 0}),
+        (FULL | {"a": MAX_TASKS, "b": MAX_TASKS}, {"a": 3, "b": 5}, {"a": 3, "b": 5}),
+    ],
+    ids=["just as many", "one too many", "grown", "runs as it is", "another one", "one more", "also too many Tasks"],
+)
+def test_roles_that_are_there_may_stay_or_go(
+    wanted: dict[str, int], active: dict[str, int], kept: dict[str, int]
+) -> None:
+    found, why = held_back(spec(*(role(name, number) for name, number in wanted.items())), roles_with(**active))
+    assert {one.name: one.task_number for one in found.task_roles or ()} == kept
+    assert (why[0] if why else "") == ("" if kept == wanted else "TooManyTaskRoles")

@@ -236,7 +236,7 @@ def attempt_context(**changes: Any) -> AttemptContext:
         "uid": FRAMEWORK_UID,
         "spec": spec(role("worker", 1), execution_type=execution),
         "being_deleted": False,
-        "too_many_tasks": False,
+        "held_back": False,
         "creation_timeout": timedelta(seconds=300),
         "completed_retain": timedelta(days=30),
         "conflict_delay_sec": 0,
