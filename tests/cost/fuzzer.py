@@ -1,7 +1,7 @@
 """A fuzzer that keeps what was slow or large, as coverage fuzzers keep what was new.
 
     python -m tests.cost.fuzzer [--seconds 60] [--seed N] [--target pass]
-    python -m tests.cost.fuzzer --target pass --genome '{"roles": 2000}'
+    python -m tests.cost.fuzzer --target pass --genome '{"roles": 1000}'
 
 Each input is made of a genome, and an input whose cost is among the largest of its kind, absolutely or for its size, is
 kept and mutated further. An input that costs more than `bounds` says is printed with the command that repeats it, and

@@ -20,6 +20,7 @@ from frameworkcontroller.api.crd import MAX_DEPENDENCIES
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
+from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.effects import CreatePod, Done, Refused, StaleStatus
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from tests.controller.core.driver import Driver
@@ -39,12 +40,11 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster, WriteStatus
     from tests.cost.meter import Genome, Play
 
-MAX_ROLES = 20_000
 ROUNDS = 5
 """A second has so many passes at most: beyond that it only repeats itself."""
 GENES = Genes(
     {
-        "roles": Number(1, MAX_ROLES),
+        "roles": Number(1, MAX_ROLES + 1),
         "tasks": Number(0, TASKS),
         "shape": Word(("none", "chain", "star", "layers", "circle", "nobody")),
         "status": Word(("Complete", "Ready")),
@@ -80,10 +80,12 @@ class Passes:
             for shape, status in (("chain", "Complete"), ("star", "Ready"), ("circle", "Ready"), ("nobody", "Complete"))
         }
         return shapes | {
-            "2,000 roles, chain": {"roles": 2000, "tasks": 1, "shape": "chain", "seconds": 2},
-            "2,000 roles, star": {"roles": 2000, "tasks": 1, "shape": "star", "status": "Ready", "seconds": 2},
-            "2,000 roles alone": {"roles": 2000, "tasks": 1, "seconds": 3},
-            "full layers of 16, 600 roles": {"roles": 600, "tasks": 1, "shape": "layers", "seconds": 3},
+            "1,000 roles, chain": {"roles": MAX_ROLES, "tasks": 1, "shape": "chain", "seconds": 2},
+            "1,000 roles, star": {"roles": MAX_ROLES, "tasks": 1, "shape": "star", "status": "Ready", "seconds": 2},
+            "1,000 roles alone": {"roles": MAX_ROLES, "tasks": 1, "seconds": 3},
+            "1,001 roles are too many": {"roles": MAX_ROLES + 1, "tasks": 1, "seconds": 6},
+            "full layers of 16, 10,000 dependencies": {"roles": 641, "tasks": 1, "shape": "layers", "seconds": 3},
+            "full layers of 16, too many dependencies": {"roles": 642, "tasks": 1, "shape": "layers", "seconds": 3},
             "full layers that end": {
                 "roles": 160,
                 "tasks": 1,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 IDENTITY = Identity("ns", "fw", "framework-uid", 0, "0_config-map-uid")
 GENES = Genes(
     {
-        "roles": Number(1, 2000),
+        "roles": Number(1, 1000),
         "tasks": Number(1, TASKS),
         "complete": Word((True, False)),
         "epoch": Number(0, 2**31 - 1),
@@ -57,7 +57,7 @@ class Rosters:
         return {
             "10,000 Tasks": {"tasks": TASKS, "address": "10.0.0.1", "node": 63},
             "10,000 Tasks with long names of nodes": {"tasks": TASKS, "node": 253, "gpus": 8},
-            "2,000 roles": {"roles": 2000, "tasks": 5},
+            "1,000 roles": {"roles": 1000, "tasks": 10},
             "long reasons": {"tasks": 1000, "complete": False, "why": 1_000_000, "character": "é"},
             "10,000 Tasks are behind": {"tasks": TASKS, "complete": False, "epoch": 3, "behind": TASKS},
         }
