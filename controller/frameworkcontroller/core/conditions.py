@@ -22,6 +22,7 @@ RUNNING: Final = "Running"
 SUSPENDED: Final = "Suspended"
 WAITING_FOR_DEPENDENCY: Final = "WaitingForDependency"
 STATUS_TOO_LARGE: Final = "StatusTooLarge"
+CRASH_LOOP: Final = "CrashLoop"
 
 
 def conditions(
@@ -35,6 +36,7 @@ def conditions(
     gang: tuple[str, bool, str, str] | None = None,
     too_large: str = "",
     held_back: tuple[str, str] | None = None,
+    crash_loop: str = "",
 ) -> tuple[Condition, ...]:
     """Return the conditions of a status.
 
@@ -48,6 +50,7 @@ def conditions(
         gang: type, value, reason and message of the condition GangReady, None for none.
         too_large: why the Tasks are not part of the status, "" if they are.
         held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
+        crash_loop: which Tasks pause, "" for none.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -71,6 +74,9 @@ def conditions(
         wanted += ((WAITING_FOR_DEPENDENCY, waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
     if gang is not None:
         wanted += (gang,)
+    if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
+        reason = "TasksPaused" if crash_loop else "NoTaskPaused"
+        wanted += ((CRASH_LOOP, bool(crash_loop), reason, crash_loop or str(status.state)),)
     if too_large:
         wanted += ((STATUS_TOO_LARGE, True, "RequestTooLarge", too_large),)
     times = {(condition.type, condition.status): condition.last_transition_time for condition in before}

@@ -19,6 +19,7 @@ class CoreConfig:
         framework_min_retry_delay_sec: the least delay before the retry of a conflict.
         framework_max_retry_delay_sec: the longest delay before the retry of a conflict.
         grant_roster_access: let the Pods' service accounts read the roster.
+        crash_loop_pause: let Pods wait that end at once again and again (`crashloop`).
         codes: completion codes of failed Pods, in the order in which they are tried.
     """
 
@@ -27,4 +28,5 @@ class CoreConfig:
     framework_min_retry_delay_sec: int
     framework_max_retry_delay_sec: int
     grant_roster_access: bool
+    crash_loop_pause: bool
     codes: tuple[CodeInfo, ...]

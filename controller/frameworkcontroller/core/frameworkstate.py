@@ -18,6 +18,7 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
 from frameworkcontroller.core import classify, dependencies, events, gangready, restart
 from frameworkcontroller.core.agenda import Agenda
+from frameworkcontroller.core.crashloop import CrashLoops
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.gangready import GangReport
 from frameworkcontroller.core.journal import Journal, TaskRecord
@@ -84,6 +85,7 @@ class FrameworkState:
         sizes: of a Pod of each role, about, in bytes.
         problems: why roles can have no Pods, by their names.
         gang_report: what the condition GangReady says.
+        crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
         not_retained: the UIDs of Pods that were to stay and cannot.
         restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
@@ -112,6 +114,7 @@ class FrameworkState:
         self.sizes: Mapping[str, int] = {}
         self.problems: Mapping[str, str] = {}
         self.gang_report = GangReport()
+        self.crash_loops = CrashLoops()
         self.gone: set[str] = set()
         self.not_retained: set[str] = set()
         self.restart_policy: Policy | None = None

@@ -215,6 +215,7 @@ def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterato
                 failure = in_flight.last_failure(("pod", name, current.index))
                 if current.state is State.CREATION_PENDING:
                     window = in_flight.refusals.window(name)
+                    failure = failure or state.crash_loops.why((name, current.index))
                     failure = failure or (window.reason if window is not None else in_flight.slow_start.message)
                 pod = view.pod(current.attempt_status.pod_name)
                 obstacle = obstacle_of(current, pod)

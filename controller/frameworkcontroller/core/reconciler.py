@@ -279,6 +279,7 @@ class FrameworkReconciler:
             view: the Framework as the caches have it.
             backpressure: for how long writes of statuses that can be put off should leave their turn to others.
         """
+        pauses = bool(self._state.crash_loops.held)
         ctx = self._observe(now, view, backpressure=backpressure)
         if ctx is None:
             return Decision()
@@ -292,6 +293,8 @@ class FrameworkReconciler:
         self._framework.begin_roles(ctx)
         self._restarts.advance(ctx)
         self._report_gang(ctx)
+        # The condition CrashLoop is written; nothing waits for that.
+        self._state.revision += pauses is not bool(self._state.crash_loops.held)
         self._write(ctx)
         self._is_in_pass = False
         return ctx.decision
@@ -338,6 +341,8 @@ class FrameworkReconciler:
             # It is written as observedGeneration, also if nothing else follows from it.
             self._generation = self._seen.metadata.generation
             self._state.touch_framework()
+        if is_changed and before is not None:
+            self._state.agenda.touch_many(self._state.crash_loops.follow(before, spec))
         for role in (spec.task_roles or ()) if is_changed else ():
             self._state.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
             if before is not None and before.task_of(role.name).pod != role.task.pod:

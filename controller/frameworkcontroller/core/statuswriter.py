@@ -150,9 +150,10 @@ class StatusWriter:
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         waiting = list(waiting_roles(spec, state.roles))
         gang = gangready.condition(state.gang_report, summary)
-        why = state.held_back
+        notes = {"too_large": too_large, "crash_loop": state.crash_loops.describe()}
+        held_back = state.held_back
         found = conditions(
-            before, body, spec, generation, stamp, waiting=waiting, gang=gang, too_large=too_large, held_back=why
+            before, body, spec, generation, stamp, waiting=waiting, gang=gang, held_back=held_back, **notes
         )
         body = replace(body, conditions=found)
         return WriteStatus(

@@ -99,7 +99,9 @@ class TaskPhase:
                 self._follow_instance(task_key, current, step.status, pod, gate)
             if step.wake_at is not None:
                 self._state.agenda.touch_at(task_key, ctx.clock.steadily(step.wake_at))
-            if step.action is not None:
+            if step.action is task.Action.CREATE and (until := self._state.crash_loops.hold(task_key, ctx.now)):
+                self._state.agenda.touch_at(task_key, until)
+            elif step.action is not None:
                 self._act(task_key, step, pod, ctx)
 
     def _note(
@@ -107,6 +109,8 @@ class TaskPhase:
     ) -> None:
         """Note what a step shows that the Task's status does not say."""
         role = self._state.roles[task_key[0]]
+        if self._config.crash_loop_pause:
+            self._state.crash_loops.note(task_key, before, after, ctx.clock)
         if after.state in OVER:
             role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
         if role.name in self._state.watched_roles:

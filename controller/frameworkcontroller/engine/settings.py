@@ -138,6 +138,7 @@ class Settings(_Group, frozen=True):
         pod_failure_spec: the configured codes, without the predefined ones.
         namespace: to work in; "" for all.
         grant_roster_access: whether a Framework's Pods get permission to read its roster.
+        crash_loop_pause: whether Pods that end at once again and again are created only after pauses.
         concurrent_requests: to the API server at a time.
         leader_election: which of several replicas works.
     """
@@ -159,6 +160,7 @@ class Settings(_Group, frozen=True):
     # Ours.
     namespace: Namespace = ""
     grant_roster_access: bool = True
+    crash_loop_pause: bool = True
     concurrent_requests: Annotated[int, Meta(ge=1, le=1000)] = 64
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
@@ -201,6 +203,7 @@ class Settings(_Group, frozen=True):
             framework_min_retry_delay_sec=self.framework_min_retry_delay_sec,
             framework_max_retry_delay_sec=self.framework_max_retry_delay_sec,
             grant_roster_access=self.grant_roster_access,
+            crash_loop_pause=self.crash_loop_pause,
             codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
         )
 

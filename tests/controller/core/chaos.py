@@ -26,6 +26,7 @@ from frameworkcontroller.core.effects import (
 )
 from tests.controller.core import checks
 from tests.controller.core.driver import Driver
+from tests.controller.core.values import core_config
 from tests.controller.core.world import World, framework_of
 
 if TYPE_CHECKING:
@@ -84,10 +85,11 @@ class Chaos(Driver):
 
     Args:
         pods: the templates by TaskRole.
+        crash_loop_pause: whether Pods that end at once again and again wait.
     """
 
-    def __init__(self, pods: dict[str, dict[str, Any]] = PODS) -> None:
-        world = World(framework_of(SPEC))
+    def __init__(self, pods: dict[str, dict[str, Any]] = PODS, *, crash_loop_pause: bool = False) -> None:
+        world = World(framework_of(SPEC), config=core_config(crash_loop_pause=crash_loop_pause))
         self.pods = pods
         world.spec["taskRoles"] = [role("a", 2, pods["a"]), role("b", 1, pods["b"])]
         self.refusals = 0

@@ -71,22 +71,24 @@ random_schedules = settings(
 
 
 @random_schedules
-@example(UNLABELLED_WHILE_IT_IS_DELETED)
-@given(SCHEDULES)
-def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(schedule: list[tuple[str, int, int]]) -> None:
-    chaos = Chaos()
+@example(UNLABELLED_WHILE_IT_IS_DELETED, False)
+@given(SCHEDULES, st.booleans())
+def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(
+    schedule: list[tuple[str, int, int]], pause: bool
+) -> None:
+    chaos = Chaos(crash_loop_pause=pause)
     for kind, one, two in schedule:
         chaos.move(kind, one, two)
     chaos.come_to_rest()
 
 
 @random_schedules
-@given(SCHEDULES, st.booleans())
+@given(SCHEDULES, st.booleans(), st.booleans())
 def test_no_application_runs_with_peers_of_another_epoch_and_each_gang_runs_or_ends(
-    schedule: list[tuple[str, int, int]], tools: bool
+    schedule: list[tuple[str, int, int]], tools: bool, pause: bool
 ) -> None:
     """Each release is compared with all others (`inplace`); at the end everybody behaves, and nobody waits in vain."""
-    chaos = Chaos(IN_PLACE_WITH_TOOLS if tools else IN_PLACE)
+    chaos = Chaos(IN_PLACE_WITH_TOOLS if tools else IN_PLACE, crash_loop_pause=pause)
     for kind, one, two in schedule:
         chaos.move(kind, one, two)
     chaos.come_to_rest()

@@ -52,6 +52,7 @@ def core_config(**changes: Any) -> CoreConfig:
         "framework_min_retry_delay_sec": 60,
         "framework_max_retry_delay_sec": 900,
         "grant_roster_access": True,
+        "crash_loop_pause": False,
         "codes": CONTAINER_CONTRACT,
     }
     return CoreConfig(**(values | changes))

@@ -64,6 +64,7 @@ podFailureSpec:
   podPatterns: [{}]
 namespace: team-a
 grantRosterAccess: no
+crashLoopPause: no
 concurrentRequests: 32
 leaderElection: {enabled: false, namespace: a, name: b, leaseDurationSec: 6, renewDeadlineSec: 4.5, retryPeriodSec: 1}
 """
@@ -83,6 +84,7 @@ def test_every_key_is_read() -> None:
     assert (core.object_local_cache_creation_timeout_sec, core.framework_completed_retain_sec) == (60, 0)
     assert (core.framework_min_retry_delay_sec, core.framework_max_retry_delay_sec) == (1, 1)
     assert core.grant_roster_access is False
+    assert core.crash_loop_pause is False
 
 
 def test_configured_codes_come_after_the_container_contract() -> None:
@@ -116,7 +118,9 @@ def test_a_key_that_is_absent_or_null_has_its_default(text: str) -> None:
 
 def test_defaults_are_those_of_the_frameworks_api() -> None:
     read = Settings()
-    assert read.core == CoreConfig(300, 2_592_000, 60, 900, grant_roster_access=True, codes=CONTAINER_CONTRACT)
+    assert read.core == CoreConfig(
+        300, 2_592_000, 60, 900, grant_roster_access=True, crash_loop_pause=True, codes=CONTAINER_CONTRACT
+    )
     assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (None, 120, 200)
     assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (1, 60)
     assert read.large_framework_compression is True

@@ -1,0 +1,376 @@
+"""Pods that end as soon as they have begun, of Tasks and Frameworks that are retried: when they are created again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import Raw
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import TaskSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.crashloop import CrashLoops, pause_after
+from frameworkcontroller.core.effects import CreatePod, WriteStatus
+from tests.controller.core.manual import Manual
+from tests.controller.core.scenarios import tasks
+from tests.controller.core.values import at, core_config, ended, moment, role, spec, task
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.status import Condition, TaskCompletion
+
+S = State
+KEY = ("worker", 0)
+CRASH = ended(1)
+FREE = [0, 0, 0, 0]
+
+
+# --- the rules -------------------------------------------------------------------------------------------------------
+
+
+def end(
+    loops: CrashLoops, begun: float, now: float, completion: TaskCompletion | None = CRASH, was: State = S.RUNNING
+) -> None:
+    loops.note(KEY, task(was, since=begun), task(S.DELETION_PENDING, completion, since=now), moment(now))
+
+
+def in_a_row(number: int) -> CrashLoops:
+    loops = CrashLoops()
+    for _ in range(number):
+        end(loops, 0, 1)
+    return loops
+
+
+@pytest.mark.parametrize(
+    ("ends", "seconds"),
+    [(0, 0), (1, 0), (4, 0), (5, 10), (6, 20), (7, 40), (8, 80), (9, 160), (10, 300), (11, 300), (10**9, 300)],
+)
+def test_the_pause_grows_from_the_fifth_end_on(ends: int, seconds: int) -> None:
+    assert pause_after(ends) == seconds
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "completion", "was", "pause"),
+    [
+        pytest.param(100, 101, CRASH, S.RUNNING, 10, id="it fails"),
+        pytest.param(100, 101, ended(0), S.RUNNING, 10, id="it succeeds"),
+        pytest.param(100, 101, ended(-101, "transient"), S.RUNNING, 10, id="somebody deletes it"),
+        pytest.param(100, 101, CRASH, S.PREPARING, 10, id="it was not seen to run"),
+        pytest.param(100, 101, CRASH, S.CREATION_REQUESTED, 10, id="it was not seen before its end"),
+        pytest.param(100, 109, CRASH, S.RUNNING, 10, id="within 10 s"),
+        pytest.param(100, 99, CRASH, S.RUNNING, 10, id="the clock was set back"),
+        pytest.param(100, 110, CRASH, S.RUNNING, 0, id="10 s"),
+        pytest.param(100, 5000, ended(0), S.RUNNING, 0, id="longer"),
+        pytest.param(100, 110, ended(-220, "permanent"), S.RUNNING, 0, id="10 s, until the attempt ends"),
+    ],
+)
+def test_the_fifth_end_pauses_by_the_time_that_the_instance_ran(
+    begun: float, now: float, completion: TaskCompletion, was: State, pause: int
+) -> None:
+    loops = in_a_row(4)
+    end(loops, begun, now, completion, was)
+    assert loops.hold(KEY, at(now)) == (at(now + pause) if pause else None)
+    end(loops, now, now + 1)
+    assert (loops.hold(KEY, at(now + 1)) is not None) == (pause > 0), "after a longer run it starts from none"
+
+
+@pytest.mark.parametrize("code", [-210, -220, -230, -240])
+def test_a_short_run_that_the_controller_ends_says_nothing(code: int) -> None:
+    loops = in_a_row(4)
+    for _ in range(10):
+        end(loops, 100, 101, ended(code, "permanent"))
+    assert loops.hold(KEY, at(101)) is None
+    end(loops, 100, 101)
+    assert loops.hold(KEY, at(101)) == at(111)
+
+
+@pytest.mark.parametrize("was", [S.CREATION_PENDING, S.DELETION_PENDING, S.DELETING])
+def test_what_is_no_end_of_an_instance_does_not_count(was: State) -> None:
+    loops = in_a_row(4)
+    loops.note(KEY, task(was, CRASH, since=1), task(S.ATTEMPT_COMPLETED, CRASH, since=1), moment(1))
+    assert loops.hold(KEY, at(1)) is None
+
+
+def test_a_task_that_waits_is_named_until_it_does_not() -> None:
+    loops = in_a_row(6)
+    assert (loops.why(KEY), loops.describe()) == ("", ""), "it has not asked for a Pod"
+    assert loops.hold(KEY, at(2)) == at(21)
+    assert loops.why(KEY) == "paused for 20 s: its Pod ended within 10 s of its start 6 times in a row"
+    assert loops.describe() == (
+        "worker-0 ended within 10 s of their start five times in a row or more: their Pods are created again after "
+        "pauses of up to 20 s, until crashLoopPause of the controller is false or the template changes"
+    )
+    assert loops.hold(KEY, at(21)) is None
+    assert (loops.why(KEY), loops.describe()) == ("", "")
+
+
+def test_a_task_that_ends_without_a_pod_waits_no_more() -> None:
+    loops = in_a_row(5)
+    loops.hold(KEY, at(1))
+    loops.note(KEY, task(), task(S.ATTEMPT_COMPLETED, ended(-230, "permanent")), moment(2))
+    assert loops.describe() == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "names"), [(2, "worker-0 and 1 more Task ended"), (13, "worker-0 and 12 more Tasks ended")]
+)
+def test_of_many_tasks_the_first_is_named(number: int, names: str) -> None:
+    loops = CrashLoops()
+    for index in reversed(range(number)):
+        for _ in range(5):
+            loops.note(("worker", index), task(S.RUNNING), task(S.DELETION_PENDING, CRASH), moment(0))
+        loops.hold(("worker", index), at(0))
+    assert loops.describe().startswith(names)
+
+
+def pods(template: str, number: int = 1, name: str = "worker") -> object:
+    return role(name, number, task=TaskSpec(pod=Raw(template.encode())))
+
+
+@pytest.mark.parametrize(
+    ("after", "waits"),
+    [
+        pytest.param([pods("{}")], True, id="nothing that concerns it"),
+        pytest.param([pods("{}", 5), pods("{}", name="other")], True, id="more Tasks and roles"),
+        pytest.param([pods('{"a":1}')], False, id="another template"),
+        pytest.param([pods("{}", 0)], False, id="scaled down"),
+        pytest.param([pods("{}", name="other")], False, id="its role is removed"),
+        pytest.param([], False, id="all roles are removed"),
+    ],
+)
+def test_a_changed_template_starts_from_none(after: list[object], waits: bool) -> None:
+    loops = in_a_row(5)
+    loops.hold(KEY, at(1))
+    assert loops.follow(spec(pods("{}")), spec(*after)) == (set() if waits else {KEY})  # type: ignore[arg-type]
+    assert (loops.hold(KEY, at(1)) is not None) is waits
+    assert bool(loops.describe()) is waits
+
+
+# --- in the life of a Framework --------------------------------------------------------------------------------------
+
+SPEC = """
+retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: {framework}}}
+taskRoles:
+- name: bad
+  taskNumber: {tasks}
+  frameworkAttemptCompletionPolicy: {{minFailedTaskCount: 1, minSucceededTaskCount: -1}}
+  task:
+    retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: {task}}}
+    pod: &pod {{spec: {{containers: [{{name: main}}]}}}}
+- name: good
+  taskNumber: 1
+  task: {{pod: *pod}}
+"""
+
+
+class Life(Manual):
+    """A Framework whose Pods of the role `bad` end again and again, and when Pods are created.
+
+    Args:
+        task: `maxRetryCount` of its Tasks.
+        framework: that of the Framework.
+        tasks: how many there are.
+        runs: for how many seconds each Pod runs.
+        pause: whether crash loops pause.
+    """
+
+    def __init__(
+        self, *, task: int = 0, framework: int = 0, tasks: int = 1, runs: float = 0, pause: bool = True, code: int = 1
+    ) -> None:
+        super().__init__(SPEC.format(task=task, framework=framework, tasks=tasks), core_config(crash_loop_pause=pause))
+        self.runs, self.code, self.writes = runs, code, 0
+        self.created: dict[str, list[float]] = {}
+        self.world.plan.ends = {"good-0": ["stay"]}
+
+    def work(self, seconds: int) -> None:
+        for _ in range(seconds):
+            # What the controller asks for within a second, however often it asks.
+            for _ in range(30):
+                effects = self.ask()
+                for effect in effects:
+                    if isinstance(effect, CreatePod):
+                        self.created.setdefault(f"{effect.role}-{effect.index}", []).append(self.second_now)
+                    self.writes += isinstance(effect, WriteStatus)
+                    self.answer_as_the_server(effect)
+                self.see()
+                if not effects:
+                    break
+            self._end_pods()
+            self.second()
+
+    @property
+    def second_now(self) -> float:
+        return (self.world.now - at(0)).total_seconds()
+
+    def _end_pods(self) -> None:
+        for name, pod in self.world.pods.items():
+            if not name.startswith("fw-bad"):
+                continue
+            created = pod.metadata.creation_timestamp or at(0)
+            is_over = (self.world.now - created).total_seconds() >= self.runs
+            self.world.plan.ends[name.removeprefix("fw-")] = [self.code if is_over else "stay"]
+
+    def gaps(self, task_key: str = "bad-0") -> list[float]:
+        return [later - earlier for earlier, later in pairwise(self.created[task_key])]
+
+    @property
+    def condition(self) -> Condition | None:
+        return next((one for one in self.world.status.conditions or () if one.type == "CrashLoop"), None)
+
+
+def assert_paused(gaps: list[float], pauses: list[int]) -> None:
+    """The end of a Pod takes some seconds beside the pause, and that of an attempt some more."""
+    assert len(gaps) >= len(pauses)
+    for gap, pause in zip(gaps, pauses, strict=False):
+        assert pause <= gap < max(pause + 5, 11), gaps
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("retries", [{"task": -2}, {"framework": -2}], ids=["a Task", "a Framework"])
+def test_a_pod_that_ends_at_once_is_created_later_and_later(retries: dict[str, int], code: int) -> None:
+    life = Life(**retries, code=code)
+    if "framework" in retries and not code:
+        life.world.spec["taskRoles"].pop()  # the attempt succeeds only when all have
+    life.work(1400)
+    assert_paused(life.gaps(), [*FREE, 10, 20, 40, 80, 160, 300, 300])
+    assert len(life.created["bad-0"]) < 15
+
+
+@pytest.mark.parametrize("retries", [{"task": -2}, {"framework": -2}], ids=["a Task", "a Framework"])
+def test_without_the_setting_there_is_no_pause(retries: dict[str, int]) -> None:
+    life = Life(**retries, pause=False)
+    life.work(150)
+    assert_paused(life.gaps(), [0] * 12)
+    assert life.condition is None
+
+
+def test_a_pod_that_runs_longer_never_pauses() -> None:
+    life = Life(task=-2, runs=11)
+    life.work(300)
+    assert_paused(life.gaps(), [11] * 15)
+    assert life.condition is None
+
+
+def test_one_that_runs_longer_starts_from_none() -> None:
+    life = Life(task=-2)
+    life.work(60)
+    life.runs = 11
+    life.work(120)
+    before = len(life.created["bad-0"])
+    life.runs = 0
+    life.work(60)
+    assert_paused(life.gaps()[before:], [*FREE, 10, 20])
+
+
+def test_limited_retries_are_paused_and_counted_as_ever() -> None:
+    life = Life(task=6)
+    life.work(100)
+    assert_paused(life.gaps(), [*FREE, 10, 20])
+    status = life.world.status
+    assert (status.state, status.completion and status.completion.code) == (State.COMPLETED, 1)
+    assert tasks(life.world)["bad-0"].retry_policy_status.total_retried_count == 6
+    assert life.condition is not None
+    assert (life.condition.status, life.condition.reason) == ("False", "NoTaskPaused")
+
+
+def test_a_changed_template_goes_on_at_once_and_starts_from_none() -> None:
+    life = Life(task=-2)
+    life.work(120)
+    before, now = len(life.created["bad-0"]), life.second_now
+    assert life.condition is not None
+    assert life.condition.status == "True"
+    life.world.spec["taskRoles"][0]["task"]["pod"] = {"spec": {"containers": [{"name": "corrected"}]}}
+    life.world.edited()
+    life.work(60)
+    assert life.created["bad-0"][before] - now <= 2
+    assert_paused(life.gaps()[before:], [*FREE, 10])
+
+
+def test_an_edit_of_something_else_keeps_the_pause() -> None:
+    life = Life(task=-2)
+    life.work(120)
+    before = len(life.created["bad-0"])
+    life.world.spec["taskRoles"][1]["task"]["pod"] = {"spec": {"containers": [{"name": "other"}]}}
+    life.world.spec["description"] = "x"
+    life.world.edited()
+    life.work(20)
+    assert len(life.created["bad-0"]) == before
+
+
+def test_its_peers_do_not_pause_while_the_framework_is_retried() -> None:
+    life = Life(framework=-2)
+    life.work(400)
+    attempts = len(life.created["good-0"])
+    assert attempts >= len(life.created["bad-0"]) > 8
+    waited = [later - earlier for earlier, later in zip(life.created["good-0"], life.created["bad-0"], strict=False)]
+    assert max(waited[:5]) < 3
+    assert max(waited) > 100, "the one that crashes has paused, and its peer was there at once"
+    condition = life.condition
+    assert condition is not None
+    assert condition.message.startswith("bad-0 ended")
+
+
+def test_the_condition_and_the_gang_name_the_tasks_that_wait_with_no_write_a_second() -> None:
+    life = Life(task=-2, tasks=3)
+    life.work(120)
+    condition = life.condition
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "TasksPaused")
+    assert condition.message.startswith("bad-0 and 2 more Tasks ended within 10 s of their start five times in a row")
+    assert {tasks(life.world)[f"bad-{index}"].state for index in range(3)} == {State.CREATION_PENDING}
+    assert tasks(life.world)["bad-0"].retry_policy_status.retry_delay_sec is None
+    before = life.writes
+    life.work(50)
+    assert life.writes == before
+
+
+def test_a_gang_says_that_it_waits_for_a_task_that_pauses() -> None:
+    life = Life(task=-2)
+    for one in life.world.spec["taskRoles"]:
+        barrier = {"name": names.BARRIER_CONTAINER, "image": "x"}
+        one["task"]["pod"] = {"spec": {"initContainers": [barrier], "containers": [{"name": "main"}]}}
+    life.world.edited()
+    life.work(120)
+    gang = next(one for one in life.world.status.conditions or () if one.type == "GangReady")
+    why = "paused for 80 s: its Pod ended within 10 s of its start 8 times in a row"
+    assert (gang.reason, gang.message) == ("NotCreated", f"1/2: bad-0 NotCreated: {why}")
+
+
+def test_a_paused_task_that_is_scaled_down_is_removed_and_forgotten() -> None:
+    life = Life(task=-2, tasks=2)
+    life.work(150)
+    life.world.spec["taskRoles"][0]["taskNumber"] = 1
+    life.world.edited()
+    life.work(5)
+    assert "bad-1" not in tasks(life.world)
+    assert life.condition is not None
+    assert life.condition.message.startswith("bad-0 ended")
+    before = len(life.created["bad-1"])
+    life.world.spec["taskRoles"][0]["taskNumber"] = 2
+    life.world.edited()
+    life.work(20)
+    assert len(life.created["bad-1"]) >= before + 3
+
+
+def test_a_framework_that_is_stopped_while_it_pauses_ends_at_once() -> None:
+    life = Life(task=-2)
+    life.work(150)
+    life.world.spec["executionType"] = "Stop"
+    life.world.edited()
+    life.work(10)
+    assert life.world.status.state is State.COMPLETED
+    assert life.condition is not None
+    assert life.condition.status == "False"
+
+
+def test_another_controller_starts_from_none_and_takes_the_condition_back() -> None:
+    life = Life(task=-2)
+    life.work(150)
+    before = len(life.created["bad-0"])
+    life.start()
+    life.runs = 11
+    life.work(3)
+    assert len(life.created["bad-0"]) == before + 1
+    assert life.condition is not None
+    assert life.condition.status == "False"
