@@ -104,6 +104,20 @@ def test_a_pod_that_cannot_be_created_is_known_from_the_events(message: str, tex
     assert text in shown
 
 
+@pytest.mark.parametrize("pauses", [True, False])
+def test_tasks_that_pause_because_their_pods_end_at_once_are_told(pauses: bool) -> None:
+    message = "worker-0 and 1 more Task ended within 10 s of their start" if pauses else "AttemptRunning"
+    condition = {"type": "CrashLoop", "status": str(pauses), "reason": "x", "message": message}
+    waiting = [task(number, "AttemptCreationPending") for number in range(2)]
+    view = framework(
+        role("worker", 2),
+        tasks={"worker": waiting},
+        conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}],
+    )
+    told = f"{message}\n  -> frameworkctl events training says how they end; correct the template\n"
+    assert why(view) == (told if pauses else "") + "worker-0, worker-1: its Pod is not created yet"
+
+
 def test_tasks_that_wait_for_the_same_reason_share_a_finding() -> None:
     view = framework(role("worker", 5), tasks={"worker": [task(number, "AttemptPreparing") for number in range(5)]})
     pods = [pod(f"worker-{number}") for number in range(5)]

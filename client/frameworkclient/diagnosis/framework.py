@@ -41,7 +41,7 @@ def findings(evidence: Evidence) -> list[Finding]:
                 f"its attempt {view.attempts} is over{_how(view)}; it waits for {retry_time(view, evidence.now)}", ""
             )
         ]
-    return _merged([*_roles(view), *_tasks(evidence), *_missing_barriers(evidence)])
+    return _merged([*_crash_loop(evidence), *_roles(view), *_tasks(evidence), *_missing_barriers(evidence)])
 
 
 def _merged(found: Sequence[Finding]) -> list[Finding]:
@@ -91,6 +91,13 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
         )
     advice = f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER" if reason == "TooManyTasks" else ""
     return Finding(shorten(message, MESSAGE), advice)
+
+
+def _crash_loop(evidence: Evidence) -> Iterator[Finding]:
+    condition = evidence.view.conditions.get("CrashLoop")
+    if condition is not None and condition.status == "True":
+        events = f"{evidence.program} events {evidence.view.name}"
+        yield Finding(shorten(condition.message, MESSAGE), f"{events} says how they end; correct the template")
 
 
 def _roles(view: FrameworkView) -> Iterator[Finding]:
