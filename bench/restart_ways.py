@@ -89,7 +89,10 @@ class Node:
         for archive in images.build_all(manifests.PROGRAM_IMAGES).values():
             cluster.load(archive)
         connection = access.connect(os.fspath(cluster.kubeconfig), None)
-        deploy.deploy(connection, manifests.programs(manifests.ImageNames()), print)
+        programs = manifests.programs(manifests.ImageNames())
+        (config,) = (one["data"] for one in programs if one["kind"] == "ConfigMap")
+        config["frameworkcontroller.yaml"] += "\ncrashLoopPause: false\n"  # the ranks run for seconds
+        deploy.deploy(connection, programs, print)
         connection.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *_volume()])
         return cls(cluster, raw)
 

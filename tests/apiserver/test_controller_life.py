@@ -104,6 +104,38 @@ def test_a_failed_task_is_retried_as_its_policy_says(
     assert task["attemptStatus"]["completionStatus"]["code"] == 0
 
 
+def test_a_task_that_ends_at_once_five_times_pauses_until_its_template_changes(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"worker-0": [1, 1, 1, 1, 1, "stay"]}
+    worker = role("worker", 1, retry={"fancyRetryPolicy": False, "maxRetryCount": -2})
+    frameworks.create("fw", worker)
+
+    def crash_loop() -> Json:
+        (found,) = [one for one in frameworks.status("fw")["conditions"] if one["type"] == "CrashLoop"] or [{}]
+        return found
+
+    def pauses() -> None:
+        task = frameworks.tasks("fw")["worker-0"]
+        assert (task["attemptStatus"]["id"], task["state"]) == (5, "AttemptCreationPending")
+        assert (crash_loop().get("status"), crash_loop().get("reason")) == ("True", "TasksPaused")
+
+    def goes_on() -> None:
+        task = frameworks.tasks("fw")["worker-0"]
+        assert (task["attemptStatus"]["id"], task["state"]) == (5, "AttemptRunning")
+        assert (crash_loop().get("status"), crash_loop().get("reason")) == ("False", "NoTaskPaused")
+
+    with player.playing():
+        eventually(pauses, 30)
+        assert crash_loop()["message"].startswith("worker-0 ended within 10 s of their start five times in a row")
+        assert frameworks.tasks("fw")["worker-0"]["retryPolicyStatus"]["retryDelaySec"] is None
+        worker["task"]["pod"] = {**POD, "metadata": {"annotations": {"corrected": "yes"}}}
+        frameworks.merge("fw", taskRoles=[worker])
+        # The pause is of 10 s, and has begun at the end of the Pod.
+        eventually(goes_on, 6)
+    assert frameworks.pods()["fw-worker-0"]["metadata"]["annotations"]["corrected"] == "yes"
+
+
 def test_a_framework_is_retried_as_a_whole_with_everything_new(
     controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:

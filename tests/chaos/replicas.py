@@ -188,11 +188,13 @@ def settings(namespace: str) -> dict[str, object]:
     """Return the configuration: the failures of the default file, and a Lease that the manifests allow.
 
     A ConfigMap may go unseen, while no controller works; then a Framework waits for its cache as shortly as it can.
+    Pods run for seconds, and what becomes of their Frameworks is judged by the clock: none pauses.
     """
     default = Path(frameworkcontroller.engine.__file__).with_name("default.yaml")
     return {
         "namespace": namespace,
         "objectLocalCacheCreationTimeoutSec": 60,
+        "crashLoopPause": False,
         "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
         "podFailureSpec": yaml.safe_load(default.read_text())["podFailureSpec"],
     }
