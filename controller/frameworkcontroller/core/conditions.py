@@ -74,6 +74,7 @@ def conditions(
         wanted += ((WAITING_FOR_DEPENDENCY, waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
     if gang is not None:
         wanted += (gang,)
+    crash_loop = "" if is_ending(status) else crash_loop
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
         reason = "TasksPaused" if crash_loop else "NoTaskPaused"
         wanted += ((CRASH_LOOP, bool(crash_loop), reason, crash_loop or str(status.state)),)

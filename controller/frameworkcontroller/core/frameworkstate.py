@@ -264,6 +264,7 @@ class FrameworkState:
         self.gone.clear()
         self.not_retained.clear()
         self.gang_report = GangReport()
+        self.crash_loops.held.clear()
         self.applications.clear()
         self._texts = 0
         self._ended = None
