@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.errors import ArgumentError
@@ -16,19 +17,24 @@ _CSI: Final = r"[0-9;?]*+[ -/]*+[@-~]"
 SEQUENCE: Final = rf"\[{_CSI}|\][^\x07\x1b]*+(?:\x07|\x1b\\)"
 """What follows an escape character in a control sequence, as a regular expression."""
 _SEQUENCES: Final = re.compile(rf"\x1b(?:{SEQUENCE})|\x9b{_CSI}")
+_PIECE_CHARACTERS: Final = 2048
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def sanitize(text: str) -> str:
     """Return text of others as one line without control sequences and invisible characters."""
-    spaced = _SEQUENCES.sub("", text).replace("\t", "    ").replace("\r", " ").replace("\n", " ")
+    left = _SEQUENCES.sub("", text)
+    # A piece at a time: as objects, characters take many times the memory of their text.
+    pieces = (left[start : start + _PIECE_CHARACTERS] for start in range(0, len(left), _PIECE_CHARACTERS))
+    spaced = (piece.replace("\t", "    ").replace("\r", " ").replace("\n", " ") for piece in pieces)
     # Characters that change the direction of writing, and lone surrogates, are not printable either.
-    return "".join(character for character in spaced if character.isprintable())
+    return "".join(piece if piece.isprintable() else "".join(filter(str.isprintable, piece)) for piece in spaced)
 
 
 def shorten(text: str, limit: int) -> str:
     """Return text of others as one line of at most `limit` characters."""
-    line = " ".join(sanitize(text).split())
+    words = re.finditer("[^ ]+", sanitize(text))
+    line = " ".join(word[0] for word in islice(words, limit + 1))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -41,6 +41,8 @@ ALPHABET = (
         "\n",
         "a",
         "é",
+        "\u0100",
+        "\U0001f600",
         "\u202e",
         "\ufffd",
         "\ud800",
@@ -72,6 +74,12 @@ class Outputs:
             "returns": [["\r", 12_000], ["a\r", 6000]],
             "colours": [["\x1b[31ma\x1b[0m", 2400]],
             "plain text": [["a", 24_000]],
+            # What took memory for each character, or for each piece between what is left out; a tenth shows nothing.
+            "wide characters": [["\ufffd", 200_000]],
+            "tabs beside a wide character": [["\U0001f600", 1], ["\t", 250_000]],
+            "tabs behind words": [["rank ", 201], ["\U0001f600", 1], ["\t", 250_000]],
+            "short words": [["\u0100 ", 120_000]],
+            "controls between characters": [["\u0100\x00", 120_000]],
         }
         seeds: dict[str, Genome] = {
             f"{name}, {way}": {"way": way, "pieces": pieces} for name, pieces in found.items() for way in WAYS[:4]

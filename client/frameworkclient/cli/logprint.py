@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 PREFIX_COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue")
 # Everything but the colours that programs write themselves; an escape character goes, whatever follows it.
-_SEQUENCES: Final = re.compile(rf"\x1b(?!\[[0-9;]*+m)(?:{SEQUENCE}|.)?|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+_SEQUENCES: Final = re.compile(rf"\x1b(?!\[[0-9;]*+m)(?:{SEQUENCE}|.)?")
+_CONTROLS: Final = dict.fromkeys([*range(0x09), *range(0x0B, 0x1B), *range(0x1C, 0x20), *range(0x7F, 0xA0)])
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*+m")
 _PLAIN: Final = "\x1b[0m"
 _OPEN_FILES: Final = 50
@@ -63,7 +64,7 @@ class LogPrinter:
         text = text.rstrip("\r")
         if text.isprintable():
             return text
-        text = _SEQUENCES.sub("", text.rpartition("\r")[2])
+        text = _SEQUENCES.sub("", text.rpartition("\r")[2]).translate(_CONTROLS)
         if not self._colours.enabled:
             return _COLOURS.sub("", text)
         # A colour, or text that is not shown, ends with its line: the next one is another program's.
