@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -254,6 +253,7 @@ class Client:
         barrier: bool = False,
         previous: bool = False,
         grep: str = "",
+        grep_text: str = "",
         namespace: str | None = None,
     ) -> Iterator[LogLine]:
         """Yield the lines of all Tasks.
@@ -270,12 +270,13 @@ class Client:
             tail: Only so many last lines of each container.
             barrier: Of the barrier instead of the application.
             previous: Of the run before the last restart of each container.
-            grep: Only lines in which this regular expression is found.
+            grep: Only lines in which this regular expression is found. Its syntax is that of RE2.
+            grep_text: Only lines that contain this text. With `grep`, only lines that have both.
             namespace: None for that of the client.
 
         Raises:
             DeletedError: The Framework was deleted while its logs were followed.
-            ArgumentError: An argument is not valid.
+            ArgumentError: An argument is not valid, or `grep` is used where the package google-re2 is not installed.
         """
         if task:
             check_task(task, [found.name for found in self.get(name, namespace=namespace).roles])
@@ -287,7 +288,8 @@ class Client:
             since_seconds=None if seconds is None else max(1, round(seconds)),
             tail=tail,
             previous=previous,
-            pattern=re.compile(grep) if grep else None,
+            grep=grep,
+            grep_text=grep_text,
         )
         batches = self._client.log_batches(name, selection, follow=follow, namespace=namespace)
         return (line for batch in self._iterate(batches) for line in batch.lines)

@@ -1,4 +1,4 @@
-"""What a container writes, on its way to a terminal: `sanitize`, `shorten`, the lines of `frameworkctl logs`.
+"""What a container writes, on its way to a terminal: `sanitize`, `shorten`, the lines of `frameworkctl logs`, `--grep`.
 
 A genome has the pieces of the text, and the way that it takes.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from frameworkclient.cli.logprint import LogPrinter
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine, LogSource
+from frameworkclient.logs.selection import LogSelection
 from frameworkclient.text import sanitize, shorten
 from tests.cost.bounds import LINE_BYTES
 from tests.cost.genes import joined, mutated_pieces
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 SOURCE = LogSource("worker-0", (0, 0), "p", "u", "main", 0, "worker-0")
 STAMP = "2026-01-01T12:00:00.000000001Z"
-WAYS = ("sanitize", "shorten", "terminal", "terminal without colours", "lines")
+WAYS = ("sanitize", "shorten", "terminal", "terminal without colours", "grep", "grep text", "lines")
+GREP = {"grep": {"grep": "error.*rank.*node.*timeout"}, "grep text": {"grep_text": "rank " * 20 + "timeout"}}
 ALPHABET = (
     *("\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1b(", "\x9b", "\x9d", "[", "]", "\x07", "\\", "\x1b\\", ";", "?", "0", "9"),
     *(
@@ -50,6 +52,7 @@ ALPHABET = (
         "\x85",
         "\u2028",
     ),
+    *("error ", "rank ", "node ", "timeou"),
     *(f"{STAMP} ", f"{STAMP} a\n", "\x1b[0m", "\x1b]0;a\x07", "\x1b[38;5;1m"),
 )
 CHUNKS = (64, 1000, 65_536)
@@ -84,6 +87,12 @@ class Outputs:
         seeds: dict[str, Genome] = {
             f"{name}, {way}": {"way": way, "pieces": pieces} for name, pieces in found.items() for way in WAYS[:4]
         }
+        for way in GREP:
+            seeds[f"words without the last one, {way}"] = {
+                "way": way,
+                "pieces": [["error rank node ", 16_000]],
+            }
+            seeds[f"a word again and again, {way}"] = {"way": way, "pieces": [["error ", 1], ["rank ", 52_000]]}
         for chunk in CHUNKS:
             seeds[f"a line without an end in chunks of {chunk}"] = {
                 "way": "lines",
@@ -151,6 +160,9 @@ class Output:
                 return partial(sanitize, self.text)
             case "shorten":
                 return partial(shorten, self.text, 200)
+            case "grep" | "grep text":
+                text = self.encoded.decode("utf-8", "replace")  # as `LineCutter` does
+                return partial(LogSelection(**GREP[self.way]).matching, [LogLine(SOURCE, STAMP, text)])
             case "lines":
                 data = self.encoded
                 return partial(_cut, [data[at : at + self.chunk] for at in range(0, len(data), self.chunk)])

@@ -92,8 +92,9 @@ def logs(
     ] = "",
     tail: Annotated[int, typer.Option(help="Only so many last lines of each container; -1 for all.")] = -1,
     grep: Annotated[
-        str, typer.Option(help="Only lines in which this regular expression is found.", show_default=False)
+        str, typer.Option(help="Only lines in which this regular expression (RE2) is found.", show_default=False)
     ] = "",
+    grep_text: Annotated[str, typer.Option(help="Only lines that contain this text.", show_default=False)] = "",
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Of the run before the last restart of each container.")
     ] = False,
@@ -106,16 +107,15 @@ def logs(
     from frameworkclient.cli import reading
 
     async def work(client: Any) -> None:
-        selection = await reading.selection_of(
-            client,
-            name,
+        selection = reading.selection_of(
+            since=since,
+            tail=tail,
             role=role,
             task=task,
             barrier=barrier,
-            since=since,
-            tail=tail,
             previous=previous,
             grep=grep,
+            grep_text=grep_text,
         )
         await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
 

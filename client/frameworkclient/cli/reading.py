@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -157,63 +156,41 @@ async def events_of(client: AsyncClient, name: str, output: Format) -> None:
         write(events_table(events, datetime.now(UTC), colours_for(sys.stdout)))
 
 
-async def selection_of(
-    client: AsyncClient,
-    name: str,
-    *,
-    role: str,
-    task: str,
-    barrier: bool,
-    since: str,
-    tail: int,
-    previous: bool,
-    grep: str,
-) -> LogSelection:
-    """Return what the flags of `logs` choose.
+def selection_of(*, since: str, tail: int, **others: Any) -> LogSelection:
+    """Return what the flags of `logs` choose; the others are those of `LogSelection`.
 
     Raises:
-        ArgumentError: A flag is not valid, or names what the Framework does not have.
+        ArgumentError: A flag is not valid.
     """
-    if role or task:
-        roles = [one.name for one in (await client.get(name)).roles]
-        if role and role not in roles:
-            raise ArgumentError(f"--role {role}: Framework {name} has no such role; there are {', '.join(roles)}")
-        if task:
-            check_task(task, roles)
+    since_seconds = max(1, seconds_of(since, "--since")) if since else None
     try:
-        pattern = re.compile(grep) if grep else None
-    except re.error as error:
-        raise ArgumentError(f"--grep {grep}: not a regular expression: {error}") from error
-    return LogSelection(
-        role=role,
-        task=task,
-        barrier=barrier,
-        since_seconds=max(1, seconds_of(since, "--since")) if since else None,
-        tail=tail if tail >= 0 else None,
-        previous=previous,
-        pattern=pattern,
-    )
+        return LogSelection(since_seconds=since_seconds, tail=tail if tail >= 0 else None, **others)
+    except ArgumentError as error:
+        raise ArgumentError(f"--{error}") from error
 
 
 async def write_logs(
     client: AsyncClient, name: str, selection: LogSelection, *, follow: bool, timestamps: bool, folder: Path | None
-) -> int:
-    """Write the logs of a Framework to stdout or into a folder, and return the number of lines."""
-    if folder is None:
-        colours = colours_for(sys.stdout)
-        printer = LogPrinter(sys.stdout, colours, on_terminal=is_interactive(sys.stdout), timestamps=timestamps)
-        count = 0
-        async with aclosing(client.log_batches(name, selection, follow=follow)) as batches:
-            async for batch in batches:
-                printer.write(batch)
-                count += len(batch.lines)
-        return count
-    saver = LogSaver(folder, timestamps=timestamps)
+) -> None:
+    """Write the logs of a Framework to stdout or into a folder.
+
+    Raises:
+        ArgumentError: The selection names what the Framework does not have.
+    """
+    if (role := selection.role) or selection.task:
+        roles = [one.name for one in (await client.get(name)).roles]
+        if role and role not in roles:
+            raise ArgumentError(f"--role {role}: Framework {name} has no such role; there are {', '.join(roles)}")
+        if selection.task:
+            check_task(selection.task, roles)
+    saver = None if folder is None else LogSaver(folder, timestamps=timestamps)
+    is_terminal = is_interactive(sys.stdout)
+    writer = saver or LogPrinter(sys.stdout, colours_for(sys.stdout), on_terminal=is_terminal, timestamps=timestamps)
     try:
         async with aclosing(client.log_batches(name, selection, follow=follow)) as batches:
             async for batch in batches:
-                saver.write(batch)
+                writer.write(batch)
     finally:
-        saver.close()
-        say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {folder}")
-    return saver.lines
+        if saver is not None:
+            saver.close()
+            say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {folder}")

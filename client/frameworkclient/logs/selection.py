@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+from frameworkclient.errors import ArgumentError
 from frameworkclient.logs.lines import LogSource
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.pods import ContainerStatus, TaskPod
-
-
-WINDOW: Final = 2048
-"""Characters of a longer line that a pattern is searched in at a time; a window begins in the middle of the last one.
-Python's regular expressions take more than linear time: a container must not choose how long."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,11 @@ class LogSelection:
         since_seconds: Only lines that are not older; None for all. It does not limit what starts later.
         tail: Only so many last lines of each container; None for all. It does not limit what starts later.
         previous: Of the run before the last restart of each container.
-        pattern: Only lines in which it is found, in a window of `WINDOW` characters; None for all.
+        grep: Only lines in which this regular expression of RE2 is found; "" for all.
+        grep_text: Only lines that contain this text; "" for all.
+
+    Raises:
+        ArgumentError: `grep` is not a regular expression, or RE2 is not installed.
     """
 
     role: str = ""
@@ -41,7 +41,12 @@ class LogSelection:
     since_seconds: int | None = None
     tail: int | None = None
     previous: bool = False
-    pattern: re.Pattern[str] | None = None
+    grep: str = ""
+    grep_text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.grep:
+            _compiled(self.grep)
 
     def sources(self, pod: TaskPod) -> Iterator[tuple[LogSource, ContainerStatus]]:
         """Yield the containers of a Pod that are wanted and have started, as they are now."""
@@ -55,15 +60,31 @@ class LogSelection:
                 yield _source(pod, name, status.restart_count, several=several), status
 
     def matching(self, lines: list[LogLine]) -> list[LogLine]:
-        """Return the lines in which the pattern is found."""
-        if self.pattern is None:
-            return lines
-        found, step = self.pattern.search, WINDOW // 2
-        return [
-            line
-            for line in lines
-            if any(found(line.text, at, at + WINDOW) for at in range(0, max(1, len(line.text) - step), step))
-        ]
+        """Return the lines that have what is looked for: both where there are an expression and a text."""
+        if self.grep_text:
+            lines = [line for line in lines if self.grep_text in line.text]
+        if self.grep:
+            search = _compiled(self.grep).search
+            lines = [line for line in lines if search(line.text)]
+        return lines
+
+
+@lru_cache
+def _compiled(grep: str) -> Any:
+    """Return a pattern that takes linear time, as containers choose the text: Python's `re` does not."""
+    try:
+        import re2
+    except ImportError as error:
+        instead = "pip install 'frameworkcontroller[client]', or use grep_text (--grep-text) for plain text"
+        raise ArgumentError(f"grep: needs the package google-re2: {instead}") from error
+    options = re2.Options()
+    options.log_errors, options.never_capture = False, True  # RE2 would print a line of its own
+    try:
+        return re2.compile(grep, options)
+    except (re2.error, UnicodeError) as error:
+        # The library reports the reason as bytes.
+        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        raise ArgumentError(f"grep {grep}: not a regular expression in RE2 syntax: {why}") from error
 
 
 def _source(pod: TaskPod, container: str, restart: int, *, several: bool) -> LogSource:
