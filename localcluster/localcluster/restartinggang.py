@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NODE, _HOST_IP = "absent-node", "192.0.2.1"
 _WRITERS = 16
-_TEMPLATE: Json = {
+TEMPLATE: Json = {
     "metadata": {
         "labels": {names.BARRIER_LABEL: "enabled"},
         "annotations": {names.RESTART_ANNOTATION: names.IN_PLACE, names.RESTART_LIMIT_ANNOTATION: "0"},
@@ -35,6 +35,7 @@ _TEMPLATE: Json = {
         "containers": [{"name": "main", "image": "none"}],
     },
 }
+"""The Pod template of its Tasks."""
 
 
 class RestartingGang:
@@ -51,7 +52,7 @@ class RestartingGang:
 
     def create(self, *others: Json) -> None:
         """Create the Framework, with other TaskRoles after this one."""
-        self._frameworks.create(self._name, role("worker", self._tasks, pod=_TEMPLATE), *others)
+        self._frameworks.create(self._name, role("worker", self._tasks, pod=TEMPLATE), *others)
 
     def has_pods(self) -> dict[str, str]:
         """Return the UIDs of its Pods by their names.
