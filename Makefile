@@ -19,8 +19,9 @@ CHAOS_SECONDS ?= 1800
 SEED ?=
 # `make fuzz COST_SECONDS=3600`: CPU time for each target of the search for what is costly
 COST_SECONDS ?= 300
-# `make hostile HOSTILE_SECONDS=60`
-HOSTILE_SECONDS ?= 600
+# `make hostile HOSTILE_SECONDS=100 HOSTILE_GANGS=10`: seconds in which the gangs of all kinds arrive, gangs of each
+HOSTILE_SECONDS ?= 1000
+HOSTILE_GANGS ?= 60
 # `make large TASKS=200`
 TASKS ?= 10000
 # `make bench SCALE=0.1 SHAPES=1x100,200x10`
@@ -90,8 +91,8 @@ large: venv ## Follow ten thousand Tasks of one Framework through their life on 
 chaos: venv ## Let everything go wrong at random for 30 minutes on a real API server (CHAOS_SECONDS=600 SEED=123)
 	CHAOS_SECONDS="$(CHAOS_SECONDS)" SEED="$(SEED)" $(BIN)/pytest -s -m long tests/apiserver/test_chaos.py
 
-hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on simulated nodes (HOSTILE_SECONDS=60)
-	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" $(BIN)/pytest -s -m long tests/apiserver/test_hostile_neighbours.py
+hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on simulated nodes (HOSTILE_KINDS=roles)
+	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" HOSTILE_GANGS="$(HOSTILE_GANGS)" $(BIN)/pytest -s -m long tests/apiserver/test_hostile_neighbours.py
 
 soak: venv ## Run the controller through twenty thousand random schedules
 	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py

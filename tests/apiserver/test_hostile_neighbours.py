@@ -1,7 +1,8 @@
 """Healthy gangs beside hostile Frameworks of each kind: `make hostile`.
 
-What is hostile is in `tests/hostile/kinds.py`. Each kind is compared with a plain client that makes the same objects at
-the same API server, because no controller can help what those cost.
+What is hostile is in `tests/hostile/kinds.py`. Each kind is compared with a plain client that makes the same Pods at
+the same API server, because no controller can help what those cost. `HOSTILE_COPIES=1` lets the plain client's round
+have the Frameworks and their edits, too, as objects on which no controller works: it shows what these cost.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frameworkcontroller.api import names
 from localcluster.client import RawClient
-from localcluster.frameworks import apply_definition, apply_permissions
+from localcluster.frameworks import Frameworks, apply_definition, apply_permissions
 from localcluster.ports import free_port
+from localcluster.waiting import eventually
 from tests.hostile.gauge import ReadController
 from tests.hostile.kinds import KINDS
-from tests.hostile.run import Run
+from tests.hostile.run import COPIES, GANGS, SECONDS, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from localcluster.client import Json
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
-SECONDS = float(os.environ.get("HOSTILE_SECONDS", "600"))
-CHOSEN = os.environ.get("HOSTILE_KINDS", "")
+GROUP = COPIES if os.environ.get("HOSTILE_COPIES") == "1" else names.GROUP
 
 
 @pytest.fixture(scope="session")
@@ -41,27 +43,35 @@ def cluster(kwok_cluster: Cluster) -> Cluster:
 def controller_permissions(cluster: Cluster) -> None:
     with contextlib.closing(RawClient(cluster)) as raw:
         apply_definition(raw)
+        apply_definition(raw, GROUP)
     apply_permissions(cluster)
 
 
 @pytest.fixture
-def other(raw: RawClient) -> Iterator[str]:
-    """A namespace in which no controller works."""
-    name = f"plain-{secrets.token_hex(4)}"
-    raw.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    yield name
-    raw.delete(f"/api/v1/namespaces/{name}")
+def places(raw: RawClient) -> Iterator[list[str]]:
+    """Namespaces for the healthy gangs, for what is hostile, and for the plain client."""
+    made = [f"{what}-{secrets.token_hex(4)}" for what in ("healthy", "hostile", "plain")]
+    for name in made:
+        raw.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def has_service_accounts() -> None:
+        for name in made:
+            assert raw.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"], name
+
+    # Without it the API server refuses Pods.
+    eventually(has_service_accounts, timeout=30)
+    yield made
+    for name in made:
+        raw.delete(f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
-def controller(
-    cluster: Cluster, namespace: str, controller_permissions: None, tmp_path: Path
-) -> Iterator[ReadController]:
-    """A controller with a lease, whose log somebody reads."""
-    election = {"enabled": True, "namespace": "frameworkcontroller-system"}
-    process = ReadController(
-        cluster, tmp_path, {"namespace": namespace, "leaderElection": election}, health_port=free_port()
-    )
+def controller(cluster: Cluster, controller_permissions: None, tmp_path: Path) -> Iterator[ReadController]:
+    """A controller of all namespaces with a lease, whose log somebody reads."""
+    settings: Json = {"leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
+    if os.environ.get("HOSTILE_CRASH_PAUSE") == "0":
+        settings["crashLoopPause"] = False
+    process = ReadController(cluster, tmp_path, settings, health_port=free_port())
     try:
         process.start()
         yield process
@@ -71,8 +81,12 @@ def controller(
 
 
 def test_healthy_gangs_start_beside_hostile_frameworks_as_beside_a_plain_client(
-    cluster: Cluster, controller: ReadController, frameworks: Frameworks, other: str
+    cluster: Cluster, raw: RawClient, controller: ReadController, places: list[str]
 ) -> None:
-    kinds = tuple(kind for kind in KINDS if CHOSEN in kind.name)
-    Run(cluster, frameworks, other, controller, SECONDS, kinds).play()
+    healthy, hostile = (Frameworks(raw, name) for name in places[:2])
+    plain = Frameworks(raw, places[2], GROUP)
+    kinds = tuple(kind for kind in KINDS if os.environ.get("HOSTILE_KINDS", "") in kind.name)
+    seconds = float(os.environ.get("HOSTILE_SECONDS") or SECONDS)
+    gangs = int(os.environ.get("HOSTILE_GANGS") or GANGS)
+    Run(cluster, controller, healthy, hostile, plain, seconds, gangs, kinds).play()
     assert "Traceback" not in controller.log, controller.log[-5000:]

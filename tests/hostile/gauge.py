@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import select
@@ -12,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from frameworkcontroller.api import names
 from localcluster.client import ApiStatusError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster.client import Json, RawClient
+    from localcluster.frameworks import Frameworks
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/frameworkcontroller-system/leases"
 ANSWER_SECONDS = 60.0
@@ -35,15 +37,14 @@ class ReadController(ControllerProcess):
     """A controller whose log somebody reads, or does not, as with `kubectl logs` and a runtime that is stuck.
 
     Attributes:
-        is_read: Whether somebody reads it.
+        read_rate: How many bytes of it somebody reads in a second at most; 0 if nobody does.
         read_bytes: How much was read.
     """
 
-    is_read: threading.Event = field(default_factory=threading.Event)
+    read_rate: float = math.inf
     read_bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.is_read.set()
         self._over = threading.Event()
         os.mkfifo(self.folder / "controller.log")
         self._pipe = os.open(self.folder / "controller.log", os.O_RDWR | os.O_NONBLOCK)
@@ -67,15 +68,44 @@ class ReadController(ControllerProcess):
         rest = b""
         with (self.folder / "kept.log").open("ab") as kept:
             while not self._over.is_set():
-                if not self.is_read.wait(0.2) or not select.select([self._pipe], [], [], 0.2)[0]:
+                if not (rate := self.read_rate):
+                    self._over.wait(0.05)
+                    continue
+                if not select.select([self._pipe], [], [], 0.2)[0]:
                     continue
                 data = os.read(self._pipe, 1 << 20)
+                self._over.wait(len(data) / rate)
                 self.read_bytes += len(data)
                 *lines, rest = (rest + data).split(b"\n")
                 kept.writelines(
                     line + b"\n" for line in lines if b"ObjectSnapshot" not in line and b"state changed" not in line
                 )
                 kept.flush()
+
+
+class Counts(NamedTuple):
+    """What was counted since the start of the processes: of the controller, and of Pods by the API server.
+
+    Attributes:
+        requests: That the controller has sent.
+        log_bytes: Of its log, that were read.
+        creations: Of Pods, by whomever, also those that were refused.
+        created_bytes: Of these; 0 where the API server does not count them.
+    """
+
+    requests: float = 0.0
+    log_bytes: float = 0.0
+    creations: float = 0.0
+    created_bytes: float = 0.0
+
+    def since(self, before: Counts, seconds: float) -> Counts:
+        """Return how many in a second; a process may have been started again."""
+        return Counts(*(max(0.0, now - then) / seconds for now, then in zip(self, before, strict=True)))
+
+
+def _total(text: str, metric: str, *labels: str) -> float:
+    lines = (line for line in text.splitlines() if line.startswith(f"{metric}{{"))
+    return sum(float(line.split()[-1]) for line in lines if all(label in line for label in labels))
 
 
 @dataclass
@@ -91,7 +121,7 @@ class Gauge:
     """
 
     raw: RawClient
-    controller: ControllerProcess
+    controller: ReadController
     lag: float = 0.0
     peak_mib: float = 0.0
     faults: list[str] = field(default_factory=list)
@@ -109,13 +139,27 @@ class Gauge:
         assert self.controller.process is not None
         return self.controller.process.pid
 
-    @property
-    def requests(self) -> float:
-        """The requests that it has sent so far, as it counts them itself."""
+    def counts(self) -> Counts:
+        """Return what was counted so far."""
+        text = ""
         with contextlib.suppress(OSError):
-            lines = self._fetch("/metrics").splitlines()
-            return sum(float(line.split()[-1]) for line in lines if line.startswith("rest_client_requests_total"))
-        return 0.0
+            text = self._fetch("/metrics")
+        requests, log_bytes = _total(text, "rest_client_requests_total"), self.controller.read_bytes
+        text = self.raw.text("/metrics")
+        created = _total(text, "apiserver_request_total", 'resource="pods"', 'subresource=""', 'verb="POST"')
+        sent = _total(text, "apiserver_request_body_size_bytes_sum", 'resource="pods"', 'verb="create"')
+        return Counts(requests, log_bytes, created, sent)
+
+    def check_calm(self) -> None:
+        """Check that the controller has nothing to decide.
+
+        Raises:
+            AssertionError: It has, or does not answer.
+        """
+        try:
+            assert not _total(self._fetch("/metrics"), "workqueue_depth")
+        except OSError as error:
+            raise AssertionError(error) from error
 
     def _fetch(self, path: str) -> str:
         url = f"http://127.0.0.1:{self.controller.health_port}{path}"
@@ -126,7 +170,7 @@ class Gauge:
         """Look once."""
         assert self.controller.process is not None
         if self.controller.process.poll() is not None:
-            self._blame("the process has ended")
+            self.blame("the process has ended")
             return
         with contextlib.suppress(OSError):
             found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self._pid}/status").read_text())
@@ -136,7 +180,7 @@ class Gauge:
         try:
             self._fetch("/healthz")
         except OSError as error:
-            self._blame(f"/healthz: {type(error).__name__}")
+            self.blame(f"/healthz: {type(error).__name__}")
         self.lag = max(self.lag, time.monotonic() - begun)
         with contextlib.suppress(ApiStatusError):
             self._look_at_lease(self.raw.get(LEASES)["items"])
@@ -146,13 +190,14 @@ class Gauge:
             spec = lease["spec"]
             holder = f"{spec.get('holderIdentity')} after {spec.get('leaseTransitions', 0)}"
             if self._holder is not None and holder != self._holder:
-                self._blame(f"the lease went from {self._holder} to {holder}")
+                self.blame(f"the lease went from {self._holder} to {holder}")
             self._holder = holder
             age = (datetime.now(UTC) - datetime.fromisoformat(spec["renewTime"])).total_seconds()
             if age > spec["leaseDurationSeconds"]:
-                self._blame("the lease was not renewed in time")
+                self.blame("the lease was not renewed in time")
 
-    def _blame(self, fault: str) -> None:
+    def blame(self, fault: str) -> None:
+        """Keep what must not have happened, once."""
         if fault not in self.faults:
             self.faults.append(fault)
 
@@ -162,14 +207,15 @@ class Gangs:
 
     Args:
         raw: A client of the API server, for this alone.
-        namespace: Of the gangs.
+        frameworks: Of their namespace.
         tasks: Of each.
     """
 
-    def __init__(self, raw: RawClient, namespace: str, tasks: int) -> None:
-        self._raw, self._tasks = raw, tasks
-        self._path = f"/api/v1/namespaces/{namespace}/pods"
+    def __init__(self, raw: RawClient, frameworks: Frameworks, tasks: int) -> None:
+        self._raw, self._frameworks, self._tasks = raw, frameworks, tasks
+        self._path = f"/api/v1/namespaces/{frameworks.namespace}/pods"
         self._running: dict[str, set[str]] = {}
+        self._removed = set[str]()
         self.submitted: dict[str, float] = {}
         self.started: dict[str, float] = {}
 
@@ -188,6 +234,16 @@ class Gangs:
                 running.add(meta["name"])
                 if len(running) == self._tasks:
                     self.started.setdefault(gang, time.monotonic())
+
+    def remove(self) -> None:
+        """Remove the gangs that have run, for `in_background`: they would fill the cluster."""
+        for name in set(self.started) - self._removed:
+            self._removed.add(name)
+            # The end of the round removes what is left.
+            with contextlib.suppress(ApiStatusError):
+                self._frameworks.raw.delete(f"{self._frameworks.path}/{name}")
+                pods = f"{self._path}?labelSelector={names.FRAMEWORK_NAME}={name}"
+                self._frameworks.raw.delete(pods, {"gracePeriodSeconds": 0})
 
     def _changes(self) -> Iterator[Json]:
         found = self._raw.get(f"{self._path}?labelSelector={HEALTHY}")

@@ -1,49 +1,80 @@
-"""Kinds of hostile Frameworks: each is what one tenant can apply, and within the bounds of the API server."""
+"""Kinds of hostile Frameworks: each is what tenants can apply and edit, within the bounds of the API server."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import contextlib
+import itertools
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import MAX_DEPENDENCIES as FULL
+from localcluster.client import ApiStatusError
 from localcluster.frameworks import framework, role
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
+from localcluster.restartinggang import TEMPLATE, RestartingGang
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from localcluster.client import Json
+    from localcluster.frameworks import Frameworks
 
+# Source: docs/reference/framework-api.md, limits.
+MAX_ROLES, MAX_CONTAINERS, MAX_CONTAINERS_OF_FRAMEWORK, MAX_EDGES = 1000, 256, 10_000, 10_000
 FOR_EVER: Json = {"fancyRetryPolicy": False, "maxRetryCount": -2}
 DENIED = {"hostile": "denied"}
 """The label of Pods that a policy of the cluster refuses."""
-LONG_NAME = "h" * 60
 MEMBERS = 100
 """Tasks of the gang that restarts in place."""
+SCALES = (10, 1000)
+SCALE_SECONDS = 2.0
+"""From one scale to the next."""
+EDIT_SECONDS = 0.1
+_WIDTH = 10
+"""Roles of a layer; 1,000 roles have 9,900 edges then, and so many of them get one more to reach the limit."""
+_MORE_EDGES = MAX_EDGES - (MAX_ROLES - _WIDTH) * _WIDTH
+
+
+def _nothing(_: Frameworks) -> Iterator[float]:
+    yield from ()
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is hostile, and what a plain client does that makes the same objects.
+    """What is hostile.
 
     Attributes:
         name: What it is.
         frameworks: Makes the manifests for a namespace.
-        template: Of the Pods that the Frameworks ask the API server for.
-        pods: How many a plain client asks for; those that the controller cannot ask for are none.
-        is_retried: The Pods end, and are made again.
-        is_blocked: Nobody reads what the controller logs.
-        churns: The Pods are of the gang that restarts in place again and again.
+        edits: What the tenant does afterwards; yields the seconds from one step to the next.
+        kubelet: What kubelets report, beside the plain client too; yields likewise.
+        is_asked_for: Whether the controller can ask for the Pods at all; those with too many containers it never can.
+        scales: The numbers of Tasks, in turn.
+        read_rate: Bytes of the controller's log that its reader takes in a second at most; 0 if it is stuck.
     """
 
     name: str
     frameworks: Callable[[str], list[Json]]
-    template: Json = field(default_factory=dict)
-    pods: int = 0
-    is_retried: bool = False
-    is_blocked: bool = False
-    churns: bool = False
+    edits: Callable[[Frameworks], Iterator[float]] = _nothing
+    kubelet: Callable[[Frameworks], Iterator[float]] = _nothing
+    is_asked_for: bool = True
+    scales: tuple[int, ...] = ()
+    read_rate: float = math.inf
+
+    @property
+    def pods(self) -> list[Json]:
+        """What a plain client asks for: the Pods of all TaskRoles that do not wait, with the `scales` of each."""
+        return [
+            {
+                "prefix": f"{one['metadata']['name']}-{each['name']}",
+                "template": each["task"]["pod"],
+                "scales": self.scales or [each["taskNumber"]],
+            }
+            for one in (self.frameworks("") if self.is_asked_for else ())
+            for each in one["spec"]["taskRoles"]
+            if "dependsOn" not in each and len(each["task"]["pod"]["spec"]["containers"]) <= MAX_CONTAINERS
+        ]
 
 
 def _pod(annotations: dict[str, str] | None = None, *, padding: int = 0, labels: dict[str, str] | None = None) -> Json:
@@ -53,61 +84,144 @@ def _pod(annotations: dict[str, str] | None = None, *, padding: int = 0, labels:
     return {"metadata": {"annotations": annotations or {}, "labels": labels or {}}, "spec": spec}
 
 
-def _tasks(number: int, template: Json, name: str = "hostile", **task: Any) -> Callable[[str], list[Json]]:
-    """Return what makes one Framework of so many Tasks."""
-    task.setdefault("retry", FOR_EVER)
-    return lambda namespace: [framework(namespace, name, role("worker", number, pod=template, **task))]
+def _empty(containers: int) -> Json:
+    return {"spec": {"restartPolicy": "Never", "containers": [{}] * containers}}
 
 
-def _of_containers(namespace: str) -> list[Json]:
-    template = {"spec": {"restartPolicy": "Never", "containers": [{}] * 90_000}}
-    return [
-        framework(namespace, f"hostile{number}", role("worker", 10, pod=template, retry=FOR_EVER)) for number in (1, 2)
-    ]
+def _made(
+    template: Json, tasks: int, *, roles: int = 1, frameworks: int = 1, name: str = "hostile", **spec: Any
+) -> Callable[[str], list[Json]]:
+    """Return what makes Frameworks `hostile0`..., each of TaskRoles `r0`... with so many Tasks that are retried."""
+
+    def make(namespace: str) -> list[Json]:
+        each = [role(f"r{place}", tasks, pod=template, retry=FOR_EVER) for place in range(roles)]
+        return [framework(namespace, f"{name}{number}", *each, **spec) for number in range(frameworks)]
+
+    return make
 
 
-def _of_roles(namespace: str) -> list[Json]:
-    """Return ten Frameworks whose roles wait: each for the one before, all for one, 16 each for 16 others."""
-    shapes: dict[str, Callable[[int], list[int]]] = {
-        "chain": lambda place: [place - 1] if place else [],
-        "star": lambda place: [0] if place else [],
-        "layers": lambda place: list(range(place - place % FULL - FULL, place - place % FULL)) if place >= FULL else [],
+# --- roles that wait -------------------------------------------------------------------------------------------------
+
+
+def _roles(shape: str, number: int = MAX_ROLES, more: int = _MORE_EDGES) -> list[Json]:
+    """Return TaskRoles that wait: each for the one before, all for one, or each layer for the one before.
+
+    Args:
+        shape: `chain`, `star` or `layers`.
+        number: Of the roles.
+        more: So many roles of layers wait for one more role.
+    """
+    shapes: dict[str, Callable[[int], range]] = {
+        "chain": lambda place: range(max(0, place - 1), place),
+        "star": lambda place: range(min(1, place)),
+        "layers": lambda place: _layer_before(place, more),
     }
     made = []
-    for number in range(10):
-        shape = list(shapes)[number % 3]
-        roles = []
-        for place in range(1500):
-            one = role(f"r{place}", 1)
-            wanted = [{"name": f"r{other}", "status": "Complete"} for other in shapes[shape](place)]
-            roles.append(one | {"dependsOn": wanted} if wanted else one)
-        made.append(framework(namespace, f"hostile{number}", *roles))
+    for place in range(number):
+        wanted = [{"name": f"r{other}", "status": "Complete"} for other in shapes[shape](place)]
+        made.append(role(f"r{place}", 1) | ({"dependsOn": wanted} if wanted else {}))
     return made
 
 
+def _layer_before(place: int, more: int) -> range:
+    first = place - place % _WIDTH - _WIDTH
+    return range(first - (2 * _WIDTH <= place < 2 * _WIDTH + more), first + _WIDTH) if first >= 0 else range(0)
+
+
+def _waiting(namespace: str) -> list[Json]:
+    shapes = itertools.islice(itertools.cycle(("chain", "star", "layers")), 10)
+    return [framework(namespace, f"hostile{number}", *_roles(shape)) for number, shape in enumerate(shapes)]
+
+
+def _with_an_edge_too_many(namespace: str) -> list[Json]:
+    roles = _roles("layers", more=_MORE_EDGES + 1)
+    return [framework(namespace, f"hostile{number}", *roles) for number in range(10)]
+
+
+def _with_a_role_too_many(frameworks: Frameworks) -> Iterator[float]:
+    roles = _roles("star", MAX_ROLES + 1)
+    while True:
+        # The API server refuses it.
+        with contextlib.suppress(ApiStatusError):
+            frameworks.create("hostile", *roles)
+        yield EDIT_SECONDS
+
+
+# --- edits -----------------------------------------------------------------------------------------------------------
+
+
+def _described(frameworks: Frameworks) -> Iterator[float]:
+    for number in itertools.count():
+        frameworks.merge(f"hostile{number % 10}", description=f"edit {number}")
+        yield EDIT_SECONDS
+
+
+def _retemplated(frameworks: Frameworks) -> Iterator[float]:
+    for number in itertools.count():
+        template = _pod({"not a key!": str(number)})
+        (manifest,) = _made(template, 3, roles=160)(frameworks.namespace)
+        frameworks.merge("hostile0", **manifest["spec"])
+        yield EDIT_SECONDS
+
+
+def _rescaled(frameworks: Frameworks) -> Iterator[float]:
+    for number in itertools.cycle(SCALES):
+        (manifest,) = _made(_pod(), number)(frameworks.namespace)
+        frameworks.merge("hostile0", **manifest["spec"])
+        yield SCALE_SECONDS
+
+
+def _restarted(frameworks: Frameworks) -> Iterator[float]:
+    """Report that all members of the gang start again."""
+    gang = RestartingGang(frameworks, "hostile", MEMBERS)
+    for restarts in itertools.count():
+        # A Pod may not be there yet, or be replaced meanwhile.
+        with contextlib.suppress(AssertionError):
+            gang.report_all(restarts)
+        yield 0.0
+
+
 _LARGE = _pod({RUN_SECONDS: "1", EXIT_CODE: "1"}, padding=200_000)
-_INVALID = _pod({"not a key!": "x"}, padding=100_000)
-_DENIED = _pod(padding=100_000, labels=DENIED)
-_CODES = _pod({RUN_SECONDS: "0.5", EXIT_CODE: "{{FC_TASK_INDEX}}"})
+_CODES = _pod({RUN_SECONDS: "0.5", EXIT_CODE: f"{{{{{names.TASK_INDEX}}}}}"})
 _PLACEHOLDERS = _pod({"note": f"{{{{{names.POD_NAME}}}}}" * 90_000})
-_ONCE = {"fancyRetryPolicy": False, "maxRetryCount": 1}
 
 KINDS = (
-    Kind("two of 90,000 empty containers", _of_containers),
-    Kind("90,000 placeholders", _tasks(10, _PLACEHOLDERS, LONG_NAME)),
-    Kind("1,000 Tasks of 200 KB, retried", _tasks(1000, _LARGE, retry=_ONCE), _LARGE, 1000, is_retried=True),
+    Kind("24 of 39 roles of 256 empty containers", _made(_empty(MAX_CONTAINERS), 1, roles=39, frameworks=24)),
     Kind(
-        "the same of 300, and nobody reads the log", _tasks(300, _LARGE), _LARGE, 300, is_retried=True, is_blocked=True
+        "12 of 257 containers a Pod, 12 of 10,240 in all",
+        lambda namespace: [
+            *_made(_empty(MAX_CONTAINERS + 1), 1, roles=38, frameworks=12)(namespace),
+            *_made(_empty(MAX_CONTAINERS), 1, roles=40, frameworks=12, name="large")(namespace),
+        ],
     ),
-    Kind("ten of 1,500 roles that wait", _of_roles, _pod(), 55),
-    Kind("500 Tasks of 100 KB, invalid", _tasks(500, _INVALID), _INVALID, 500),
-    Kind("500 Tasks of 100 KB, denied", _tasks(500, _DENIED), _DENIED, 500),
+    Kind("90,000 placeholders", _made(_PLACEHOLDERS, 10, name="h" * 60), is_asked_for=False),
+    Kind("2,000 Tasks of 200 KB that crash", _made(_LARGE, 2000)),
+    Kind("300 of 200 KB that crash, nobody reads the log", _made(_LARGE, 300), read_rate=0),
+    Kind("300 of 200 KB that crash, a reader of 20 MB/s", _made(_LARGE, 300), read_rate=20e6),
+    Kind("ten of 1,000 roles that wait", _waiting),
+    Kind("ten of 10,001 edges", _with_an_edge_too_many),
+    Kind("1,001 roles, applied ten times a second", lambda _: [], _with_a_role_too_many),
+    Kind("ten of 1,000 roles, edited ten times a second", _waiting, _described),
+    Kind("500 Tasks of 100 KB, invalid", _made(_pod({"not a key!": "x"}, padding=100_000), 500)),
     Kind(
-        "300 exit codes, retried",
-        _tasks(300, _CODES),
-        _pod({RUN_SECONDS: "0.5", EXIT_CODE: "7"}),
-        300,
-        is_retried=True,
+        "160 roles of 3 invalid Pods, edited ten times a second",
+        _made(_pod({"not a key!": "x"}), 3, roles=160),
+        _retemplated,
     ),
-    Kind("a gang of 100 that restarts in place", lambda _: [], _pod(), MEMBERS, churns=True),
+    Kind("500 Tasks of 100 KB, denied", _made(_pod(padding=100_000, labels=DENIED), 500)),
+    Kind("100 roles of 10 Tasks of 10 KB, denied", _made(_pod(padding=10_000, labels=DENIED), 10, roles=100)),
+    Kind("300 exit codes", _made(_CODES, 300)),
+    Kind("400 of two Tasks that crash", _made(_pod({RUN_SECONDS: "0.5", EXIT_CODE: "1"}), 2, frameworks=400)),
+    Kind("400 Tasks that end at once", _made(_pod({RUN_SECONDS: "0.1"}), 400)),
+    Kind(
+        "130 of 10,000 Tasks, not started",
+        _made(_pod(), 10_000, frameworks=130, executionType="Create"),
+        is_asked_for=False,
+    ),
+    Kind("10 and 1,000 Tasks in turn, every two seconds", _made(_pod(), SCALES[0]), _rescaled, scales=SCALES),
+    Kind(
+        "a gang of 100 that restarts in place",
+        lambda namespace: [framework(namespace, "hostile", role("worker", MEMBERS, pod=TEMPLATE))],
+        kubelet=_restarted,
+    ),
 )

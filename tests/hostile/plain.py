@@ -1,7 +1,7 @@
-"""A plain client that makes the objects of a hostile Framework without one: `python -m tests.hostile.plain KUBECONFIG`.
+"""A plain client that makes the Pods of hostile Frameworks without one: `python -m tests.hostile.plain KUBECONFIG`.
 
-The standard input is a JSON object: `namespace`, `frameworks` to create where no controller looks, the `template` of
-`pods` Pods, and whether they are made again when they have failed. It runs until it is killed.
+The standard input is a JSON object: `namespace`, and `pods` as `Kind.pods` has them. Each Pod that has ended is deleted
+and made again, without a pause; one that is refused for good is asked for once. It runs until it is killed.
 """
 
 from __future__ import annotations
@@ -10,21 +10,43 @@ import asyncio
 import contextlib
 import json
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.engine.executor import DEFAULT_SLOTS
 from frameworkkube.credentials import from_kubeconfig
-from frameworkkube.errors import KubeError
+from frameworkkube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient, resource_path
+from tests.hostile.kinds import SCALE_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from localcluster.client import Json
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.1
+ENDED = "status.phase!=Pending,status.phase!=Running"
+PAGE = 100
+KEPT = "kube-root-ca.crt"
+"""The ConfigMap that each namespace has."""
+
+
+def pod_of(template: Json, name: str, index: int) -> bytes:
+    """Return a Pod as large as the controller's: with as many annotations and variables, and without its labels."""
+    mark = f"{{{{{names.TASK_INDEX}}}}}".encode()
+    pod = msgspec.json.decode(msgspec.json.encode(template).replace(mark, str(index).encode()))
+    values = dict.fromkeys(names.POD_ANNOTATIONS, "x" * 36)
+    more = {names.POD_UID: "x" * 36, names.TASK_ATTEMPT_INSTANCE_UID: "x" * 36}
+    env = [{"name": key, "value": value} for key, value in (values | more).items()]
+    meta = pod.setdefault("metadata", {})
+    meta |= {"name": name, "annotations": meta.get("annotations", {}) | values}
+    for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
+        container["env"] = env
+    return msgspec.json.encode(pod | {"apiVersion": "v1", "kind": "Pod"})
 
 
 class Plain:
@@ -36,46 +58,99 @@ class Plain:
     """
 
     def __init__(self, client: KubeClient, work: Json) -> None:
-        self._client, self._work = client, work
+        self._client, self._groups = client, work["pods"]
         self._pods = resource_path("v1", "pods", namespace=work["namespace"])
         # As many requests at a time as the controller sends.
         self._slots = asyncio.Semaphore(DEFAULT_SLOTS)
+        self._made = set[str]()
+        """The Pods that are there or refused for good."""
+        self._busy = set[str]()
 
-    async def run(self) -> NoReturn:
-        """Make the objects, and make again what has failed."""
-        frameworks = resource_path(names.API_VERSION, names.PLURAL, namespace=self._work["namespace"])
-        for manifest in self._work["frameworks"]:
-            await self._client.create(frameworks, msgspec.json.encode(manifest), accept=PARTIAL_METADATA)
+    async def run(self) -> None:
+        """Make the Pods, and make again what has ended."""
+        begun = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            for index in range(self._work["pods"]):
-                group.create_task(self._create(f"hostile-worker-{index}"))
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if self._work["isRetried"]:
-                await self._retry()
+            while True:
+                wanted = self._wanted(int((time.monotonic() - begun) / SCALE_SECONDS))
+                steps = [(name, self._delete(name, uid)) for name, uid in await self._ended()]
+                steps += [(name, self._delete(name)) for name in self._made - wanted.keys()]
+                steps += [(name, self._create(name, *wanted[name])) for name in wanted.keys() - self._made]
+                for name, step in steps:
+                    if name in self._busy:
+                        step.close()
+                    else:
+                        self._busy.add(name)
+                        group.create_task(self._do(name, step))
+                await asyncio.sleep(LOOK_SECONDS)
 
-    async def _retry(self) -> None:
+    def _wanted(self, turn: int) -> dict[str, tuple[Json, int]]:
+        """Return template and index of each Pod by its name."""
+        return {
+            f"{group['prefix']}-{index}": (group["template"], index)
+            for group in self._groups
+            for index in range(group["scales"][turn % len(group["scales"])])
+        }
+
+    async def _do(self, name: str, step: Coroutine[None, None, None]) -> None:
+        async with self._slots:
+            # What has failed is tried again after the next look.
+            with contextlib.suppress(KubeError):
+                await step
+        self._busy.discard(name)
+
+    async def _ended(self) -> list[tuple[str, str]]:
+        """Return the names and UIDs of the Pods that have ended."""
         with contextlib.suppress(KubeError):
-            failures = {"fieldSelector": "status.phase=Failed"}
-            answer = await self._client.get(self._pods, query=failures, accept=PARTIAL_METADATA_LIST)
-            failed = [one["metadata"]["name"] for one in msgspec.json.decode(answer)["items"]]
-            async with asyncio.TaskGroup() as group:
-                for name in failed:
-                    group.create_task(self._replace(name))
+            # From the API server's cache: a read from etcd would cost it more than what is measured here.
+            query = {"fieldSelector": ENDED, "resourceVersion": "0"}
+            answer = await self._client.get(self._pods, query=query, accept=PARTIAL_METADATA_LIST)
+            return [(one["metadata"]["name"], one["metadata"]["uid"]) for one in msgspec.json.decode(answer)["items"]]
+        return []
 
-    async def _replace(self, name: str) -> None:
-        async with self._slots:
-            with contextlib.suppress(KubeError):
-                await self._client.delete(f"{self._pods}/{name}", accept=PARTIAL_METADATA)
-        await self._create(name)
+    async def _delete(self, name: str, uid: str | None = None) -> None:
+        path = f"{self._pods}/{name}"
+        with contextlib.suppress(NotFoundError):
+            await self._client.delete(path, uid=uid, grace_period_seconds=0, accept=PARTIAL_METADATA)
+        self._made.discard(name)
 
-    async def _create(self, name: str) -> None:
-        template = self._work["template"]
-        body = template | {"apiVersion": "v1", "kind": "Pod", "metadata": template.get("metadata", {}) | {"name": name}}
-        async with self._slots:
-            # Some are to be refused.
+    async def _create(self, name: str, template: Json, index: int) -> None:
+        with contextlib.suppress(InvalidError, ForbiddenError):
+            await self._client.create(self._pods, pod_of(template, name, index), accept=PARTIAL_METADATA)
+        self._made.add(name)
+
+
+async def remove_all(kubeconfig: Path, paths: list[str], seconds: float) -> None:
+    """Delete all objects of some collections, and return when nothing is left.
+
+    Raises:
+        TimeoutError: Something is left after so many seconds.
+    """
+    slots = asyncio.Semaphore(DEFAULT_SLOTS)
+    client = KubeClient(from_kubeconfig(kubeconfig), max_connections=DEFAULT_SLOTS)
+
+    async def remove(path: str) -> None:
+        async with slots:
+            # It may be gone, or be tried again.
             with contextlib.suppress(KubeError):
-                await self._client.create(self._pods, msgspec.json.encode(body), accept=PARTIAL_METADATA)
+                await client.delete(path, grace_period_seconds=0, accept=PARTIAL_METADATA)
+
+    async def is_empty(path: str) -> bool:
+        answer = await client.get(path, query={"limit": str(PAGE)}, accept=PARTIAL_METADATA_LIST)
+        found = [one["metadata"]["name"] for one in msgspec.json.decode(answer)["items"]]
+        left = [f"{path}/{name}" for name in found if name != KEPT]
+        await asyncio.gather(*map(remove, left))
+        return not left
+
+    try:
+        async with asyncio.timeout(seconds):
+            is_over = False
+            while not is_over:
+                with contextlib.suppress(KubeError):
+                    # All of them at one look: the controller may have made Pods of a Framework that was going.
+                    is_over = all([await is_empty(path) for path in paths])
+                await asyncio.sleep(0.01)
+    finally:
+        await client.close()
 
 
 async def main() -> None:

@@ -1,11 +1,13 @@
-"""One run: each kind in turn, first as a plain client that makes its objects, then as Frameworks; healthy gangs beside.
+"""One run: each kind in turn, first as a plain client that makes its Pods, then as Frameworks; healthy gangs beside.
 
 Both rounds of a kind take the same time, and the healthy gangs arrive at the same moments of it. At the end there is a
-table, and the faults.
+table, and the faults. 20 kinds of two rounds, in each of which gangs arrive for 25 s, take 1,000 s; with 12 s a round
+until the last gang runs and everything is removed it is 25 minutes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import subprocess
@@ -15,12 +17,16 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+import urllib3
+
+from localcluster import settings
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import Frameworks, role
-from localcluster.restartinggang import RestartingGang
+from localcluster.frameworks import role
+from localcluster.progress import Silent
 from localcluster.waiting import eventually
-from tests.hostile.gauge import HEALTHY, Gangs, Gauge
-from tests.hostile.kinds import DENIED, KINDS, MEMBERS, Kind
+from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge
+from tests.hostile.kinds import DENIED, KINDS, Kind
+from tests.hostile.plain import remove_all
 from tests.support.background import in_background
 
 if TYPE_CHECKING:
@@ -28,40 +34,58 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import Json
+    from localcluster.frameworks import Frameworks
     from tests.hostile.gauge import ReadController
 
-GANGS, TASKS = 20, 10
+SECONDS, GANGS, TASKS = 1000.0, 60, 10
 MAX_RATIO = 1.5
-NOISE_SECONDS = 1.0
-"""So much longer a gang may take at any rate: it is the noise of a busy machine."""
 MAX_MIB = 300
 START_SECONDS = 60.0
-"""A gang that takes longer is not waited for."""
-GONE_SECONDS = 120.0
-PAGE = 50
+"""A gang that takes longer is not waited for, and counts as one that takes so long."""
+GONE_SECONDS, CALM_SECONDS = 300.0, 30.0
+IDLE_SECONDS = 0.2
+COPIES = "copies.example.com"
+"""The group of a copy of the definition, on whose objects no controller works."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POD: Json = {
     "metadata": {"labels": {HEALTHY: ""}},
     "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]},
 }
+COLUMNS = (
+    "kind",
+    "gangs beside it: median, max (s)",
+    "beside a plain client (s)",
+    "ratio",
+    "loop lag max (s)",
+    "RSS peak (MiB)",
+    "requests/s",
+    "log bytes/s",
+    "Pod creations/s",
+    "of the plain client",
+    "Pod bytes/s",
+    "of the plain client",
+)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Round:
     """What one round has shown.
 
     Attributes:
-        starts: How long each healthy gang has taken to run.
-        late: The gangs that did not run in time.
+        starts: How long each healthy gang has taken to run, in seconds.
+        late: How many gangs did not run in time.
+        lag: The longest answer of the controller, in seconds.
+        peak_mib: The peak of its memory.
+        rates: What was counted, for each second.
+        faults: What must not have happened.
     """
 
     starts: list[float]
-    late: int
-    lag: float
-    peak_mib: float
-    requests: float
-    log_bytes: float
-    faults: list[str]
+    late: int = 0
+    lag: float = 0.0
+    peak_mib: float = 0.0
+    rates: Counts = field(default_factory=Counts)
+    faults: tuple[str, ...] = ()
 
     @property
     def median(self) -> float:
@@ -74,27 +98,62 @@ class Round:
         return max(self.starts + [START_SECONDS] * self.late)
 
 
+def faults_of(hostile: Round, plain: Round) -> list[str]:
+    """Return what is not as it must be of a round, compared with that of the plain client."""
+    found = [
+        f"the {what} start of a gang takes {beside:.2f} s, beside a plain client {alone:.2f} s"
+        for what, beside, alone in (("median", hostile.median, plain.median), ("longest", hostile.most, plain.most))
+        if beside > MAX_RATIO * alone
+    ]
+    if hostile.late > plain.late:
+        found.append(f"{hostile.late} gangs do not run in {START_SECONDS:g} s, beside a plain client {plain.late}")
+    if hostile.peak_mib >= MAX_MIB:
+        found.append(f"RSS of {hostile.peak_mib:.0f} MiB, less than {MAX_MIB} is allowed")
+    return [*found, *hostile.faults, *(f"beside the plain client: {fault}" for fault in plain.faults)]
+
+
+def line_of(name: str, hostile: Round, plain: Round) -> str:
+    """Return a line of the table of these `COLUMNS`."""
+    ratio = max(hostile.median / plain.median, hostile.most / plain.most)
+    mine, others = hostile.rates, plain.rates
+    cells = (
+        name,
+        f"{hostile.median:.2f}, {hostile.most:.2f}",
+        f"{plain.median:.2f}, {plain.most:.2f}",
+        f"{ratio:.2f}",
+        f"{hostile.lag:.2f}",
+        f"{hostile.peak_mib:.0f}",
+        *(f"{mine.requests:,.0f}", f"{mine.log_bytes:,.0f}"),
+        *(f"{mine.creations:,.0f}", f"{others.creations:,.0f}"),
+        *(f"{mine.created_bytes:,.0f}", f"{others.created_bytes:,.0f}"),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
 @dataclass
 class Run:
     """A run.
 
     Args:
         cluster: With simulated nodes.
-        frameworks: Of a namespace in which a controller works.
-        other: A namespace in which none does.
-        controller: The controller, which runs.
+        controller: The controller of all namespaces, which runs.
+        healthy: The Frameworks of the namespace of the healthy gangs.
+        hostile: Those of the namespace of what is hostile.
+        plain: Those of the namespace of the plain client; they may be copies.
         seconds: How long the gangs arrive, of all rounds together.
+        gangs: How many arrive in each round.
         kinds: What is hostile.
     """
 
     cluster: Cluster
-    frameworks: Frameworks
-    other: str
     controller: ReadController
-    seconds: float
+    healthy: Frameworks
+    hostile: Frameworks
+    plain: Frameworks
+    seconds: float = SECONDS
+    gangs: int = GANGS
     kinds: tuple[Kind, ...] = KINDS
     faults: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
     _numbers: int = 0
 
     def play(self) -> None:
@@ -103,131 +162,71 @@ class Run:
         Raises:
             AssertionError: Something is not as it must be.
         """
-        self.lines = [
-            (
-                "| kind | gangs beside it: median, max (s) | beside a plain client (s) | ratio "
-                "| loop lag max (s) | RSS peak (MiB) | requests/s | log bytes/s |"
-            ),
-            "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        ]
-        print(*self.lines, sep="\n", flush=True)
-        with _refusing_policy(self.frameworks.raw):
+        print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}", flush=True)
+        with _refusing_policy(self.healthy.raw):
             for kind in self.kinds:
                 plain = self._round(kind, is_plain=True)
                 hostile = self._round(kind, is_plain=False)
-                self._judge(kind, plain, hostile)
+                print(line_of(kind.name, hostile, plain), flush=True)
+                self.faults += [f"{kind.name}: {fault}" for fault in faults_of(hostile, plain)]
         assert not self.faults, "\n".join(self.faults)
-
-    def _judge(self, kind: Kind, plain: Round, hostile: Round) -> None:
-        ratio = max(hostile.median / plain.median, hostile.most / plain.most)
-        line = (
-            f"| {kind.name} | {hostile.median:.1f}, {hostile.most:.1f} | {plain.median:.1f}, {plain.most:.1f} "
-            f"| {ratio:.1f} | {hostile.lag:.2f} | {hostile.peak_mib:.0f} | {hostile.requests:,.0f} "
-            f"| {hostile.log_bytes:,.0f} |"
-        )
-        self.lines.append(line)
-        print(line, flush=True)
-        for what, beside, alone in (
-            ("median", hostile.median, plain.median),
-            ("longest", hostile.most, plain.most),
-        ):
-            if beside > max(MAX_RATIO * alone, alone + NOISE_SECONDS):
-                text = f"the {what} start of a gang takes {beside:.1f} s, beside a plain client {alone:.1f} s"
-                self.faults.append(f"{kind.name}: {text}")
-        if hostile.peak_mib >= MAX_MIB:
-            self.faults.append(f"{kind.name}: RSS of {hostile.peak_mib:.0f} MiB, less than {MAX_MIB} is allowed")
-        self.faults += [f"{kind.name}: {fault}" for fault in hostile.faults]
-        self.faults += [f"{kind.name}, the plain client: {fault}" for fault in plain.faults]
 
     def _round(self, kind: Kind, *, is_plain: bool) -> Round:
         """Let the gangs arrive while somebody is hostile, and measure."""
         with contextlib.ExitStack() as stack:
             gauge = Gauge(stack.enter_context(contextlib.closing(RawClient(self.cluster))), self.controller)
-            watching = stack.enter_context(contextlib.closing(RawClient(self.cluster)))
-            gangs = Gangs(watching, self.frameworks.namespace, TASKS)
+            gangs = Gangs(stack.enter_context(contextlib.closing(RawClient(self.cluster))), self.healthy, TASKS)
             stack.enter_context(in_background(gangs.follow))
+            stack.enter_context(in_background(gangs.remove, every=0.2))
             gauge.begin()
+            before, begun = gauge.counts(), time.monotonic()
             stack.enter_context(in_background(gauge.look, every=0.1))
-            begun, sent, logged = time.monotonic(), gauge.requests, self.controller.read_bytes
-            stack.enter_context(self._plain(kind) if is_plain else self._hostile(kind))
+            stack.enter_context(self._plain(kind, gauge) if is_plain else self._hostile(kind, gauge))
             self._submit(gangs, self.seconds / len(self.kinds) / 2)
             self._wait(gangs)
-            took = time.monotonic() - begun
-            found = Round(
-                list(gangs.seconds.values()),
-                GANGS - len(gangs.started),
-                gauge.lag,
-                gauge.peak_mib,
-                max(0.0, gauge.requests - sent) / took,
-                (self.controller.read_bytes - logged) / took,
-                gauge.faults,
-            )
-        self._tidy()
-        return found
+            rates = gauge.counts().since(before, time.monotonic() - begun)
+            starts = list(gangs.seconds.values())
+        self._tidy(gauge)
+        return Round(starts, self.gangs - len(starts), gauge.lag, gauge.peak_mib, rates, tuple(gauge.faults))
 
     def _submit(self, gangs: Gangs, seconds: float) -> None:
         begun = time.monotonic()
-        for number in range(GANGS):
-            time.sleep(max(0.0, begun + number * seconds / GANGS - time.monotonic()))
+        for number in range(self.gangs):
+            time.sleep(max(0.0, begun + number * seconds / self.gangs - time.monotonic()))
             self._numbers += 1
             name = f"healthy{self._numbers}"
             gangs.submitted[name] = time.monotonic()
-            self.frameworks.create(name, role("worker", TASKS, pod=POD))
+            self.healthy.create(name, role("worker", TASKS, pod=POD))
 
     def _wait(self, gangs: Gangs) -> None:
         deadline = max(gangs.submitted.values()) + START_SECONDS
-        while len(gangs.started) < GANGS and time.monotonic() < deadline:
+        while len(gangs.started) < self.gangs and time.monotonic() < deadline:
             time.sleep(0.05)
 
     # --- hostility ---------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _hostile(self, kind: Kind) -> Iterator[None]:
-        """Apply the Frameworks; at the end let go of them."""
-        if kind.is_blocked:
-            self.controller.is_read.clear()
+    def _hostile(self, kind: Kind, gauge: Gauge) -> Iterator[None]:
+        """Be the tenant, while somebody reads the controller's log as the kind says."""
+        self.controller.read_rate = kind.read_rate
         try:
-            for manifest in kind.frameworks(self.frameworks.namespace):
-                self.frameworks.raw.create(self.frameworks.path, manifest)
-            if kind.churns:
-                gang = RestartingGang(self.frameworks, "hostile", MEMBERS)
-                gang.create()
-                eventually(gang.has_pods, START_SECONDS)
-                with in_background(_Churn(gang)):
-                    yield
-            else:
+            with _paced(_tenant(kind, self.hostile), gauge), _paced(kind.kubelet(self.hostile), gauge):
                 yield
         finally:
-            self.controller.is_read.set()
+            self.controller.read_rate = float("inf")
 
     @contextlib.contextmanager
-    def _plain(self, kind: Kind) -> Iterator[None]:
-        """Let a plain client make the same objects where no controller works."""
-        template = kind.template
-        if kind.churns:
-            # As the gang's: nobody runs them, the test reports what a kubelet would.
-            template = template | {"spec": template["spec"] | {"nodeName": "absent-node"}}
-            barrier = {"name": "frameworkbarrier", "image": "none", "restartPolicy": "Always"}
-            template["spec"]["initContainers"] = [barrier]
-        work = {
-            "namespace": self.other,
-            "frameworks": kind.frameworks(self.other),
-            "template": template,
-            "pods": kind.pods,
-            "isRetried": kind.is_retried,
-        }
+    def _plain(self, kind: Kind, gauge: Gauge) -> Iterator[None]:
+        """Let a plain client make the same Pods where there are no Frameworks, or only copies."""
+        work = {"namespace": self.plain.namespace, "pods": kind.pods}
         command = [sys.executable, "-m", "tests.hostile.plain", str(self.cluster.kubeconfig)]
+        tenant = _tenant(kind, self.plain) if self.plain.group == COPIES else iter(())
         with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             try:
                 process.stdin.write(json.dumps(work).encode())
                 process.stdin.close()
-                if kind.churns:
-                    gang = RestartingGang(Frameworks(self.frameworks.raw, self.other), "hostile", MEMBERS)
-                    eventually(gang.has_pods, START_SECONDS)
-                    with in_background(_Churn(gang)):
-                        yield
-                else:
+                with _paced(tenant, gauge), _paced(kind.kubelet(self.plain), gauge):
                     yield
                 assert process.poll() is None, "the plain client has ended"
             finally:
@@ -235,41 +234,52 @@ class Run:
 
     # --- between rounds ----------------------------------------------------------------------------------------------
 
-    def _tidy(self) -> None:
+    def _tidy(self, gauge: Gauge) -> None:
         """Remove everything, and start the controller again if it has ended."""
-        raw = self.frameworks.raw
-        pods = {
-            namespace: f"/api/v1/namespaces/{namespace}/pods" for namespace in (self.frameworks.namespace, self.other)
-        }
-        raw.delete(self.frameworks.path, {"propagationPolicy": "Background"})
-        raw.delete(Frameworks(raw, self.other).path)
         assert self.controller.process is not None
         if self.controller.process.poll() is not None:
             # It gets the lease when that of its predecessor is over.
             self.controller.start()
+        places = (self.healthy, self.hostile, self.plain)
+        kinds = ("pods", "configmaps")
+        paths = [place.path for place in places]
+        paths += [f"/api/v1/namespaces/{place.namespace}/{kind}" for kind in kinds for place in places]
+        asyncio.run(remove_all(self.cluster.kubeconfig, paths, GONE_SECONDS))
+        self._compact()
+        # What is left to decide would slow down the next round.
+        eventually(gauge.check_calm, CALM_SECONDS)
 
-        def is_gone() -> None:
-            for path in pods.values():
-                # The answer has what was deleted, so it is asked for in pages.
-                with contextlib.suppress(ApiStatusError):
-                    raw.delete(f"{path}?limit={PAGE}", {"gracePeriodSeconds": 0})
-                assert not raw.get(f"{path}?limit=1")["items"], path
-            assert not raw.get(f"{self.frameworks.path}?limit=1")["items"]
+    def _compact(self) -> None:
+        """Let etcd forget what was removed: some kinds write a gigabyte in a minute, and its quota is eight."""
+        known = settings.read(self.cluster.name)
+        assert known is not None
+        url = f"http://127.0.0.1:{settings.context(known, Silent()).port('etcd')}/v3/kv"
+        with urllib3.PoolManager(retries=False, timeout=START_SECONDS) as pool:
+            answer = pool.request("POST", f"{url}/range", json={"key": "AA==", "count_only": True})
+            body = {"revision": answer.json()["header"]["revision"], "physical": True}
+            assert pool.request("POST", f"{url}/compaction", json=body).status == 200
 
-        eventually(is_gone, GONE_SECONDS, interval=0.01)
+
+def _tenant(kind: Kind, frameworks: Frameworks) -> Iterator[float]:
+    """Apply the Frameworks, then edit them; yield the seconds from one step to the next."""
+    for manifest in kind.frameworks(frameworks.namespace):
+        frameworks.raw.create(frameworks.path, manifest | {"apiVersion": frameworks.api_version})
+        yield 0.0
+    yield from kind.edits(frameworks)
 
 
-class _Churn:
-    """Lets all members of a gang start again, each time it is called."""
+def _paced(steps: Iterator[float], gauge: Gauge) -> contextlib.AbstractContextManager[None]:
+    """Go on with these steps in the background; each yields the seconds until the next may begin."""
 
-    def __init__(self, gang: RestartingGang) -> None:
-        self._gang, self._restarts = gang, 0
+    def step() -> None:
+        begun, seconds = time.monotonic(), IDLE_SECONDS
+        try:
+            seconds = next(steps, IDLE_SECONDS)
+        except (ApiStatusError, urllib3.exceptions.HTTPError) as error:
+            gauge.blame(f"the tenant: {error}")
+        time.sleep(max(0.0, begun + seconds - time.monotonic()))
 
-    def __call__(self) -> None:
-        # A Pod may be replaced meanwhile.
-        with contextlib.suppress(AssertionError):
-            self._gang.report_all(self._restarts)
-        self._restarts += 1
+    return in_background(step)
 
 
 @contextlib.contextmanager
