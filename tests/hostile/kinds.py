@@ -210,7 +210,7 @@ KINDS = (
     ),
     Kind("500 Tasks of 100 KB, denied", _made(_pod(padding=100_000, labels=DENIED), 500)),
     Kind("100 roles of 10 Tasks of 10 KB, denied", _made(_pod(padding=10_000, labels=DENIED), 10, roles=100)),
-    Kind("300 exit codes", _made(_CODES, 300)),
+    Kind("300 Tasks that crash, each with its exit code", _made(_CODES, 300)),
     Kind("400 of two Tasks that crash", _made(_pod({RUN_SECONDS: "0.5", EXIT_CODE: "1"}), 2, frameworks=400)),
     Kind("400 Tasks that end at once", _made(_pod({RUN_SECONDS: "0.1"}), 400)),
     Kind(

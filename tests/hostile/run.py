@@ -52,18 +52,8 @@ POD: Json = {
     "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]},
 }
 COLUMNS = (
-    "kind",
-    "gangs beside it: median, max (s)",
-    "beside a plain client (s)",
-    "ratio",
-    "loop lag max (s)",
-    "RSS peak (MiB)",
-    "requests/s",
-    "log bytes/s",
-    "Pod creations/s",
-    "of the plain client",
-    "Pod bytes/s",
-    "of the plain client",
+    "kind | gangs beside it: median, max (s) | beside a plain client (s) | ratio | loop lag max (s) | RSS peak (MiB) | "
+    "requests/s | log bytes/s | Pod creations/s | of the plain client | Pod bytes/s | of the plain client"
 )
 
 
@@ -116,18 +106,11 @@ def line_of(name: str, hostile: Round, plain: Round) -> str:
     """Return a line of the table of these `COLUMNS`."""
     ratio = max(hostile.median / plain.median, hostile.most / plain.most)
     mine, others = hostile.rates, plain.rates
-    cells = (
-        name,
-        f"{hostile.median:.2f}, {hostile.most:.2f}",
-        f"{plain.median:.2f}, {plain.most:.2f}",
-        f"{ratio:.2f}",
-        f"{hostile.lag:.2f}",
-        f"{hostile.peak_mib:.0f}",
-        *(f"{mine.requests:,.0f}", f"{mine.log_bytes:,.0f}"),
-        *(f"{mine.creations:,.0f}", f"{others.creations:,.0f}"),
-        *(f"{mine.created_bytes:,.0f}", f"{others.created_bytes:,.0f}"),
+    return (
+        f"| {name} | {hostile.median:.2f}, {hostile.most:.2f} | {plain.median:.2f}, {plain.most:.2f} | {ratio:.2f} "
+        f"| {hostile.lag:.2f} | {hostile.peak_mib:.0f} | {mine.requests:,.0f} | {mine.log_bytes:,.0f} "
+        f"| {mine.creations:,.0f} | {others.creations:,.0f} | {mine.created_bytes:,.0f} | {others.created_bytes:,.0f} |"
     )
-    return f"| {' | '.join(cells)} |"
 
 
 @dataclass
@@ -162,7 +145,7 @@ class Run:
         Raises:
             AssertionError: Something is not as it must be.
         """
-        print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}", flush=True)
+        print(f"| {COLUMNS} |\n|{' --- |' * (COLUMNS.count('|') + 1)}", flush=True)
         with _refusing_policy(self.healthy.raw):
             for kind in self.kinds:
                 plain = self._round(kind, is_plain=True)
