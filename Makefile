@@ -136,15 +136,12 @@ format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: manifests images recording cut release release-check publish release-key lock lock-base
+.PHONY: manifests images cut release release-check publish release-key lock lock-base
 manifests: venv ## Write what is generated from code: files of the chart, and the manifests made from the chart
 	$(BIN)/python -m frameworkrelease
 
 images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build
-
-recording: venv ## Record frameworkctl on a real node into docs/frameworkctl.svg (root)
-	$(BIN)/python -m frameworkrelease.recording
 
 cut: venv ## Name the next version in all files, and turn "Unreleased" of the changelog into it (VERSION=1.2.3)
 	$(BIN)/python -m frameworkrelease.cut '$(VERSION)'

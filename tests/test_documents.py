@@ -1,17 +1,20 @@
-"""What holds for every page of Markdown."""
+"""What holds for every page of Markdown, and for the picture of the terminal."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+TERMINAL = ROOT / "docs" / "frameworkctl.svg"
 LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(#(?P<anchor>[^)\s]*))?\)")
 HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
+IMAGE = re.compile(r"!\[(?P<text>[^]]*)\]\((?P<path>[^)]*)\)")
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -47,3 +50,16 @@ def test_each_link_to_a_heading_leads_to_one(page: str) -> None:
         if target.suffix == ".md" and anchor not in anchors_of(target)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+def test_a_page_shows_the_terminal_and_says_what_is_to_be_seen(page: str) -> None:
+    texts = {(ROOT / page).parent / image["path"]: image["text"] for image in IMAGE.finditer((ROOT / page).read_text())}
+    assert texts[TERMINAL]
+
+
+def test_the_picture_of_the_terminal_is_small_and_loads_nothing() -> None:
+    text = TERMINAL.read_text()
+    assert len(text) < 300 * 1024
+    assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+    assert re.findall(r"""<script|@import|url\((?!#)|href=["'](?!#)""", text) == []
