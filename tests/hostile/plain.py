@@ -104,7 +104,9 @@ class Plain:
             # From the API server's cache: a read from etcd would cost it more than what is measured here.
             query = {"fieldSelector": ENDED, "resourceVersion": "0"}
             answer = await self._client.get(self._pods, query=query, accept=PARTIAL_METADATA_LIST)
-            return [(one["metadata"]["name"], one["metadata"]["uid"]) for one in msgspec.json.decode(answer)["items"]]
+            return [
+                (one["metadata"]["name"], one["metadata"]["uid"]) for one in msgspec.json.decode(answer)["items"] or ()
+            ]
         return []
 
     async def _delete(self, name: str, uid: str | None = None) -> None:
@@ -136,7 +138,7 @@ async def remove_all(kubeconfig: Path, paths: list[str], seconds: float) -> None
 
     async def is_empty(path: str) -> bool:
         answer = await client.get(path, query={"limit": str(PAGE)}, accept=PARTIAL_METADATA_LIST)
-        found = [one["metadata"]["name"] for one in msgspec.json.decode(answer)["items"]]
+        found = [one["metadata"]["name"] for one in msgspec.json.decode(answer)["items"] or ()]
         left = [f"{path}/{name}" for name in found if name != KEPT]
         await asyncio.gather(*map(remove, left))
         return not left

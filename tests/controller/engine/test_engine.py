@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,8 +14,20 @@ import structlog
 from structlog.testing import capture_logs
 
 from frameworkcontroller.api import names
-from frameworkcontroller.core.effects import Done, Effect, Failed, Missing, Outcome, Refused, StaleStatus, WriteStatus
+from frameworkcontroller.core import facts
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    Done,
+    Effect,
+    Failed,
+    Missing,
+    Outcome,
+    Refused,
+    StaleStatus,
+    WriteStatus,
+)
 from frameworkcontroller.engine.engine import Engine
+from frameworkcontroller.engine.history import WRITTEN_SECONDS
 from frameworkcontroller.engine.settings import Settings
 from frameworkkube.rest import NotFoundError, ServerError
 from tests.controller.engine.lines import Lines
@@ -24,6 +37,7 @@ from tests.kube.virtualtime import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
+    from frameworkcontroller.core.facts import RoleFacts
     from frameworkcontroller.engine.manifests import Subject
 
 FRAMEWORKS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
@@ -247,3 +261,113 @@ async def test_a_status_that_is_not_written_is_logged_and_counted_by_its_reason(
             await until(lambda: metric in engine.metrics.text().decode())
     said = [entry for entry in logs if entry["log_level"] == "warning" and entry.get("framework") == "n/fw"]
     assert said[0]["event"] in {"request failed, will be tried again", "status not written: there is no such Framework"}
+
+
+def framework_of(tasks: int, *, pod: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    role = {"name": "worker", "taskNumber": tasks, "task": {"pod": pod or {}}}
+    return framework() | {"spec": SPEC | {"taskRoles": [role]} | spec}
+
+
+@in_virtual_time
+async def test_what_comes_during_a_long_pass_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was queued for the rest of a pass was not queued again for what came meanwhile."""
+    monkeypatch.setattr("frameworkcontroller.engine.engine.DECIDING_SECONDS", -1.0)
+    client, performer = Client(framework_of(1)), Performer()
+    async with running(client, performer) as engine:
+        await until(lambda: performer.writes)
+        await asyncio.sleep(0.1)
+        work = engine._works["n", "fw"]
+        seen: list[bool] = []
+        monkeypatch.setattr(work.reconciler, "touch_config_map", lambda: seen.append(work.begun is not None))
+        steps, passes = work.reconciler.steps, 0
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal passes
+            passes += 1
+            if passes == 1:
+                yield
+                engine.on_config_map(("n", "fw"))
+            return (yield from steps(*args, **kwargs))
+
+        monkeypatch.setattr(work.reconciler, "steps", counted)
+        engine.on_config_map(("n", "fw"))
+        await asyncio.sleep(0.2)
+        assert seen == [False, True], "the second event comes in the middle of the pass of the first"
+        assert passes >= 2
+
+
+@in_virtual_time
+async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_its_status() -> None:
+    """300 bytes became 7.7 MB, for as long as the Framework waited."""
+    waiting = framework_of(10_000, executionType="Create")
+    client, performer = Client(waiting), Performer()
+    async with running(client, performer) as engine:
+        await until(lambda: performer.writes)
+        (write,) = performer.writes
+        assert len(write.summary.roles[0].task_statuses) == 10_000
+        written = waiting | {"status": msgspec.to_builtins(write.status)}
+        client.shows("MODIFIED", written | {"metadata": waiting["metadata"] | {"resourceVersion": "101"}})
+        await until(lambda: not engine._works)
+        view = engine._caches.view(("n", "fw"))
+        assert view is not None
+        assert view.framework.size < 1000
+        assert b'frameworkcontroller_frameworks{state="AttemptCreationPending"} 1.0' in engine.metrics.text()
+        # It is started: the cache has all of it again, and nothing of its status is made anew.
+        meta = waiting["metadata"] | {"resourceVersion": "102", "generation": 2}
+        client.shows("MODIFIED", written | {"metadata": meta, "spec": waiting["spec"] | {"executionType": "Start"}})
+        await until(lambda: any(isinstance(effect, CreateConfigMap) for effect in performer.performed))
+        before, after = (one.summary.roles[0] for one in performer.writes[:2])
+        assert after.task_statuses[9999].instance_uid == before.task_statuses[9999].instance_uid
+
+
+@in_virtual_time
+async def test_large_templates_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[int] = []
+
+    def read(templates: Mapping[bytes, msgspec.Raw]) -> dict[bytes, RoleFacts]:
+        readers.append(threading.get_ident())
+        return facts.read_all(templates)
+
+    monkeypatch.setattr("frameworkcontroller.engine.engine.read_all", read)
+    pod = {"metadata": {"annotations": {"x": "y" * 100_000}}, "spec": {"containers": [{"name": "main"}]}}
+    client, performer = Client(framework_of(3, pod=pod)), Performer()
+    async with running(client, performer):
+        await until(lambda: any(isinstance(effect, CreateConfigMap) for effect in performer.performed))
+        assert len(readers) == 1
+        assert readers[0] != threading.get_ident()
+
+
+class HeldLines(Lines):
+    """Lines that are written when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[], object]] = []
+
+    def when_written(self, done: Callable[[], object]) -> None:
+        self.waiting.append(done)
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["a reader", "no reader"])
+@in_virtual_time
+async def test_a_status_waits_for_the_history_that_it_overwrites_but_not_for_long(is_read: bool) -> None:
+    end = {"code": 1, "phrase": "x", "type": {"name": "Failed", "attributes": []}, "diagnostics": ""}
+    first = Performer()
+    retried = framework_of(1, retryPolicy={"fancyRetryPolicy": False, "maxRetryCount": -2})
+    async with running(Client(retried), first):
+        await until(lambda: first.writes)
+    status = msgspec.to_builtins(first.writes[0].status) | {"state": "AttemptCompleted", "completionTime": None}
+    status["attemptStatus"] |= {"completionStatus": end, "completionTime": status["startTime"]}
+    client, performer, lines = Client(retried | {"status": status}), Performer(), HeldLines()
+    async with running(client, performer, lines=lines):
+        while not lines.waiting:
+            await asyncio.sleep(WRITTEN_SECONDS / 100)
+        assert b"OnFrameworkRetry" in b"".join(lines.written)
+        before, begun = len(performer.writes), asyncio.get_running_loop().time()
+        assert all(write.status.attempt_status.id == 0 for write in performer.writes)
+        if is_read:
+            lines.waiting.pop()()
+        while len(performer.writes) == before:
+            await asyncio.sleep(WRITTEN_SECONDS / 100)
+        assert performer.writes[before].status.attempt_status.id == 1
+        assert (asyncio.get_running_loop().time() - begun < WRITTEN_SECONDS / 2) is is_read
