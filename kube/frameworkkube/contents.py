@@ -41,7 +41,7 @@ class Contents(Generic[T]):
     ) -> None:
         self._path = path
         self._on_change = on_change
-        self._keep: Callable[[T], T] = keep or _all_of
+        self._keep: Callable[[T], T] = _all_of if keep is None else keep
         self._on_deleted = on_deleted
         self._on_undecodable = on_undecodable
         self.store: Store[T] = Store(self._notify)

@@ -6,6 +6,7 @@ is linear in the size and the depth does not matter.
 """
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -22,16 +23,32 @@ def members(document: bytes) -> dict[str, bytes]:
     Raises:
         ValueError: the document is not an object, or not complete.
     """
-    found: dict[str, bytes] = {}
+    return dict(_members(document))
+
+
+def member(document: bytes, wanted: str) -> bytes:
+    """Return the first member of this name, as it came; what follows it is not looked at.
+
+    Raises:
+        ValueError: the document is not an object, or not complete.
+        KeyError: there is no such member.
+    """
+    for name, value in _members(document):
+        if name == wanted:
+            return value
+    raise KeyError(wanted)
+
+
+def _members(document: bytes) -> Iterator[tuple[str, bytes]]:
     at = _after(document, 0, b"{")
     if document[at : at + 1] == b"}":
-        return found
+        return
     while True:
         name, at = _value(document, at)
         value, at = _value(document, _after(document, at, b":"))
-        found[msgspec.json.decode(name, type=str)] = value
+        yield msgspec.json.decode(name, type=str), value
         if document[at : at + 1] == b"}":
-            return found
+            return
         at = _after(document, at, b",")
 
 

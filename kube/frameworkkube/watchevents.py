@@ -1,6 +1,7 @@
 """Decodes the lines of a watch and the pages of a list; an object that cannot be decoded costs only itself."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
@@ -18,6 +19,7 @@ _LARGE_BYTES: Final = 1 << 18
 """From this size on, a page or a line is decoded beside the loop."""
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
 _BOM = b"\xef\xbb\xbf"
+_PLAIN_EVENT = re.compile(rb'\{"type":"([A-Z]+)","object":(\{.*\})\}\s*+', re.DOTALL)
 
 
 class EventType(StrEnum):
@@ -213,6 +215,10 @@ def _raw_event(line: bytes) -> _RawEvent:
     try:
         return _raw_events.decode(line)
     except (ValueError, RecursionError) as error:
+        plain = _PLAIN_EVENT.fullmatch(line) if isinstance(error, RecursionError) else None
+        if plain is not None and _identity(msgspec.Raw(plain[2])).resource_version:
+            # As the API server writes it: its end is known without a look at each bracket of a deep object.
+            return _RawEvent(plain[1].decode(), msgspec.Raw(plain[2]))
         parts = jsonparts.members(line)
         found = msgspec.Raw(parts["object"])
         if not _identity(found).resource_version:
@@ -228,7 +234,7 @@ def _identity(raw: msgspec.Raw) -> Identity:
     except (ValueError, RecursionError):
         pass
     try:
-        metadata = jsonparts.members(jsonparts.members(bytes(raw))["metadata"])
+        metadata = jsonparts.members(jsonparts.member(bytes(raw), "metadata"))
     except (ValueError, LookupError):
         return Identity()
     return Identity(*(_text(metadata.get(field.encode_name)) for field in msgspec.structs.fields(Identity)))

@@ -17,9 +17,12 @@ from msgspec import field
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.spec import MAX_TASKS
 from frameworkcontroller.api.states import State
 
 MAX_ROLES_BYTES: Final = 64 * 1024 * 1024
+MAX_STORED_TASKS: Final = 2 * MAX_TASKS
+"""Those that are wanted, and as many that are still to go."""
 """Of a compressed status, unpacked: some 60,000 Tasks. A mebibyte may pretend to be a gibibyte."""
 
 
@@ -261,6 +264,10 @@ def _unpacked(compressed: str) -> bytes:
     if not gzipped.eof:
         limit = f"longer than {MAX_ROLES_BYTES} bytes" if len(plain) >= MAX_ROLES_BYTES else "cut off"
         raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is {limit}")
+    # Each Task takes some hundred times the bytes here that it takes compressed, whoever has written it.
+    if (tasks := plain.count(b'"index":')) > MAX_STORED_TASKS:
+        what = f"is of {tasks} Tasks, and {MAX_STORED_TASKS} can be read"
+        raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed {what}")
     return plain
 
 

@@ -63,7 +63,8 @@ class Decision:
     """Written before any effect is performed: an effect may overwrite what a snapshot contains."""
     wake_at: datetime | None = None
     at_rest: bool = False
-    """The Framework, as it is seen, is Completed and has nothing left to be done: only time or a user changes it."""
+    """The Framework, as it is seen, is Completed, or not to start, and has nothing left to be done: only time or a user
+    changes it."""
 
     def wake(self, at: datetime | None) -> None:
         """Ask to be called again at this time of the steady clock at the latest."""

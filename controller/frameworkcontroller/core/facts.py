@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LARGE_BYTES: Final = 64 * 1024
 """A larger template, or Pod, is read, prepared and rendered beside the event loop."""
-MAX_CONTAINERS: Final = 10_000
+MAX_CONTAINERS_OF_FRAMEWORK: Final = 10_000
 """`maxContainersOfFramework`: of all Pod templates of a Framework."""
 # What the controller adds for each container and each placeholder, at most about.
 CONTAINER_BYTES: Final = 2048
@@ -223,10 +223,10 @@ def _too_many(roles: Mapping[str, RoleFacts]) -> Iterable[tuple[str, str]]:
     total = 0
     for name, facts in roles.items():
         total += facts.containers
-        if total > MAX_CONTAINERS:
+        if total > MAX_CONTAINERS_OF_FRAMEWORK:
             why = (
                 f"the Pod templates of the TaskRoles up to {name} have {total} containers, and those of a Framework "
-                f"may have {MAX_CONTAINERS} (maxContainersOfFramework): use fewer, or several Frameworks"
+                f"may have {MAX_CONTAINERS_OF_FRAMEWORK} (maxContainersOfFramework): use fewer, or several Frameworks"
             )
             yield name, why
 

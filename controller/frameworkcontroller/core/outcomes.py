@@ -47,6 +47,8 @@ TOO_LARGE: Final = 413
 NAME_IN_USE: Final = "the name is in use"
 # One or two failed writes of a status are everyday life: a restart of the API server, a moment of overload.
 FAILURES_UNTIL_EVENT: Final = 3
+# So often a Task is retried at once whose Pod cannot be made.
+FREE_RETRIES: Final = 5
 # A Pod that cannot be let go is deleted: the end of a Task is worth more than its logs.
 TRIES_TO_RETAIN: Final = 5
 
@@ -115,7 +117,7 @@ def _apply_refusal(
     """End the attempt of a Task whose Pod is refused for good.
 
     One that is retried would be refused again: its role waits, and a Task that is retried without a limit stays as it
-    is while the reason does. A Pod that was not sent costs no request, so retries that have an end need no pause.
+    is while the reason does. A Pod that was not sent costs no request, so the first retries need no pause.
     """
     role, task_key, refusals = effect.role, (effect.role, effect.index), in_flight.refusals
     current = state.task(task_key)
@@ -127,9 +129,10 @@ def _apply_refusal(
     end = classify.predefined(code, f"Failed to create Pod: {refused.message}")
     is_over = current.deletion_pending or current.completion is not None or framework.is_ending(state.status)
     reason = refused.message.replace(current.attempt_status.pod_name, "")
+    retried = current.retry_policy_status.total_retried_count
     if is_over or not decide_retry(retry_policy, current.retry_policy_status, end).wanted:
         refusals.give_up(role, reason, now.steady)
-    elif refused.sent or retry_policy.max_retry_count < 0:
+    elif refused.sent or retry_policy.max_retry_count < 0 or retried >= FREE_RETRIES:
         known = refusals.window(role)
         window = refusals.refuse(role, reason, now.steady)
         if window.equal and retry_policy.max_retry_count < 0:

@@ -343,10 +343,13 @@ class FrameworkReconciler:
             self._state.touch_framework()
         if is_changed and before is not None:
             self._state.agenda.touch_many(self._state.crash_loops.follow(before, spec))
-        for role in (spec.task_roles or ()) if is_changed else ():
-            self._state.set_graceful_timeout(role.name, role.task.pod_graceful_deletion_timeout_sec)
-            if before is not None and before.task_of(role.name).pod != role.task.pod:
-                self._in_flight.refusals.open(role.name)
+        if not is_changed:
+            return
+        for name, role in spec.by_name.items():
+            self._state.set_graceful_timeout(name, role.task.pod_graceful_deletion_timeout_sec)
+        for name in {*spec.by_name, *before.by_name} if before is not None else ():
+            if before is not None and before.task_of(name).pod != spec.task_of(name).pod:
+                self._in_flight.refusals.open(name)
 
     def _take_over(self, spec: FrameworkSpec) -> None:
         """Take over what the templates and the dependencies say of the whole Framework."""

@@ -35,7 +35,8 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
     delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`.
     """
     why, number = None, len(spec.task_roles or ())
-    if number > max(MAX_ROLES, len(roles)):
+    # One that is to go has Tasks, and none that are wanted.
+    if number > max(MAX_ROLES, sum(one.counts.active > 0 or not one.tasks for one in roles.values())):
         spec = replace(spec, task_roles=tuple(role for role in spec.task_roles or () if role.name in roles))
         text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
         why = ("TooManyTaskRoles", f"{text}remove some, or use several Frameworks")

@@ -103,6 +103,8 @@ class TaskPhase:
                 self._state.agenda.touch_at(task_key, until)
             elif step.action is not None:
                 self._act(task_key, step, pod, ctx)
+        if self._held and ctx.in_flight.free_creations(ctx.now):
+            ctx.decision.wake(ctx.now)  # those whose turn it was want no Pod
 
     def _note(
         self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, ctx: ReconcileContext
@@ -150,12 +152,23 @@ class TaskPhase:
 
     def _release(self, ctx: ReconcileContext) -> None:
         """Decide again on as many Tasks without a Pod as may get one now: of a role that is refused, on one."""
+        refusals, free = ctx.in_flight.refusals, ctx.in_flight.free_creations(ctx.now)
+        while self._held and free > 0:
+            task_key, _ = self._held.popitem(last=False)
+            if refusals.closed_until(task_key[0], ctx.now) is None:
+                self._state.agenda.touch(task_key)
+                free -= 1
+            else:
+                # Those of other roles do not wait behind it.
+                self._refused.setdefault(task_key[0], OrderedDict())[task_key] = None
+        if self._held:
+            ctx.decision.wake(ctx.in_flight.closed_until(ctx.now))
         for role, waiting in list(self._refused.items()):
-            until = ctx.in_flight.refusals.closed_until(role, ctx.now)
+            until = refusals.closed_until(role, ctx.now)
             if until is None:
                 # Behind the other roles, with which it shares what refused Pods may cost.
                 del self._refused[role]
-                if ctx.in_flight.refusals.window(role) is None:
+                if refusals.window(role) is None:
                     self._state.agenda.touch_many(waiting)
                     continue
                 self._refused[role] = waiting
@@ -164,12 +177,6 @@ class TaskPhase:
                     self._state.agenda.touch(waiting.popitem()[0])
                     until = ctx.now + PROBE_AFTER
             ctx.decision.wake(until)
-        if self._held:
-            ctx.decision.wake(ctx.in_flight.closed_until(ctx.now))
-        free = ctx.in_flight.free_creations(ctx.now)
-        while self._held and free > 0:
-            self._state.agenda.touch(self._held.popitem(last=False)[0])
-            free -= 1
 
     def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
         return task.TaskContext(

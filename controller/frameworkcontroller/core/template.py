@@ -18,7 +18,7 @@ from frameworkcontroller.api import names
 
 MAX_POD_BYTES: Final = 3 * 1024 * 1024
 """The API server takes no larger request (source: Kubernetes, `MaxRequestBodyBytes` of its generic server)."""
-MAX_CONTAINERS: Final = 256
+MAX_CONTAINERS_OF_POD: Final = 256
 """`maxContainersOfPod`: init and ephemeral ones included."""
 
 
@@ -194,8 +194,10 @@ def container_count(template: bytes | Raw) -> int:
     """
     spec = _SHAPE.decode(template).spec or _SpecShape()
     number = sum(len(one or ()) for one in (spec.init_containers, spec.containers, spec.ephemeral_containers))
-    if number > MAX_CONTAINERS:
-        reason = f"pod spec has {number} containers, and may have {MAX_CONTAINERS} (maxContainersOfPod): use fewer"
+    if number > MAX_CONTAINERS_OF_POD:
+        reason = (
+            f"pod spec has {number} containers, and may have {MAX_CONTAINERS_OF_POD} (maxContainersOfPod): use fewer"
+        )
         raise TemplateError(reason)
     return number
 

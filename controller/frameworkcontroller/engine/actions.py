@@ -55,6 +55,7 @@ class Work:
         key: of the Framework.
         reconciler: decides; all calls of `reconcile` and `apply_outcome` come from the dispatch loop.
         begun: a pass that goes on in the next turn.
+        again: something came meanwhile, which that pass does not know.
         outcomes: of effects, for the next pass.
         history: done when the snapshots so far are written, or were waited for long enough; None if there are none.
         reads: large Pod templates are being read.
@@ -63,6 +64,7 @@ class Work:
     key: FrameworkKey
     reconciler: FrameworkReconciler
     begun: Iterator[None] | None = None
+    again: bool = False
     outcomes: list[tuple[Effect, Outcome]] = field(default_factory=list)
     history: asyncio.Future[None] | None = None
     reads: bool = False
@@ -113,10 +115,9 @@ class Actions:
         self._statuses: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
         self._large: Executor[WorkItem] = Executor(self._perform, slots=LARGE_SLOTS)
 
-    @property
-    def pending_statuses(self) -> int:
-        """How many statuses wait for their turn or are written."""
-        return self._statuses.pending
+    def status_load(self, namespace: str) -> int:
+        """How many statuses of a namespace wait for their turn, are written, or were within the last second."""
+        return self._statuses.load(namespace)
 
     async def run(self) -> NoReturn:
         """Work until cancelled."""

@@ -16,7 +16,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
-from frameworkcontroller.engine.slimpods import SlimPods
+from frameworkcontroller.engine.slimpods import SlimPods, slim_config_map
 from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
 
@@ -103,6 +103,7 @@ class Caches:
             resource_path("v1", "configmaps", namespace=where),
             PARTIAL_DECODER,
             on_change=self._on_config_map,
+            keep=slim_config_map,
             label_selector=names.FRAMEWORK_NAME,
             accept=PARTIAL_METADATA,
         )

@@ -58,7 +58,8 @@ _log = structlog.get_logger(__name__)
 
 # Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
 DECIDING_SECONDS: Final = 0.01
-# Statuses that can be put off leave their turn to others for so long for each status that waits or is written.
+# Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
+# written lately.
 PUT_OFF_SECONDS: Final = 0.5
 
 
@@ -116,9 +117,9 @@ class Engine:
         return self._caches.has_synced
 
     @property
-    def oldest_wait_seconds(self) -> float:
-        """How long the Framework that waits longest for a decision has waited; 0 while the caches are not full."""
-        return self._queue.oldest_seconds if self.has_synced else 0.0
+    def stalled_seconds(self) -> float:
+        """For how long nothing was decided though something waits; 0 while the caches are not full."""
+        return self._queue.stalled_seconds if self.has_synced else 0.0
 
     async def run(self) -> NoReturn:
         """Work until cancelled; call it once."""
@@ -135,6 +136,12 @@ class Engine:
         """Queue the Framework."""
         if key in self._reloader:
             self._reloader.notice(key, self._edition(key))
+        self._wake(key)
+
+    def _wake(self, key: FrameworkKey) -> None:
+        """Queue the Framework; one whose pass goes on is queued for that, and once more after it."""
+        if (work := self._works.get(key)) is not None and work.begun is not None:
+            work.again = True
         self._queue.add(key)
 
     def keep_framework(self, found: Framework) -> Framework:
@@ -168,14 +175,14 @@ class Engine:
         work = self._works.get(key)
         if work is not None:
             work.reconciler.touch_config_map()
-            self._queue.add(key)
+            self._wake(key)
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Queue the Framework if it is known, with this one Pod as changed."""
         work = self._works.get(key)
         if work is not None:
             work.reconciler.touch_pod(name)
-            self._queue.add(key)
+            self._wake(key)
 
     def on_pod_gone(self, document: bytes) -> None:
         """Write the Pod's last state to the history."""
@@ -189,11 +196,11 @@ class Engine:
         since = time.perf_counter()
         while True:
             key = await self._queue.take()
-            begun = time.perf_counter()
-            self._decide(key, begun + DECIDING_SECONDS)
-            ended = time.perf_counter()
-            self._queue.charge(key, ended - begun)
-            if ended - since > DECIDING_SECONDS:
+            spent = time.thread_time()
+            self._decide(key, time.perf_counter() + DECIDING_SECONDS)
+            # Of this thread alone: nobody pays for others, nor for a machine that stood still.
+            self._queue.charge(key, time.thread_time() - spent)
+            if time.perf_counter() - since > DECIDING_SECONDS:
                 await asyncio.sleep(0)
                 since = time.perf_counter()
 
@@ -206,8 +213,8 @@ class Engine:
                 self._works[key].begun = turn
                 self._queue.add(key)
                 return
-        if begun is not None:
-            # What came meanwhile found the key in the queue.
+        if work is not None and work.again:
+            work.again = False
             self._queue.add(key)
 
     def _reconcile(self, key: FrameworkKey) -> Iterator[None]:
@@ -234,7 +241,7 @@ class Engine:
             if not work.reads and (unread := work.reconciler.unread(view.framework)):
                 work.reads = True
                 self._tasks.create_task(self._read_templates(work, unread))
-            backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.pending_statuses)
+            backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.status_load(key[0]))
             decision = yield from work.reconciler.steps(now, view, backpressure=backpressure)
             work.begun = None
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
@@ -257,7 +264,7 @@ class Engine:
     async def _read_templates(self, work: Work, unread: Mapping[bytes, Raw]) -> None:
         try:
             work.reconciler.learn(await asyncio.to_thread(read_all, unread))
-            self._queue.add(work.key)
+            self._wake(work.key)
         except Exception as error:  # noqa: BLE001 -- as above
             self.on_error(work, error)
         finally:
@@ -283,10 +290,7 @@ class Engine:
 
     def _report(self, work: Work, decision: Decision) -> None:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
-        for snapshot in decision.snapshots:
-            self._history.write(*work.key, snapshot)
-        if decision.snapshots:
-            work.history = self._history.written()
+        work.history = self._history.write_pass(*work.key, decision.snapshots) or work.history
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)
         for reason in decision.restarts:
@@ -321,7 +325,7 @@ class Engine:
     def on_outcome(self, work: Work) -> None:
         """Queue the Framework."""
         if self._works.get(work.key) is work:
-            self._queue.add(work.key)
+            self._wake(work.key)
 
     def on_error(self, work: Work, error: Exception) -> None:
         """Isolate the Framework."""

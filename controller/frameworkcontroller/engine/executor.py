@@ -2,13 +2,15 @@
 
 The engine makes three executors, one for statuses, one for what is large and one for everything else, and submits
 effects with their Framework as the owner. The promise: at most `slots` items are performed at a time; owners take turns
-(`turns`); an owner's items start in their order; urgent items, for which a whole Framework waits (its ConfigMap, its
-roster), start before those of single Tasks; of an item that was performed nothing is kept.
+(`turns`); an owner's items start in their order, but urgent ones, for which a whole Framework waits (its ConfigMap, its
+roster), before those of single Tasks; of an item that was performed nothing is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
 
 from frameworkcontroller.engine.turns import Turns
@@ -25,27 +27,42 @@ OBJECTS_PER_STATUS: Final = 8
 
 
 class Executor(Generic[T]):
-    """A bounded number of workers on two queues.
+    """A bounded number of workers.
 
     Args:
         perform: performs one item; it must not raise.
         slots: how many items are performed at a time.
-
-    Attributes:
-        pending: items that wait or are performed.
+        clock: gives the steady time in seconds.
     """
 
-    def __init__(self, perform: Callable[[T], Awaitable[None]], *, slots: int = DEFAULT_SLOTS) -> None:
-        self._perform, self._slots = perform, slots
-        self._urgent: Turns[T] = Turns()
-        self._ordinary: Turns[T] = Turns()
+    def __init__(
+        self,
+        perform: Callable[[T], Awaitable[None]],
+        *,
+        slots: int = DEFAULT_SLOTS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._perform, self._slots, self._clock = perform, slots, clock
+        self._turns: Turns[tuple[Hashable, T]] = Turns()
         self._waiting = asyncio.Semaphore(0)
-        self.pending = 0
+        self._started: deque[tuple[float, Hashable]] = deque()
+        self._loads: Counter[Hashable] = Counter()
+
+    def load(self, first: Hashable) -> int:
+        """How many items of owners in this namespace wait, are performed, or have started within the last second."""
+        while self._started and self._started[0][0] < self._clock() - 1:
+            self._leave(self._started.popleft()[1])
+        return self._loads[first]
+
+    def _leave(self, first: Hashable) -> None:
+        self._loads[first] -= 1
+        if not self._loads[first]:
+            del self._loads[first]
 
     def submit(self, owner: Sequence[Hashable], item: T, *, urgent: bool) -> None:
         """Queue an item."""
-        (self._urgent if urgent else self._ordinary).add(owner, item)
-        self.pending += 1
+        self._turns.add(owner, (owner[0], item), urgent=urgent)
+        self._loads[owner[0]] += 1
         self._waiting.release()
 
     async def run(self) -> NoReturn:
@@ -59,5 +76,10 @@ class Executor(Generic[T]):
         while True:
             await self._waiting.acquire()
             # No variable holds the item: whoever waits for the next one would keep it.
-            await self._perform((self._urgent or self._ordinary).take(cost=1))
-            self.pending -= 1
+            await self._one(*self._turns.take(cost=1))
+
+    async def _one(self, first: Hashable, item: T) -> None:
+        self._loads[first] += 1
+        self._started.append((self._clock(), first))
+        await self._perform(item)
+        self._leave(first)

@@ -12,7 +12,7 @@ from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.snapshots import Lines, Snapshot, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.engine.log import LineWriter
@@ -34,41 +34,15 @@ class History:
         self._made = Lines()
         self._last_kept: Framework | None = None
 
-    def write(self, namespace: str, name: str, snapshot: Snapshot, framework: str = "") -> None:
-        """Write a snapshot, if it is wanted.
+    def write_pass(self, namespace: str, name: str, taken: Iterable[Snapshot]) -> asyncio.Future[None] | None:
+        """Write the snapshots of a pass over this Framework.
 
-        Args:
-            namespace: of the object.
-            name: of the object.
-            snapshot: of it.
-            framework: the name of the Framework that it belongs to, if it has another one.
+        Returns:
+            What is done when they are written, None if there are none; nobody waits long for a reader that is slow.
         """
-        if snapshot.trigger not in self._triggers:
-            return
-        size = snapshot.size
-        if snapshot.seen is not self._last_kept and snapshot.seen is not None:
-            # The snapshots of one pass keep one state of the Framework.
-            size += snapshot.seen.size
-        self._last_kept = snapshot.seen
-        line = partial(self._made.of, f"{namespace}/{name}", snapshot)
-        self._lines.put(line, size, f"{namespace}/{framework or name}")
-
-    def write_framework(self, last: Framework) -> None:
-        """Write the last state of a Framework that was deleted."""
-        if last.has_status:
-            # As it was stored: a status that cannot be decoded belongs to the history, too.
-            meta, snapshot = last.metadata, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status)
-            self.write(meta.namespace, meta.name, snapshot)
-
-    def write_pod(self, document: bytes) -> None:
-        """Write the last state of a Pod that was deleted, as JSON."""
-        meta = POD_DECODER.decode(document).metadata
-        typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
-        whole = document if b'"kind":"Pod"' in document else typed
-        self.write(meta.namespace, meta.name, snapshots.of_pod(whole), meta.labels.get(names.FRAMEWORK_NAME, ""))
-
-    def written(self) -> asyncio.Future[None]:
-        """Return what is done when all lines so far are written; nobody waits long for a reader that is slow."""
+        wanted = [snapshot for snapshot in taken if snapshot.trigger in self._triggers]
+        if not wanted:
+            return None
         loop = asyncio.get_running_loop()
         written = loop.create_future()
 
@@ -77,5 +51,40 @@ class History:
                 written.set_result(None)
 
         loop.call_later(WRITTEN_SECONDS, end)
-        self._lines.when_written(partial(loop.call_soon_threadsafe, end))
+        for snapshot in wanted:
+            is_last = snapshot is wanted[-1]
+            self._write(namespace, name, snapshot, done=partial(loop.call_soon_threadsafe, end) if is_last else None)
         return written
+
+    def _write(
+        self,
+        namespace: str,
+        name: str,
+        snapshot: Snapshot,
+        framework: str = "",
+        done: Callable[[], object] | None = None,
+    ) -> None:
+        """Write a snapshot of the object of this name, which is, or belongs to, the Framework."""
+        if snapshot.trigger not in self._triggers:
+            return
+        size = snapshot.size
+        if snapshot.seen is not self._last_kept and snapshot.seen is not None:
+            # The snapshots of one pass keep one state of the Framework.
+            size += snapshot.seen.size
+        self._last_kept = snapshot.seen
+        line = partial(self._made.of, f"{namespace}/{name}", snapshot)
+        self._lines.put(line, size, f"{namespace}/{framework or name}", done)
+
+    def write_framework(self, last: Framework) -> None:
+        """Write the last state of a Framework that was deleted."""
+        if last.has_status:
+            # As it was stored: a status that cannot be decoded belongs to the history, too.
+            meta, snapshot = last.metadata, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status)
+            self._write(meta.namespace, meta.name, snapshot)
+
+    def write_pod(self, document: bytes) -> None:
+        """Write the last state of a Pod that was deleted, as JSON."""
+        meta = POD_DECODER.decode(document).metadata
+        typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
+        whole = document if b'"kind":"Pod"' in document else typed
+        self._write(meta.namespace, meta.name, snapshots.of_pod(whole), meta.labels.get(names.FRAMEWORK_NAME, ""))

@@ -12,7 +12,7 @@ import logging
 import os
 import select
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -38,6 +38,14 @@ LAST_SECONDS: Final = 2.0
 """How long the end of the process waits for its reader."""
 
 
+@dataclass(frozen=True)
+class _Line:
+    make: Callable[[], bytes]
+    size: int
+    owner: str
+    done: Callable[[], object] | None
+
+
 @dataclass
 class _Share:
     """What one owner has waiting: the numbers of its lines, and their bytes."""
@@ -59,55 +67,66 @@ class LineWriter:
 
     def __init__(self, write: Callable[[bytes], object], *, capacity: int = CAPACITY) -> None:
         self._write, self._capacity = write, capacity
-        self._lines: OrderedDict[int, tuple[Callable[[], bytes], int, str]] = OrderedDict()
+        self._lines: OrderedDict[int, _Line] = OrderedDict()
         self._shares: dict[str, _Share] = {}
-        self._marks: deque[tuple[int, Callable[[], object]]] = deque()
         self._waiting = self._put = self._said = self.dropped = 0
+        self._is_writing = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def put(self, line: Callable[[], bytes], size: int, owner: str = "") -> None:
-        """Add a line. Where there is no place for all, the oldest of the owner with the most bytes are dropped.
+    def put(
+        self, line: Callable[[], bytes], size: int, owner: str = "", done: Callable[[], object] | None = None
+    ) -> None:
+        """Add a line. Where there is no place for all, the oldest of the owners with the most bytes are dropped.
 
         Args:
             line: makes it, right before it is written.
             size: about how many bytes it keeps in memory until then.
             owner: whose share of the place it takes, "" for the program.
+            done: called, in any thread, once this line and all before it of its owner are written or dropped.
         """
-        size += LINE_BYTES
         with self._changed:
             self._put += 1
-            self._lines[self._put] = (line, size, owner)
+            found = self._lines[self._put] = _Line(line, size + LINE_BYTES, owner, done)
             share = self._shares.setdefault(owner, _Share())
             share.numbers.append(self._put)
-            share.size += size
-            self._waiting += size
-            while self._waiting > self._capacity and len(self._lines) > 1:
-                most = max(self._shares.values(), key=lambda one: one.size)
-                self._waiting -= self._remove(most.numbers[0])[1]
-                self.dropped += 1
+            share.size += found.size
+            self._waiting += found.size
+            if self._waiting > self._capacity:
+                self._make_place()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
-    def _remove(self, number: int) -> tuple[Callable[[], bytes], int]:
-        """Remove a line, which is the oldest of its owner."""
-        line, size, owner = self._lines.pop(number)
-        share = self._shares[owner]
-        share.numbers.popleft()
-        share.size -= size
-        if not share.numbers:
-            del self._shares[owner]
-        return line, size
+    def _make_place(self) -> None:
+        """Drop an eighth of what waits: of each owner up to a half, beginning with those that have most.
 
-    def when_written(self, done: Callable[[], object]) -> None:
-        """Call this, in any thread, once all lines so far are written or dropped."""
-        with self._changed:
-            if self._waiting:
-                self._marks.append((self._put, done))
-                return
-        done()
+        An owner is `namespace/name`: those of the namespace that has most come first.
+        """
+        target = self._capacity - self._capacity // 8
+        totals: Counter[str] = Counter()
+        for owner, share in self._shares.items():
+            totals[owner.partition("/")[0]] += share.size
+        while self._waiting > target and len(self._lines) > 1:
+            for _, share in sorted(
+                self._shares.items(), key=lambda one: (totals[one[0].partition("/")[0]], one[1].size), reverse=True
+            ):
+                most = share.size // 2
+                while self._waiting > target and share.size > most and len(self._lines) > 1:
+                    self.dropped += 1
+                    _call(self._remove(share.numbers[0]).done)
+
+    def _remove(self, number: int) -> _Line:
+        """Remove a line, which is the oldest of its owner."""
+        line = self._lines.pop(number)
+        share = self._shares[line.owner]
+        share.numbers.popleft()
+        share.size -= line.size
+        self._waiting -= line.size
+        if not share.numbers:
+            del self._shares[line.owner]
+        return line
 
     def write(self, line: bytes) -> None:
         """Add a line as it is."""
@@ -116,7 +135,7 @@ class LineWriter:
     def flush(self, seconds: float = 0) -> None:
         """Wait until everything is written, no longer than so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting, seconds)
+            self._changed.wait_for(lambda: not (self._waiting or self._is_writing), seconds)
 
     def _run(self) -> None:
         while True:
@@ -125,28 +144,33 @@ class LineWriter:
                 lost, self._said = self.dropped - self._said, self.dropped
             if lost:
                 _log.warning("lines of this log were dropped: its reader is too slow", lines=lost)
-            made, taken = bytearray(), 0
+            made = bytearray()
+            ended: list[Callable[[], object]] = []
             while len(made) < AT_ONCE:
                 with self._changed:
                     if not self._lines:
                         break
-                    line, size = self._remove(next(iter(self._lines)))
-                    taken += size
+                    line = self._remove(next(iter(self._lines)))
+                    self._is_writing = True
                 try:
-                    made += line()
+                    made += line.make()
                 except Exception as error:  # noqa: BLE001 -- one line that cannot be made must not end all others
                     _log.error("a line of this log cannot be made", error=repr(error))
+                ended += [] if line.done is None else [line.done]
+                del line  # what it was made of is not kept while a reader is slow
             with contextlib.suppress(OSError):
                 self._write(bytes(made))
-            del line
+            for done in ended:
+                _call(done)
             with self._changed:
-                self._waiting -= taken
-                first = next(iter(self._lines), self._put + 1)
-                due = [self._marks.popleft()[1] for _ in range(sum(number < first for number, _ in self._marks))]
+                self._is_writing = False
                 self._changed.notify_all()
-            for done in due:
-                with contextlib.suppress(RuntimeError):  # whoever waited has ended
-                    done()
+
+
+def _call(done: Callable[[], object] | None) -> None:
+    if done is not None:
+        with contextlib.suppress(RuntimeError):  # the loop of whoever waits has ended
+            done()
 
 
 def _write_stderr(lines: bytes) -> None:

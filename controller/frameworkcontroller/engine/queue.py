@@ -35,6 +35,7 @@ class WorkQueue(Generic[K]):
         self._keys: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._turns: Turns[K] = Turns()
+        self._taken_at = float("-inf")
         self._filled = asyncio.Event()
         self.on_add: Callable[[], None] = lambda: None
         self.on_take: Callable[[float], None] = lambda _seconds: None
@@ -43,9 +44,9 @@ class WorkQueue(Generic[K]):
         return len(self._keys)
 
     @property
-    def oldest_seconds(self) -> float:
-        """How long the key that waits longest has waited, 0 if no key waits."""
-        return self._clock() - next(iter(self._keys.values())) if self._keys else 0.0
+    def stalled_seconds(self) -> float:
+        """For how long no key was taken though one waits: a key may wait longer, behind others of its namespace."""
+        return self._clock() - max(self._taken_at, next(iter(self._keys.values()))) if self._keys else 0.0
 
     def add(self, key: K) -> None:
         """Queue the key, unless it is queued."""
@@ -86,7 +87,8 @@ class WorkQueue(Generic[K]):
                 await self._filled.wait()
             key = self._turns.take()
             if key in self._keys:  # not forgotten meanwhile
-                self.on_take(self._clock() - self._keys.pop(key))
+                self._taken_at = self._clock()
+                self.on_take(self._taken_at - self._keys.pop(key))
                 return key
 
     def charge(self, key: K, seconds: float) -> None:

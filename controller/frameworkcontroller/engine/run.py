@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 FALLBACK_NAMESPACE: Final = "default"
-# A decision takes milliseconds: no Framework waits for so long, however many there are.
+# A decision takes milliseconds: one of those that wait has its turn long before, however many there are.
 STALLED_SECONDS: Final = 60.0
 
 
@@ -133,8 +133,8 @@ class _Controller:
             return ""
         if not self.may_act:
             return "the lease is lost and the work has not ended"
-        waits = self._engine.oldest_wait_seconds
-        return f"the loop stalls: a Framework has waited for {waits:.0f} s" if waits > STALLED_SECONDS else ""
+        stalled = self._engine.stalled_seconds
+        return f"the loop stalls: no Framework had its turn for {stalled:.0f} s" if stalled > STALLED_SECONDS else ""
 
     async def run(self) -> None:
         """Work whenever this replica is elected, until cancelled."""

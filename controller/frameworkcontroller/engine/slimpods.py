@@ -1,7 +1,8 @@
-"""Pods as the cache keeps them: without what nothing reads, and with equal parts in memory once.
+"""Pods and ConfigMaps as the caches keep them: without what nothing reads, and with equal parts in memory once.
 
 `Caches` calls a `SlimPods` for each Pod that it has seen. Thousands of Pods of a role differ in little: their names,
-UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most.
+UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most. Anybody may write labels,
+annotations and owners of some MiB into an object that the caches show: what the controller writes is short.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from frameworkcontroller.api.pod import ContainerStatus
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
     from frameworkcontroller.api.pod import Pod, PodCondition
 
 V = TypeVar("V")
@@ -24,6 +26,7 @@ C = TypeVar("C", bound=ContainerStatus)
 LABELS: Final = frozenset({names.FRAMEWORK_NAME, names.TASKROLE_NAME, names.BARRIER_LABEL})
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
+CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 50_000
@@ -56,7 +59,7 @@ class SlimPods:
                 creation_timestamp=self._share(meta.creation_timestamp),
                 labels=self._kept(meta.labels, LABELS),
                 annotations=self._kept(meta.annotations, ANNOTATIONS),
-                owner_references=self._share(meta.owner_references),
+                owner_references=self._share(_controller(meta)),
             ),
             spec=self._share(pod.spec) if len(pod.spec.init_containers) <= MAX_CONTAINERS else pod.spec,
             status=replace(
@@ -87,6 +90,23 @@ class SlimPods:
         if len(self._shared) >= MAX_SHARED:
             self._shared.clear()
         return cast("V", self._shared.setdefault(key, value))  # equal keys have equal values
+
+
+def slim_config_map(found: Partial) -> Partial:
+    """Return the ConfigMap without labels, annotations and owners of others."""
+    meta = found.metadata
+    labels, annotations = (
+        {key: value[:MAX_VALUE] for key, value in those.items() if key in kept}
+        for those, kept in ((meta.labels, LABELS), (meta.annotations, CONFIG_MAP_ANNOTATIONS))
+    )
+    slim = replace(meta, labels=labels, annotations=annotations, owner_references=_controller(meta))
+    return replace(found, metadata=slim)
+
+
+def _controller(meta: Meta) -> tuple[OwnerReference, ...]:
+    """Return the owner that matters. A longer text than the controller writes matches nothing."""
+    owner = meta.controller
+    return () if owner is None else (replace(owner, name=owner.name[:MAX_VALUE], uid=owner.uid[:MAX_VALUE]),)
 
 
 def _is_kept(condition: PodCondition) -> bool:

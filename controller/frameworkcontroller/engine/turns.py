@@ -9,12 +9,15 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 T = TypeVar("T")
+
+MOST_KNOWN: Final = 1000
+"""Owners of whom it is known what they have cost, beside those that wait."""
 
 
 class Turns(Generic[T]):
@@ -31,16 +34,16 @@ class Turns(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._items or self._parts)
 
-    def add(self, owner: Sequence[Hashable], item: T) -> None:
-        """Add an item, to wait for its owner's turn."""
+    def add(self, owner: Sequence[Hashable], item: T, *, urgent: bool = False) -> None:
+        """Add an item, to wait for its owner's turn: before the other items of its owner if it is urgent."""
         if not owner:
-            self._items.append(item)
+            (self._items.appendleft if urgent else self._items.append)(item)
             return
         first = owner[0]
         if first not in self._parts:
             self._parts[first] = Turns()
             heapq.heappush(self._heap, (self._begins(first), next(self._numbers), first))
-        self._parts[first].add(owner[1:], item)
+        self._parts[first].add(owner[1:], item, urgent=urgent)
 
     def _begins(self, first: Hashable) -> float:
         return max(self._passed, self._costs.get(first, 0.0))
@@ -67,8 +70,8 @@ class Turns(Generic[T]):
         else:
             heapq.heappop(self._heap)
             del self._parts[first]
-        if not self._parts:
-            # Who has waited has had a turn: all begin alike.
+        if not self._parts or len(self._costs) > MOST_KNOWN + 2 * len(self._parts):
+            # Who has waited has had a turn, or many others had: all begin alike.
             self._costs.clear()
         return item
 

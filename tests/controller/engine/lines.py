@@ -17,5 +17,9 @@ class Lines(LineWriter):
         self.written: list[bytes] = []
         super().__init__(self.written.append)
 
-    def put(self, line: Callable[[], bytes], _size: int, _owner: str = "") -> None:
+    def put(
+        self, line: Callable[[], bytes], _size: int, _owner: str = "", done: Callable[[], object] | None = None
+    ) -> None:
         self.written.append(line())
+        if done is not None:
+            done()

@@ -345,8 +345,11 @@ class HeldLines(Lines):
         super().__init__()
         self.waiting: list[Callable[[], object]] = []
 
-    def when_written(self, done: Callable[[], object]) -> None:
-        self.waiting.append(done)
+    def put(
+        self, line: Callable[[], bytes], size: int, owner: str = "", done: Callable[[], object] | None = None
+    ) -> None:
+        super().put(line, size, owner)
+        self.waiting += [] if done is None else [done]
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["a reader", "no reader"])

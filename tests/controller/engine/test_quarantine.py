@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import structlog
 
-from frameworkcontroller.api.status import MAX_ROLES_BYTES, UnreadableStatusError, roles_of
+from frameworkcontroller.api.status import MAX_ROLES_BYTES, MAX_STORED_TASKS, UnreadableStatusError, roles_of
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, WriteStatus
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.engine import engine as engine_module
@@ -41,6 +41,7 @@ COMPRESSED = {
     "corrupt": b64encode(GZIPPED[:-8] + b"12345678").decode(),
     "not JSON": b64encode(gzip.compress(b"<html>")).decode(),
     "nested deeply": b64encode(gzip.compress(b"[" * 100_000)).decode(),
+    "too many Tasks": b64encode(gzip.compress(b"[" + b'{"index":0},' * (MAX_STORED_TASKS + 1) + b"0]")).decode(),
     "a bomb": b64encode(gzip.compress(b"[" + b" " * (MAX_ROLES_BYTES + 1) + b"]", 1)).decode(),
 }
 

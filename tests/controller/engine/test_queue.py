@@ -12,7 +12,7 @@ import pytest
 
 from frameworkcontroller.engine.executor import Executor
 from frameworkcontroller.engine.queue import WorkQueue
-from frameworkcontroller.engine.turns import Turns
+from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
 from localcluster.waiting import patience
 
 if TYPE_CHECKING:
@@ -65,17 +65,25 @@ async def test_a_key_that_is_forgotten_does_not_come_back() -> None:
     assert await queue.take() == C
 
 
-async def test_the_queue_knows_how_long_the_oldest_key_waits() -> None:
+async def test_the_queue_stalls_if_nobody_has_a_turn_and_not_if_somebody_waits_for_long() -> None:
+    """A Framework that waits behind others of its own namespace must not make the kubelet end the controller."""
     now = 100.0
     queue: WorkQueue[Key] = WorkQueue(lambda: now)
-    assert queue.oldest_seconds == 0
+    assert queue.stalled_seconds == 0
     queue.add(A)
-    now += 20
     queue.add(B)
-    now += 3
-    assert queue.oldest_seconds == 23
+    now += 20
+    assert queue.stalled_seconds == 20
     await queue.take()
-    assert queue.oldest_seconds == 3
+    assert queue.stalled_seconds == 0
+    now += 3
+    assert queue.stalled_seconds == 3
+    await queue.take()
+    now += 50
+    assert queue.stalled_seconds == 0
+    queue.add(C)
+    now += 2
+    assert queue.stalled_seconds == 2
 
 
 async def test_a_key_whose_decisions_take_long_waits_until_the_others_had_as_much_time() -> None:
@@ -125,6 +133,26 @@ async def test_nothing_is_kept_of_keys_that_have_had_their_turn() -> None:
         assert tracemalloc.get_traced_memory()[0] < 50 * 20_000
     finally:
         tracemalloc.stop()
+
+
+def test_what_owners_have_cost_is_forgotten_although_somebody_always_waits() -> None:
+    turns: Turns[int] = Turns()
+    for number in range(20_000):
+        turns.add(("ns", str(number)), number)
+        turns.add(("ns", "busy"), number)
+        turns.charge(("ns", str(turns.take(cost=1))), 1)
+    kept = turns._parts["ns"]._costs
+    assert len(kept) < MOST_KNOWN + 3 * len(turns._parts["ns"]._parts)
+
+
+def test_no_namespace_is_behind_what_is_urgent_in_another() -> None:
+    turns: Turns[str] = Turns()
+    for number in range(4):
+        turns.add(("crowd", str(number)), f"urgent {number}", urgent=True)
+    turns.add(("ns", "gang"), "pod 0")
+    turns.add(("ns", "gang"), "roster", urgent=True)
+    order = [turns.take(cost=1) for _ in range(4)]
+    assert order == ["urgent 0", "roster", "urgent 1", "pod 0"]
 
 
 def test_owners_take_turns_by_namespace_first_and_their_items_stay_in_order() -> None:
@@ -196,16 +224,19 @@ async def test_of_an_item_that_was_performed_nothing_is_kept() -> None:
     async def perform(_item: Item) -> None:
         await asyncio.sleep(0)
 
-    executor: Executor[Item] = Executor(perform, slots=8)
+    now = [100.0]
+    executor: Executor[Item] = Executor(perform, slots=8, clock=lambda: now[0])
     items = [Item() for _ in range(20)]
     kept = [weakref.ref(item) for item in items]
     task = asyncio.create_task(executor.run())
     while items:
         executor.submit(A, items.pop(), urgent=False)
-    assert executor.pending == 20
+    assert (executor.load("ns"), executor.load("other")) == (20, 0)
     for _ in range(100):
         await asyncio.sleep(0)
-    assert executor.pending == 0
+    assert executor.load("ns") == 20, "they have started within the last second"
+    now[0] += 1.1
+    assert executor.load("ns") == 0
     assert not any(one() for one in kept)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
