@@ -312,7 +312,8 @@ class Informer(Generic[T]):
             async with aclosing(lines):
                 async for line in lines:
                     self._record_activity()
-                    event = await decoded(self._wire.event, line)
+                    # A trip to a thread for each large line would take one turn of a busy loop each.
+                    event = self._wire.quick(line) or await decoded(self._wire.event, line)
                     if event is None:
                         continue
                     shown += event.type != EventType.BOOKMARK

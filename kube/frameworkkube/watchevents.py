@@ -142,6 +142,17 @@ class WireDecoder(Generic[T]):
         items = [self._object(item.copy()) for item in raw.items or ()]
         return Page(raw.metadata.resource_version, raw.metadata.token, items)
 
+    def quick(self, line: bytes) -> Event[T] | None:
+        """Decode an ordinary line, which takes some milliseconds at most; None for one that `event` has to look at."""
+        try:
+            quick = self._lines.decode(line)
+            if quick.type in _CHANGES:
+                raw = bytes(_raw_events.decode(line).object) if quick.type == EventType.DELETED else b""
+                return Event(quick.type, quick.object, quick.object.metadata.resource_version, raw)
+        except Exception:  # noqa: BLE001 -- whatever is wrong, two passes find out whether only the object is
+            return None
+        return None
+
     def event(self, line: bytes) -> Event[T] | None:
         """Decode one line.
 
@@ -152,14 +163,7 @@ class WireDecoder(Generic[T]):
             MalformedError: the line is not an event.
             ApiStatusError: the server ended the watch with an ERROR event.
         """
-        try:
-            quick = self._lines.decode(line)
-            if quick.type in _CHANGES:
-                raw = bytes(_raw_events.decode(line).object) if quick.type == EventType.DELETED else b""
-                return Event(quick.type, quick.object, quick.object.metadata.resource_version, raw)
-        except Exception:  # noqa: BLE001 -- whatever is wrong, two passes find out whether only the object is
-            return self._event_in_two_passes(line.removeprefix(_BOM))
-        return self._event_in_two_passes(line)
+        return self.quick(line) or self._event_in_two_passes(line.removeprefix(_BOM))
 
     def _event_in_two_passes(self, line: bytes) -> Event[T] | None:
         if not line or line.isspace():
@@ -265,7 +269,7 @@ def _ended(raw: msgspec.Raw) -> ApiStatusError:
 
 
 async def decoded(decode: Callable[[bytes], D], document: bytes) -> D:
-    """Decode a document, a large one in a thread.
+    """Decode a document, a large one in a thread: a page of a list, or a line that `WireDecoder.quick` refuses.
 
     Where one object makes the fast decoder refuse a page, it is cut bracket by bracket, which takes up to 50 times as
     long. The loop has to renew the lease meanwhile: a leader that loses it ends, and the next one meets the same page.

@@ -44,7 +44,6 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.facts import Templates
 from frameworkcontroller.core.frameworkphase import FrameworkPhase
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.gang import Gang, GangStatus, has_gang, obstacles
@@ -58,8 +57,8 @@ from frameworkcontroller.core.outcomes import (
     failure_of,
     shares_back_off,
 )
-from frameworkcontroller.core.rescale import held_back
 from frameworkcontroller.core.restartphase import RestartPhase
+from frameworkcontroller.core.specphase import SpecPhase
 from frameworkcontroller.core.statuswriter import NO_WAIT, StatusWriter
 from frameworkcontroller.core.taskphase import TaskPhase
 
@@ -95,7 +94,6 @@ class FrameworkReconciler:
         meta = seen.metadata
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self.stale = False
-        self._seen = seen
         self._config = config
         self._state = FrameworkState(meta.name)
         self._in_flight = InFlight(draw)
@@ -107,12 +105,8 @@ class FrameworkReconciler:
         self._restarts = RestartPhase(config, self._state, self._tasks)
         self._gang: Gang | None = None
         self._config_map_done = Done()
-        self._templates = Templates()
-        self._accounts: tuple[str, ...] = ()
-        self._wanted: FrameworkSpec | None = None
-        self._spec: FrameworkSpec | None = None
+        self._spec = SpecPhase(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
-        self._generation = self._writer.generation
         self._granted: GrantRosterAccess | None = None
         if self._writer.persisted is not None:
             self._state.load(self._writer.persisted)
@@ -148,25 +142,22 @@ class FrameworkReconciler:
     @property
     def seen(self) -> Framework:
         """The newest state of the Framework that this reconciler was shown."""
-        return self._seen
-
-    def _newest(self, seen: Framework) -> Framework:
-        return self._seen if self.knows_newer(seen) else seen
+        return self._spec.seen
 
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
-        return seen.metadata.is_older_than(self._seen.metadata)
+        return self._spec.knows_newer(seen)
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 
     def unread(self, seen: Framework) -> dict[bytes, Raw]:
         """Return the large Pod templates that are to be read (`facts.read`) and learned before this state is seen."""
-        newest = self._newest(seen)
-        return {} if newest is self._seen and self._wanted is not None else self._templates.unread(newest.spec)
+        following = self._spec.next(seen)
+        return {} if following is None else self._spec.templates.unread(following.spec)
 
     def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
         """Take in what was read of templates."""
-        self._templates.learn(facts)
+        self._spec.templates.learn(facts)
 
     def touch_pod(self, name: str) -> None:
         """Note that the Pod of this name was seen to change."""
@@ -192,8 +183,8 @@ class FrameworkReconciler:
             as_emitted: write no status but the one that was emitted: the history of a newer one is not written.
         """
         match effect:
-            case WriteStatus() if effect.revision != self._state.revision and self._spec is not None:
-                return effect if as_emitted or self._is_in_pass else self._compose(self._spec, now)
+            case WriteStatus() if effect.revision != self._state.revision and self._spec.spec is not None:
+                return effect if as_emitted or self._is_in_pass else self._compose(self._spec.spec, now)
             case CreatePod():
                 current = self._state.task((effect.role, effect.index))
                 wanted = current is not None and current.completion is None
@@ -207,8 +198,8 @@ class FrameworkReconciler:
             case WriteStatus():
                 self._apply_status_outcome(effect, outcome, now)
             case CreatePod() | DeletePod() | FindPod():
-                assert self._spec is not None
-                policy = self._spec.task_of(effect.role).retry_policy
+                assert self._spec.spec is not None
+                policy = self._spec.spec.task_of(effect.role).retry_policy
                 apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, self.uid, policy)
             case RetainPod():
                 apply_retention_outcome(self._state, self._in_flight, effect, outcome, now)
@@ -309,54 +300,12 @@ class FrameworkReconciler:
             self.stale = self.stale or self._writer.is_stale(view.framework)
         if self.stale:
             return None
-        newest = self._newest(view.framework)
-        if (self._wanted is None or newest is not self._seen) and not self.unread(newest):
-            self._seen = newest
-            self._follow_spec(newest.spec)
-        if self._wanted is None:
+        spec = self._spec.begin(view.framework)
+        if spec is None:
             return None
-        seen = self._seen
-        self._spec, why = held_back(self._wanted, self._state.roles)
-        self._state.hold_back(why)
-        ctx = ReconcileContext(now, view, seen, self._spec, self._in_flight, Decision(), backpressure)
+        ctx = ReconcileContext(now, view, self._spec.seen, spec, self._in_flight, Decision(), backpressure)
         self._framework.begin(ctx)
         return ctx
-
-    def _follow_spec(self, spec: FrameworkSpec) -> None:
-        """Follow the spec as far as it has changed: most changes of the object are our writes of the status.
-
-        It is that of the newest object, although an earlier one may be equal, since it keeps all of its object.
-        """
-        before, self._wanted = self._wanted, spec
-        kept, _ = held_back(spec, self._state.roles)
-        if is_changed := spec != before:
-            self._take_over(kept)
-        if before is None and self._state.has_status:
-            if self._state.lacks_places:
-                # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
-                self._state.touch_framework()
-            else:
-                self._writer.persisted_summary = self._state.summarize(kept)
-        if self._seen.metadata.generation != self._generation:
-            # It is written as observedGeneration, also if nothing else follows from it.
-            self._generation = self._seen.metadata.generation
-            self._state.touch_framework()
-        if is_changed and before is not None:
-            self._state.agenda.touch_many(self._state.crash_loops.follow(before, spec))
-        if not is_changed:
-            return
-        for name, role in spec.by_name.items():
-            self._state.set_graceful_timeout(name, role.task.pod_graceful_deletion_timeout_sec)
-        for name in {*spec.by_name, *before.by_name} if before is not None else ():
-            if before is not None and before.task_of(name).pod != spec.task_of(name).pod:
-                self._in_flight.refusals.open(name)
-
-    def _take_over(self, spec: FrameworkSpec) -> None:
-        """Take over what the templates and the dependencies say of the whole Framework."""
-        facts = self._templates.facts(spec)
-        self._accounts = facts.service_accounts
-        self._state.set_templates(facts)
-        self._state.set_dependencies(spec)
 
     def _report_gang(self, ctx: ReconcileContext) -> None:
         """Decide what the status says of a gang that waits, where Pods have a barrier."""
@@ -404,8 +353,8 @@ class FrameworkReconciler:
         """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""
         uid = self._state.status.attempt_status.config_map_uid
         begun = self._state.framework_persisted and not framework.is_ending(self._state.status)
-        if self._config.grant_roster_access and self._accounts and uid is not None and begun:
-            access = GrantRosterAccess(self._accounts, uid)
+        if self._config.grant_roster_access and self._spec.accounts and uid is not None and begun:
+            access = GrantRosterAccess(self._spec.accounts, uid)
             if access != self._granted:
                 ctx.emit(access)
 
@@ -421,8 +370,9 @@ class FrameworkReconciler:
         ctx.emit(self._compose(ctx.spec, ctx.clock))
 
     def _compose(self, spec: FrameworkSpec, now: Now) -> WriteStatus:
-        rest_bytes = self._seen.size - memoryview(self._seen.status).nbytes
-        return self._writer.compose(self._state, spec, self._generation, now.steady, now.stamp, rest_bytes=rest_bytes)
+        rest_bytes = self._spec.seen.size - memoryview(self._spec.seen.status).nbytes
+        generation = self._spec.generation
+        return self._writer.compose(self._state, spec, generation, now.steady, now.stamp, rest_bytes=rest_bytes)
 
     def _write_roster(self, ctx: ReconcileContext) -> None:
         """Let the gang decide on its roster, from the persisted status alone, and take its milestones."""

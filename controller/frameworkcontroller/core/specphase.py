@@ -1,0 +1,96 @@
+"""The spec's part of a reconcile pass: which state of the Framework is seen, and what it asks for.
+
+A state is seen once its Pod templates are read: large ones are read elsewhere (`facts`), and until then the pass goes
+on with the state before. Most changes of the object are our own writes of the status, so only what differs is followed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.core.facts import Templates
+from frameworkcontroller.core.rescale import held_back
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.core.frameworkstate import FrameworkState
+    from frameworkcontroller.core.inflight import InFlight
+    from frameworkcontroller.core.statuswriter import StatusWriter
+
+
+class SpecPhase:
+    """What the user asks for.
+
+    Args:
+        seen: the first state of the Framework.
+        state: what is decided.
+        in_flight: the windows of roles whose Pods are refused.
+        writer: knows the persisted status.
+
+    Attributes:
+        seen: the newest state that is known, with its templates.
+        spec: what it asks for, without what would be too much; None before the first state is seen.
+        generation: of the spec that is followed.
+        accounts: the service accounts of the Pods that have a barrier.
+        templates: what is read of them.
+    """
+
+    def __init__(self, seen: Framework, state: FrameworkState, in_flight: InFlight, writer: StatusWriter) -> None:
+        self._state, self._in_flight, self._writer = state, in_flight, writer
+        self._wanted: FrameworkSpec | None = None
+        self.seen, self.generation = seen, writer.generation
+        self.spec: FrameworkSpec | None = None
+        self.accounts: tuple[str, ...] = ()
+        self.templates = Templates()
+
+    def knows_newer(self, seen: Framework) -> bool:
+        """Report whether a newer state of the Framework is known, or a newer Framework of this name."""
+        return seen.metadata.is_older_than(self.seen.metadata)
+
+    def next(self, shown: Framework) -> Framework | None:
+        """Return the state that is to be seen next, given what the cache shows; None if it is seen already."""
+        newest = self.seen if self.knows_newer(shown) else shown
+        return None if newest is self.seen and self._wanted is not None else newest
+
+    def begin(self, shown: Framework) -> FrameworkSpec | None:
+        """See what the cache shows, follow the spec, and return it; None while its templates are not read."""
+        following = self.next(shown)
+        if following is not None and not self.templates.unread(following.spec):
+            self.seen = following
+            self._follow(following.spec)
+        if self._wanted is not None:
+            # What is held back depends on the roles and Tasks that there are.
+            self.spec, why = held_back(self._wanted, self._state.roles)
+            self._state.hold_back(why)
+        return self.spec
+
+    def _follow(self, spec: FrameworkSpec) -> None:
+        """Follow the spec: of the newest object, although an earlier one may be equal, since it keeps all of it."""
+        state, before = self._state, self._wanted
+        self._wanted = spec
+        kept, _ = held_back(spec, state.roles)
+        if is_changed := spec != before:
+            facts = self.templates.facts(kept)
+            self.accounts = facts.service_accounts
+            state.set_templates(facts)
+            state.set_dependencies(kept)
+        if before is None and state.has_status:
+            if state.lacks_places:
+                # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
+                state.touch_framework()
+            else:
+                self._writer.persisted_summary = state.summarize(kept)
+        if self.seen.metadata.generation != self.generation:
+            # It is written as observedGeneration, also if nothing else follows from it.
+            self.generation = self.seen.metadata.generation
+            state.touch_framework()
+        if not is_changed:
+            return
+        for name, role in spec.by_name.items():
+            state.set_graceful_timeout(name, role.task.pod_graceful_deletion_timeout_sec)
+        if before is not None:
+            state.agenda.touch_many(state.crash_loops.follow(before, spec))
+            for name in {*spec.by_name, *before.by_name}:
+                if before.task_of(name).pod != spec.task_of(name).pod:
+                    self._in_flight.refusals.open(name)
