@@ -18,10 +18,17 @@ ROSTER_BYTES = 1 * MIB
 """What Kubernetes accepts in a ConfigMap."""
 TASKS = 10_000
 """The controller runs no more Tasks of one Framework."""
+ONE_TURN = 100
+"""Units: 100 ms of a core of ten years ago and 50 ms of one of today, for anything within the limits."""
+AN_EDIT = 40
+"""Units: 20 ms of a core of today."""
 
 BOUNDS = {
     # A pass and what follows from it; an item is a TaskRole, a Task, a dependency or a Pod that was created.
-    "pass": Bound(units=(20, 0.05, 0.08), peak=(16 * MIB, 8, 6 * 1024), requests=(50, 2)),
+    # No turn has more than 100 units, whatever the Framework is like: see `ONE_TURN`.
+    "pass": Bound(units=(ONE_TURN, 0, 0), peak=(16 * MIB, 8, 6 * 1024), requests=(50, 2)),
+    # The same of what follows from an edit of one that runs, whose templates are small: it costs what it changes.
+    "edit": Bound(units=(AN_EDIT, 0, 0), peak=(16 * MIB, 8, 6 * 1024), requests=(50, 2)),
     # A Pod that is made, and one that would be too large for the API server.
     "template": Bound(units=(20, 0.3, 0), peak=(16 * MIB, 32, 0)),
     "refused template": Bound(units=(20, 0.1, 0), peak=(2 * MIB, 8, 0)),

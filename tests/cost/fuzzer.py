@@ -29,6 +29,7 @@ TARGETS: Mapping[str, Target] = {
     one.name: one
     for one in (
         passes.Passes(),
+        passes.Edits(),
         templates.Templates(),
         reviews.Reviews(),
         rosters.Rosters(),

@@ -7,7 +7,7 @@ effect, the body of the first Pod of each TaskRole, and the start of the next le
 
 from __future__ import annotations
 
-import random
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -21,8 +21,13 @@ from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 from frameworkcontroller.api.spec import MAX_ROLES
-from frameworkcontroller.core.effects import CreatePod, Done, Refused, StaleStatus
-from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.core.context import Decision
+from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, StaleStatus, WriteStatus
+from frameworkcontroller.core.facts import LARGE_BYTES, read
+from frameworkcontroller.core.facts import MAX_CONTAINERS as MAX_CONTAINERS_OF_ALL
+from frameworkcontroller.core.template import MAX_CONTAINERS
+from frameworkcontroller.engine import creationerror, statusencoding
+from frameworkkube.errors import ApiStatusError
 from tests.controller.core.driver import Driver
 from tests.controller.core.inplace import RUNS, InPlace
 from tests.controller.core.world import Plan, World
@@ -33,12 +38,15 @@ from tests.cost.templates import GENES as TEMPLATE
 from tests.cost.templates import template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    import random
+    from collections.abc import Generator, Iterator, Mapping
+
+    from msgspec import Raw
 
     from frameworkcontroller.api.pod import ContainerStatus
-    from frameworkcontroller.core.context import Decision
-    from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster, WriteStatus
-    from tests.cost.meter import Genome, Play
+    from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster
+    from frameworkcontroller.core.facts import RoleFacts
+    from tests.cost.meter import Genome, Play, Step
 
 ROUNDS = 5
 """A second has so many passes at most: beyond that it only repeats itself."""
@@ -61,8 +69,11 @@ GENES = Genes(
         "padding": Number(0, INPUT_BYTES),
         "containers": Number(0, INPUT_BYTES // 3),
         "placeholders": Number(0, INPUT_BYTES // 16),
+        "variables": Number(0, INPUT_BYTES // 3),
+        "annotations": Number(0, INPUT_BYTES // 12),
         "description": Number(0, INPUT_BYTES),
         "edits": Number(0, 3),
+        "edit": Word(("all", "description", "template")),
         "scale": Number(1, TASKS),
     }
 )
@@ -74,85 +85,48 @@ class Passes:
     name = "pass"
 
     def seeds(self) -> Mapping[str, Genome]:
-        """Return the cases by which one Framework held up all others, and large ones that are in order."""
-        shapes: dict[str, Genome] = {
-            f"600 roles, {shape}, {status}": {"roles": 600, "tasks": 1, "shape": shape, "status": status, "seconds": 3}
-            for shape, status in (("chain", "Complete"), ("star", "Ready"), ("circle", "Ready"), ("nobody", "Complete"))
-        }
-        return shapes | {
-            "1,000 roles, chain": {"roles": MAX_ROLES, "tasks": 1, "shape": "chain", "seconds": 2},
-            "1,000 roles, star": {"roles": MAX_ROLES, "tasks": 1, "shape": "star", "status": "Ready", "seconds": 2},
-            "1,000 roles alone": {"roles": MAX_ROLES, "tasks": 1, "seconds": 3},
-            "1,001 roles are too many": {"roles": MAX_ROLES + 1, "tasks": 1, "seconds": 6},
-            "full layers of 16, 10,000 dependencies": {"roles": 641, "tasks": 1, "shape": "layers", "seconds": 3},
-            "full layers of 16, too many dependencies": {"roles": 642, "tasks": 1, "shape": "layers", "seconds": 3},
-            "full layers that end": {
-                "roles": 160,
-                "tasks": 1,
-                "shape": "layers",
-                "end": 0,
-                "seconds": 12,
-                "policy": -1,
-            },
-            "a chain of 300 roles that ends": {
-                "roles": 300,
-                "tasks": 1,
-                "shape": "chain",
-                "end": 0,
-                "seconds": 12,
-                "policy": -1,
-            },
-            "restart in place, 250 roles": {
-                "roles": 250,
-                "tasks": 1,
-                "seconds": 12,
-                "end": 1,
-                "retries": -2,
-                "barrier": True,
-                "in_place": True,
-            },
-            "restart in place, 250 Tasks": {
-                "roles": 1,
-                "tasks": 250,
-                "seconds": 12,
-                "end": 1,
-                "retries": -2,
-                "barrier": True,
-                "in_place": True,
-            },
-            "1,000 Tasks of 100 KB that are retried": {
-                "tasks": 1000,
-                "padding": 100_000,
-                "end": 1,
-                "retries": -2,
-                "seconds": 6,
-            },
-            "Tasks of 200 KB in 5 roles": {
-                "roles": 5,
-                "tasks": 60,
-                "padding": 200_000,
-                "end": 1,
-                "retries": -2,
-                "seconds": 6,
-            },
-            "300 Tasks of 100 KB that are refused": {
-                "tasks": 300,
-                "padding": 100_000,
-                "refusal": 500,
-                "retries": -2,
-                "seconds": 12,
-            },
-            "500 Tasks that are refused at length": {"tasks": 500, "refusal": 32_000, "retries": -2, "seconds": 4},
-            "refused and fancy": {"tasks": 300, "refusal": 500, "retries": 0, "fancy": True, "seconds": 12},
-            "refused Frameworks": {"tasks": 300, "refusal": 500, "framework_retries": -2, "seconds": 12},
-            "90,000 empty containers": {"containers": 90_000, "tasks": 1, "seconds": 3},
-            "230,000 empty containers": {"containers": 230_000, "tasks": 1, "seconds": 3},
-            "80,000 names of the Pod": {"placeholders": 80_000, "tasks": 2, "seconds": 3},
+        """Return the cases by which one Framework held up all others, and each limit: at it, and one above it."""
+        roles: Genome = {"roles": MAX_ROLES, "tasks": 1, "seconds": 2}
+        containers: Genome = {"containers": MAX_CONTAINERS - 1, "tasks": 1, "seconds": 3}
+        full = MAX_CONTAINERS_OF_ALL // MAX_CONTAINERS
+        again: Genome = {"seconds": 12, "end": 1, "retries": -2}
+        in_place: Genome = again | {"barrier": True, "in_place": True}
+        ends: Genome = {"tasks": 1, "end": 0, "seconds": 12, "policy": -1}
+        return {
+            "1,000 roles alone": roles,
+            "1,000 roles, chain": roles | {"shape": "chain"},
+            "1,000 roles, star": roles | {"shape": "star", "status": "Ready"},
+            "1,000 roles, circle": roles | {"shape": "circle", "status": "Ready"},
+            "1,000 roles that wait for nobody": roles | {"shape": "nobody"},
+            "1,001 roles are too many": roles | {"roles": MAX_ROLES + 1},
+            "1,000 roles of 10 Tasks": roles | {"tasks": 10, "seconds": 1},
+            "10,000 Tasks": {"tasks": TASKS, "seconds": 1},
+            "10,000 Tasks become one": {"tasks": TASKS, "seconds": 3, "edits": 1, "scale": 1},
+            "10,000 Tasks that are refused": {"tasks": TASKS, "refusal": 4000, "retries": -2, "seconds": 3},
+            "full layers of 16, 10,000 dependencies": roles | {"roles": 641, "shape": "layers"},
+            "full layers of 16, too many dependencies": roles | {"roles": 642, "shape": "layers"},
+            "full layers that end": ends | {"roles": 96, "shape": "layers"},
+            "a chain of 200 roles that ends": ends | {"roles": 200, "shape": "chain"},
+            "restart in place, 250 roles": in_place | {"roles": 250, "tasks": 1},
+            "restart in place, 250 Tasks": in_place | {"tasks": 250},
+            "300 Tasks of 100 KB that are retried": again | {"tasks": 300, "padding": 100_000, "seconds": 4},
+            "Tasks of 200 KB in 5 roles": again | {"roles": 5, "tasks": 20, "padding": 200_000, "seconds": 4},
+            "300 Tasks of 100 KB that are refused": again | {"tasks": 300, "padding": 100_000, "refusal": 500},
+            "300 Tasks that are refused at length": {"tasks": 300, "refusal": 32_000, "retries": -2, "seconds": 4},
+            "refused and fancy": {"tasks": 300, "refusal": 32_000, "fancy": True, "seconds": 6},
+            "refused Frameworks": {"tasks": 300, "refusal": 32_000, "framework_retries": -2, "seconds": 6},
+            "256 containers": containers | {"tasks": 64},
+            "257 containers are too many": containers | {"containers": MAX_CONTAINERS},
+            "10,000 containers": containers | {"roles": full},
+            "10,240 containers are too many": containers | {"roles": full + 1},
+            "230,000 empty containers": containers | {"containers": 230_000},
+            "90,000 names of the Pod": {"placeholders": 90_000, "tasks": 1, "seconds": 3},
+            "as many variables of a barrier as fit": {"variables": 465_000, "tasks": 1, "seconds": 1},
+            "as many annotations as fit": {"annotations": 115_000, "tasks": 1, "seconds": 1},
             "a description": {"description": 1_400_000, "tasks": 1, "edits": 3, "scale": 2, "seconds": 12},
-            "1,500 Tasks": {"tasks": 1500, "seconds": 6},
-            "1,500 Tasks with a barrier": {"tasks": 1500, "seconds": 6, "barrier": True},
-            "1,500 Tasks that end": {"tasks": 1500, "seconds": 8, "end": 0, "retain": "Always"},
-            "1,000 Tasks become 10 and many again": {"tasks": 1000, "seconds": 12, "edits": 3, "scale": 10},
+            "1,000 Tasks with a barrier": {"tasks": 1000, "seconds": 4, "barrier": True},
+            "500 Tasks that end": {"tasks": 500, "seconds": 8, "end": 0, "retain": "Always"},
+            "300 Tasks become 10 and many again": {"tasks": 300, "seconds": 12, "edits": 3, "scale": 10},
         }
 
     def mutated(self, genome: Genome, draw: random.Random) -> Genome:
@@ -165,7 +139,7 @@ class Passes:
         roles, tasks = genes["roles"], genes["tasks"]
         if (
             roles * max(tasks, genes["scale"] if genes["edits"] else 0) > TASKS
-            or roles * (genes["padding"] + 3 * genes["containers"] + 100) > INPUT_BYTES
+            or roles * (genes["padding"] + 3 * (genes["containers"] + genes["variables"]) + 100) > INPUT_BYTES
         ):
             return None
         if genes["in_place"] and roles * tasks > 500:
@@ -178,20 +152,25 @@ class Passes:
 
 
 def spec_of(genes: Mapping[str, Any], edit: int = 0) -> bytes | None:
-    """Return the spec as JSON, after so many edits; None if it cannot be that long."""
+    """Return the spec as JSON, after so many edits; None if it cannot be that long.
+
+    An edit changes the description and maybe the numbers of Tasks too, or the template of the last role alone.
+    """
     labels = f'"{names.BARRIER_LABEL}":"enabled",' if genes["barrier"] or genes["in_place"] else ""
     notes = (
         f'"{names.RESTART_ANNOTATION}":"{names.IN_PLACE}","{names.RESTART_LIMIT_ANNOTATION}":"0",'
         if genes["in_place"]
         else ""
     )
-    wanted = {name: genes[name] for name in ("padding", "containers", "placeholders")}
+    wanted = {name: genes[name] for name in ("padding", "containers", "placeholders", "variables", "annotations")}
     template = template_of(TEMPLATE.whole(wanted | {"placeholder": names.POD_NAME}), labels, notes)
     if template is None or len(template) * genes["roles"] > 2 * INPUT_BYTES:
         return None
-    number = genes["scale"] if edit % 2 else genes["tasks"]
+    is_scaled, is_other = edit % 2 and genes["edit"] == "all", edit % 2 and genes["edit"] == "template"
+    number, described = genes["scale"] if is_scaled else genes["tasks"], 0 if genes["edit"] == "template" else edit
+    described_at_length = f"{described}{'x' * genes['description']}"
     head = (
-        f'{{"executionType":"Start","retainPods":"{genes["retain"]}","description":"{edit}{"x" * genes["description"]}"'
+        f'{{"executionType":"Start","retainPods":"{genes["retain"]}","description":"{described_at_length}"'
         f',"retryPolicy":{{"fancyRetryPolicy":false,"maxRetryCount":{genes["framework_retries"]}}},"taskRoles":['
     )
     task = (
@@ -207,6 +186,8 @@ def spec_of(genes: Mapping[str, Any], edit: int = 0) -> bytes | None:
         )
         depends_on = f'"dependsOn":[{wanted_roles}],' if wanted_roles else ""
         roles.append(f'{{"name":"r{place}",{depends_on}{task}')
+    if is_other:
+        roles[-1] = roles[-1].replace('"image":"none"', '"image":"other"')
     return f"{head}{','.join(roles)}]}}".encode()
 
 
@@ -252,9 +233,9 @@ class Pass:
         self.requests, self.items = 0, edges + roles * (1 + most)
         world = CheapWorld(self.spec, genes)
         driver = Driver(world)
-        yield partial(_begun, driver)
+        engine = Engine(driver, world)
         for second in range(genes["seconds"]):
-            yield from self._second(driver, world)
+            yield from self._second(engine)
             world.tick()
             if second % 3 == 2 and second // 3 < genes["edits"]:
                 world.edit(second // 3 + 1)
@@ -262,32 +243,143 @@ class Pass:
             driver.touch_config_map()
         self.items += len(world.made_pods)
         driver.start()
-        yield partial(_begun, driver)
-        yield driver.decide
+        yield from Engine(driver, world).decide()
 
-    def _second(self, driver: Driver, world: CheapWorld) -> Play:
+    def _second(self, engine: Engine) -> Play:
         for _ in range(ROUNDS):
-            decision = cast("Decision", (yield driver.decide))
-            if not decision.effects:
+            yield from engine.decide()
+            effects = engine.decision.effects
+            if not effects:
                 return
-            for effect in decision.effects:
-                wanted = cast("Effect | None", (yield partial(driver.at_turn, effect)))
-                if wanted is None:
-                    continue
-                self.requests += 1
-                if isinstance(wanted, CreatePod) and wanted.role not in world.rendered:
-                    world.rendered.add(wanted.role)
-                    yield partial(_rendered, wanted)
-                yield partial(driver.answer, wanted, driver.send(wanted))
-            driver.touch_pods(*driver.caches.refresh())
+            for effect in effects:
+                self.requests += yield from engine.perform(effect)
+            engine.driver.touch_pods(*engine.driver.caches.refresh())
 
 
-def _begun(driver: Driver) -> None:
-    """Make the reconciler anew, as a process that starts."""
-    world = cast("CheapWorld", driver.world)
-    driver.reconciler = FrameworkReconciler(
-        world.framework, world.config, new_uid=world.uid, draw=random.Random(7).random
-    )
+class Edits:
+    """Edits of Frameworks that run."""
+
+    name = "edit"
+
+    def seeds(self) -> Mapping[str, Genome]:
+        """Return those of as many roles as there may be."""
+        alone: Genome = {"roles": MAX_ROLES, "tasks": 1, "edits": 3, "edit": "description"}
+        return {
+            "a description beside 1,000 roles": alone,
+            "one of 1,000 templates": alone | {"edit": "template"},
+            "one of 1,000 templates, a chain": alone | {"edit": "template", "shape": "chain"},
+            "a description beside 10,000 dependencies": alone | {"roles": 641, "shape": "layers"},
+            "a description beside 1,000 roles of a gang": alone | {"barrier": True},
+        }
+
+    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
+        """Change some genes, and edit nothing else."""
+        changed = GENES.mutated(genome, draw)
+        return changed | {"edits": 3, "edit": "template" if changed["edit"] == "all" else changed["edit"]}
+
+    def case(self, genome: Genome) -> Edit | None:
+        """Return the Framework; nothing that happens by itself is measured beside the edits."""
+        genes = GENES.whole(genome) | {"seconds": 4, "end": "stay", "refusal": 0}
+        # What is large is read beside the event loop, and costs by its size.
+        if genes["roles"] * genes["tasks"] > 3 * MAX_ROLES or genes["padding"] + genes["description"] > LARGE_BYTES:
+            return None
+        found = Passes().case(genes | {"containers": 0, "placeholders": 0})
+        return None if found is None else Edit(found.genes, found.spec, bound="edit")
+
+
+@dataclass
+class Edit(Pass):
+    """A Framework that runs and is edited."""
+
+    def play(self) -> Play:
+        """Let it start, and measure what is done for each edit until nothing is left to be done."""
+        genes = self.genes
+        edges = sum(1 for place in range(genes["roles"]) for _ in _waits_for(genes["shape"], place, genes["roles"]))
+        self.requests, self.items = 0, edges + genes["roles"] * (1 + genes["tasks"])
+        world = CheapWorld(self.spec, genes | {"edits": 0})
+        engine = Engine(Driver(world), world)
+        for _ in range(genes["seconds"]):
+            _unmeasured(self._second(engine))
+            world.tick()
+            engine.driver.touch_pods(*engine.driver.caches.refresh())
+            engine.driver.touch_config_map()
+        for edit in range(1, genes["edits"] + 1):
+            world.edit(edit)
+            engine.driver.caches.refresh()
+            yield from self._second(engine)
+            world.tick()
+
+
+def _unmeasured(play: Play) -> None:
+    result = None
+    with contextlib.suppress(StopIteration):
+        while True:
+            result = play.send(result)()
+
+
+class Engine:
+    """One that works on this Framework alone: its turns are what is measured.
+
+    Args:
+        driver: of the reconciler.
+        world: what there is.
+    """
+
+    def __init__(self, driver: Driver, world: CheapWorld) -> None:
+        self.driver, self._world = driver, world
+        self.decision = Decision()
+        self._outcomes: list[tuple[Effect, Outcome]] = []
+        self._steps: Generator[None, None, Decision] | None = None
+        self._starts = True
+
+    def decide(self) -> Play:
+        """Decide in as many turns as the pass wants: each ends where others may have theirs.
+
+        Large templates are read beside the event loop, which stands still for one of them at most.
+        """
+        while unread := cast("dict[bytes, Raw]", (yield self._begin)):
+            facts: dict[bytes, RoleFacts] = {}
+            for key, template in unread.items():
+                facts[key] = cast("RoleFacts", (yield partial(read, template)))
+            self.driver.learn(facts)
+        while self._steps is not None:
+            yield self._go_on
+
+    def _begin(self) -> dict[bytes, Raw]:
+        """Begin a pass, unless templates are to be read first: return these."""
+        if self._starts:
+            self.driver.reload()
+            self._starts = False
+        outcomes, self._outcomes = self._outcomes, []
+        for effect, outcome in outcomes:
+            self.driver.answer(effect, outcome)
+        unread = self.driver.unread()
+        if not unread:
+            self._steps = self.driver.steps()
+            self._go_on()
+        return unread
+
+    def _go_on(self) -> None:
+        """Decide until others may have their turn."""
+        assert self._steps is not None
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            self.decision, self._steps = end.value, None
+
+    def perform(self, effect: Effect) -> Generator[Step, object, int]:
+        """Perform an effect, and keep the outcome for the next pass; return how many requests that takes."""
+        wanted = cast("Effect | None", (yield partial(self.driver.at_turn, effect)))
+        if wanted is None:
+            self._outcomes.append((effect, Dropped()))
+            return 0
+        if isinstance(wanted, WriteStatus):
+            yield partial(msgspec.json.encode, wanted.status)
+        if isinstance(wanted, CreatePod) and wanted.role not in self._world.rendered:
+            self._world.rendered.add(wanted.role)
+            yield partial(_rendered, wanted)
+        self._outcomes.append((wanted, self.driver.send(wanted)))
+        return 1
 
 
 def _rendered(effect: CreatePod) -> None:
@@ -350,13 +442,17 @@ class CheapWorld(World):
         if effect.resource_version != str(self._version):
             return StaleStatus()
         self.stored = msgspec.json.encode(effect.status)
+        if not statusencoding.is_small(len(self.stored), effect.rest_bytes):
+            self.stored = statusencoding.compress(effect.status, effect.rest_bytes)
         self._version += 1
         return Done(resource_version=str(self._version))
 
     def _create(self, key: str, attempt: int, create: Any) -> Outcome:
-        refusal = self._genes["refusal"]
-        if refusal and key != "attempt":
-            return Refused(422, f"{key} is invalid: ".ljust(refusal, "x"))
+        length = self._genes["refusal"]
+        if length and key != "attempt":
+            message = f"{key} is invalid: ".ljust(length, "x")
+            # So much of it comes as far as the core.
+            return Refused(422, creationerror.describe(ApiStatusError(422, "Invalid", message)))
         return super()._create(key, attempt, create)
 
     def _create_pod(self, effect: CreatePod, _made: bytes) -> str:

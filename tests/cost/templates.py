@@ -38,7 +38,8 @@ GENES = Genes(
         "entry": Word(NESTED),
         "depth": Number(0, 4000),
         "labels": Number(0, 50_000),
-        "annotations": Number(0, 50_000),
+        "annotations": Number(0, INPUT_BYTES // 12),
+        "variables": Number(0, INPUT_BYTES // 3),
         "owners": Number(0, 50_000),
     }
 )
@@ -56,7 +57,8 @@ def template_of(genome: Mapping[str, Any], labels: str = "", annotations: str = 
     marked, entries = genome["placeholders"], genome["nested"]
     mark, entry, container = f"{{{{{genome['placeholder']}}}}}", genome["entry"], genome["container"]
     bulk = number * len(container) + long * 3 + marked * len(mark) + genome["padding"] + entries * len(entry)
-    if bulk + 12 * (genome["labels"] + genome["annotations"]) + 3 * genome["owners"] > INPUT_BYTES:
+    bulk += 12 * (genome["labels"] + genome["annotations"]) + 3 * (genome["owners"] + genome["variables"])
+    if bulk > INPUT_BYTES:
         return None
     text, key = mark * marked + "x" * genome["padding"], "note"
     argument = text if genome["in"] == "argument" else ""
@@ -68,10 +70,14 @@ def template_of(genome: Mapping[str, Any], labels: str = "", annotations: str = 
     annotations += "".join(f'"a{at}":"",' for at in range(genome["annotations"]))
     main = f'{{"name":"main","image":"none","args":["{argument}"]}}'
     nested = "[" * genome["depth"] + ",".join([entry] * entries) + "]" * genome["depth"] or "null"
+    first = ["{}"] * long
+    if genome["variables"]:
+        # Only such a container is read for what it says.
+        first.append(f'{{"name":"{names.BARRIER_CONTAINER}","env":[{",".join(["{}"] * genome["variables"])}]}}')
     return (
         f'{{"metadata":{{"labels":{{{labels[:-1]}}},"annotations":{{{annotations}"{key}":"{text}"}},'
         f'"ownerReferences":[{",".join(["{}"] * genome["owners"])}]}},'
-        f'"spec":{{"initContainers":[{",".join(["{}"] * long)}],"containers":['
+        f'"spec":{{"initContainers":[{",".join(first)}],"containers":['
         f"{','.join([main] + [container] * number)}],"
         f'"nested":[{nested if genome["depth"] else ",".join([entry] * entries)}]}}}}'
     )

@@ -39,6 +39,9 @@ class _Variable(Struct, frozen=True, gc=False):
     value: str | None = None
 
 
+_WAIT_FOR_ARRIVAL: Final = _Variable(names.BARRIER_WAIT_FOR, names.ARRIVED)
+
+
 class _Resources(Struct, frozen=True):
     limits: dict[str, str | int | float] | None = None
 
@@ -78,7 +81,7 @@ class _Container(Struct, frozen=True):
             return False
         environment = msgspec.json.decode(self.env, type=tuple[_Variable, ...] | None) or ()
         words = (*(self.command or ()), *(self.args or ()))
-        return container_asks_for_arrival(self.name, words, ((one.name, one.value) for one in environment))
+        return container_asks_for_arrival(self.name, words, by_variable=_WAIT_FOR_ARRIVAL in environment)
 
 
 class _PodSpec(Struct, frozen=True, rename="camel"):

@@ -387,7 +387,7 @@ class FrameworkState:
     @property
     def brings_more(self) -> bool:
         """Whether a Task is in a state that it leaves without a write."""
-        return any(role_state.by_state[state] for role_state in self.roles.values() for state in MOVING)
+        return any(role_state.by_state.get(state) for role_state in self.roles.values() for state in MOVING)
 
     def is_persisted(self, task_key: TaskKey) -> bool:
         """Report whether the API server has the Task as it is here, with the settings of its role."""
@@ -397,7 +397,7 @@ class FrameworkState:
     @property
     def has_pods(self) -> bool:
         """Whether a Task's Pod is in the status and not seen to be gone."""
-        return any(role_state.by_state[state] for role_state in self.roles.values() for state in ASSOCIATED)
+        return any(role_state.by_state.get(state) for role_state in self.roles.values() for state in ASSOCIATED)
 
     @property
     def lacks_places(self) -> bool:

@@ -16,7 +16,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from frameworkcontroller.api.pod import Pod, PodStatus
     from frameworkcontroller.api.status import TaskAttemptStatus, TaskStatus
@@ -58,19 +58,17 @@ def annotations_ask_for_arrival(annotations: Mapping[str, str]) -> bool:
     return annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
 
 
-def container_asks_for_arrival(name: str, words: Sequence[str], environment: Iterable[tuple[str, str | None]]) -> bool:
+def container_asks_for_arrival(name: str, words: Sequence[str], *, by_variable: bool) -> bool:
     """Report whether an init container is a barrier that waits, by flag or variable, until its peers have arrived.
 
     Args:
         name: of the container.
         words: its command and arguments.
-        environment: name and value of its variables; None stands for a value that is not in the template.
+        by_variable: one of its variables asks for it.
     """
     flag = names.BARRIER_WAIT_FOR_FLAG
     return name == names.BARRIER_CONTAINER and (
-        f"{flag}={names.ARRIVED}" in words
-        or (flag, names.ARRIVED) in pairwise(words)
-        or (names.BARRIER_WAIT_FOR, names.ARRIVED) in environment
+        f"{flag}={names.ARRIVED}" in words or (flag, names.ARRIVED) in pairwise(words) or by_variable
     )
 
 

@@ -7,7 +7,7 @@ that clients see it before its name is used again.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.spec import FrameworkSpec
+
+_SCALED_DOWN: Final = classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)
 
 
 def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, tuple[str, str] | None]:
@@ -84,16 +86,17 @@ def rescale(
             waits = False if role.depends_on else UNSET
             roles[name] = RoleState(name, new_uid(), timeout, dependencies_met=waits)
             yield name, -1
+    # One cache for all: to make one costs as much as all else that a role asks for here.
+    family = functools.cache(lambda _role: new_uid())
     for name, role_state in list(roles.items()):
         number = wanted.get(name, 0)
-        family = functools.cache(new_uid)
         yield from _mark(role_state, number, revision)
         yield from _replace(framework, role_state, number, now, family, revision, persisted)
         yield from _trim(role_state, number, persisted)
         while len(role_state.tasks) < number:
             index = len(role_state.tasks)
             role_state.append(
-                new_task(index, _uid_in(family(), index), names.pod_name(framework, name, index), now), revision
+                new_task(index, _uid_in(family(name), index), names.pod_name(framework, name, index), now), revision
             )
             yield name, index
         if name not in wanted and not role_state.tasks:
@@ -107,7 +110,7 @@ def _mark(role_state: RoleState, number: int, revision: int) -> Iterator[tuple[s
         if not task.deletion_pending:
             task = replace(task, deletion_pending=True)
             if task.state is not State.COMPLETED:
-                task = complete(task, classify.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN))
+                task = complete(task, _SCALED_DOWN)
             role_state.put(index, task, revision)
             yield role_state.name, index
 
@@ -117,7 +120,7 @@ def _replace(
     role_state: RoleState,
     number: int,
     now: datetime,
-    family: Callable[[], str],
+    family: Callable[[str], str],
     revision: int,
     persisted: int,
 ) -> Iterator[tuple[str, int]]:
@@ -125,7 +128,7 @@ def _replace(
     for index in sorted(role_state.deletion_pending):
         if index < number and _is_over(role_state, index, persisted):
             name = names.pod_name(framework, role_state.name, index)
-            role_state.put(index, new_task(index, _uid_in(family(), index), name, now), revision)
+            role_state.put(index, new_task(index, _uid_in(family(role_state.name), index), name, now), revision)
             yield role_state.name, index
 
 

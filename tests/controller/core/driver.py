@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Dropped, Failed, Refused
-from frameworkcontroller.core.facts import read
+from frameworkcontroller.core.facts import read_all
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from tests.controller.core.caches import Caches
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
     from datetime import datetime
+
+    from msgspec import Raw
 
     from frameworkcontroller.api.states import State
     from frameworkcontroller.core.context import Decision
     from frameworkcontroller.core.effects import Effect, EffectKey, Outcome
     from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.core.facts import RoleFacts
     from tests.controller.core.world import World
 
 
@@ -60,11 +64,28 @@ class Driver:
     def stale(self) -> bool:
         return self.reconciler.stale
 
+    def unread(self) -> dict[bytes, Raw]:
+        """What is to be read of templates, wherever that is done, and learned."""
+        return self.reconciler.unread(self.caches.framework)
+
+    def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
+        """What was read of templates has come."""
+        self.reconciler.learn(facts)
+
     def decide(self) -> Decision:
-        """A pass; templates are read before it, wherever that is done."""
-        unread = self.reconciler.unread(self.caches.framework)
-        self.reconciler.learn({key: read(pod) for key, pod in unread.items()})
-        decision = self.reconciler.reconcile(self.now, self.caches)
+        """A pass; templates are read before it."""
+        self.learn(read_all(self.unread()))
+        steps = self.steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                decision: Decision = end.value
+                return decision
+
+    def steps(self) -> Generator[None, None, Decision]:
+        """A pass that makes way for others now and then."""
+        decision = yield from self.reconciler.steps(self.now, self.caches)
         self.wake_at = decision.wake_at
         self.events += decision.events
         self.transitions += [f"{one.subject}: {one.after}" for one in decision.transitions]
