@@ -23,9 +23,8 @@ from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.context import Decision
 from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, StaleStatus, WriteStatus
-from frameworkcontroller.core.facts import LARGE_BYTES, read
-from frameworkcontroller.core.facts import MAX_CONTAINERS as MAX_CONTAINERS_OF_ALL
-from frameworkcontroller.core.template import MAX_CONTAINERS
+from frameworkcontroller.core.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read
+from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
 from frameworkcontroller.engine import creationerror, statusencoding
 from frameworkkube.errors import ApiStatusError
 from tests.controller.core.driver import Driver
@@ -87,8 +86,8 @@ class Passes:
     def seeds(self) -> Mapping[str, Genome]:
         """Return the cases by which one Framework held up all others, and each limit: at it, and one above it."""
         roles: Genome = {"roles": MAX_ROLES, "tasks": 1, "seconds": 2}
-        containers: Genome = {"containers": MAX_CONTAINERS - 1, "tasks": 1, "seconds": 3}
-        full = MAX_CONTAINERS_OF_ALL // MAX_CONTAINERS
+        containers: Genome = {"containers": MAX_CONTAINERS_OF_POD - 1, "tasks": 1, "seconds": 3}
+        full = MAX_CONTAINERS_OF_FRAMEWORK // MAX_CONTAINERS_OF_POD
         again: Genome = {"seconds": 12, "end": 1, "retries": -2}
         in_place: Genome = again | {"barrier": True, "in_place": True}
         ends: Genome = {"tasks": 1, "end": 0, "seconds": 12, "policy": -1}
@@ -116,7 +115,7 @@ class Passes:
             "refused and fancy": {"tasks": 300, "refusal": 32_000, "fancy": True, "seconds": 6},
             "refused Frameworks": {"tasks": 300, "refusal": 32_000, "framework_retries": -2, "seconds": 6},
             "256 containers": containers | {"tasks": 64},
-            "257 containers are too many": containers | {"containers": MAX_CONTAINERS},
+            "257 containers are too many": containers | {"containers": MAX_CONTAINERS_OF_POD},
             "10,000 containers": containers | {"roles": full},
             "10,240 containers are too many": containers | {"roles": full + 1},
             "230,000 empty containers": containers | {"containers": 230_000},
