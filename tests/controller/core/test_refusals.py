@@ -193,6 +193,39 @@ def test_refusals_of_one_batch_count_once(news: bool) -> None:
     assert (window.failures, window.until) == (1, at(1))
 
 
+def test_no_role_waits_behind_the_tasks_of_another_whose_pods_are_refused() -> None:
+    """Behind 2,500 of them it took nine minutes: each pass looked at 64, and the next came when a window opened."""
+    server, begun = Server(-2, tasks=1000), None
+    created: set[str] = set()
+    for _ in range(100):
+        effects = server.ask()
+        for effect in effects:
+            if isinstance(effect, CreatePod):
+                begun = begun or server.world.now
+                created.add(effect.role)
+            is_bad = isinstance(effect, CreatePod) and effect.role == "bad"
+            answer = Refused(422, "no such field") if is_bad else server.send(effect)
+            server.answer(effect, answer)
+        if "good" in created:
+            break
+        if not effects:
+            # As the engine: nothing comes by itself, and the pass has said when to come again.
+            server.second()
+            if server.wake_at is not None:
+                server.world.now = max(server.world.now, server.wake_at)
+    assert begun is not None
+    assert (server.world.now - begun).total_seconds() <= 3
+
+
+def test_the_window_of_a_role_that_was_removed_is_forgotten() -> None:
+    server = Server(-2)
+    server.run(30)
+    server.world.spec["taskRoles"] = server.world.spec["taskRoles"][1:]
+    server.world.edited()
+    server.run(5)
+    assert server.reconciler._in_flight.refusals.window("bad") is None
+
+
 def test_an_edit_opens_the_way_only_of_roles_whose_template_it_has_changed() -> None:
     """Ten edits a second of its description made a Framework send 424 Pods a second, all of which were refused."""
     server = Server(-2)
