@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES
+from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
 from localcluster.client import ApiStatusError
 from localcluster.frameworks import framework, role
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from localcluster.client import Json
     from localcluster.frameworks import Frameworks
 
-# Source: docs/reference/framework-api.md, limits.
-MAX_ROLES, MAX_CONTAINERS, MAX_CONTAINERS_OF_FRAMEWORK, MAX_EDGES = 1000, 256, 10_000, 10_000
 FOR_EVER: Json = {"fancyRetryPolicy": False, "maxRetryCount": -2}
 DENIED = {"hostile": "denied"}
 """The label of Pods that a policy of the cluster refuses."""
@@ -73,7 +73,7 @@ class Kind:
             }
             for one in (self.frameworks("") if self.is_asked_for else ())
             for each in one["spec"]["taskRoles"]
-            if "dependsOn" not in each and len(each["task"]["pod"]["spec"]["containers"]) <= MAX_CONTAINERS
+            if "dependsOn" not in each and len(each["task"]["pod"]["spec"]["containers"]) <= MAX_CONTAINERS_OF_POD
         ]
 
 
@@ -186,12 +186,12 @@ _CODES = _pod({RUN_SECONDS: "0.5", EXIT_CODE: f"{{{{{names.TASK_INDEX}}}}}"})
 _PLACEHOLDERS = _pod({"note": f"{{{{{names.POD_NAME}}}}}" * 90_000})
 
 KINDS = (
-    Kind("24 of 39 roles of 256 empty containers", _made(_empty(MAX_CONTAINERS), 1, roles=39, frameworks=24)),
+    Kind("24 of 39 roles of 256 empty containers", _made(_empty(MAX_CONTAINERS_OF_POD), 1, roles=39, frameworks=24)),
     Kind(
         "12 of 257 containers a Pod, 12 of 10,240 in all",
         lambda namespace: [
-            *_made(_empty(MAX_CONTAINERS + 1), 1, roles=38, frameworks=12)(namespace),
-            *_made(_empty(MAX_CONTAINERS), 1, roles=40, frameworks=12, name="large")(namespace),
+            *_made(_empty(MAX_CONTAINERS_OF_POD + 1), 1, roles=38, frameworks=12)(namespace),
+            *_made(_empty(MAX_CONTAINERS_OF_POD), 1, roles=40, frameworks=12, name="large")(namespace),
         ],
     ),
     Kind("90,000 placeholders", _made(_PLACEHOLDERS, 10, name="h" * 60), is_asked_for=False),

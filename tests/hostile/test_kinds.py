@@ -12,17 +12,12 @@ import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.crd import MAX_DEPENDENCIES
-from frameworkcontroller.api.spec import MAX_TASKS
+from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, MAX_TASKS
+from frameworkcontroller.core.facts import MAX_CONTAINERS_OF_FRAMEWORK
+from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
 from localcluster.frameworks import Frameworks
 from tests.hostile.gauge import Counts
-from tests.hostile.kinds import (
-    KINDS,
-    MAX_CONTAINERS,
-    MAX_CONTAINERS_OF_FRAMEWORK,
-    MAX_EDGES,
-    MAX_ROLES,
-    Kind,
-)
+from tests.hostile.kinds import KINDS, Kind
 from tests.hostile.plain import pod_of
 from tests.hostile.run import COLUMNS, START_SECONDS, Round, faults_of, line_of
 
@@ -65,9 +60,9 @@ def test_the_api_server_takes_the_manifests(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("part", "place", "most"),
     [
-        ("of 256 empty containers", 1, MAX_CONTAINERS),
+        ("of 256 empty containers", 1, MAX_CONTAINERS_OF_POD),
         ("of 256 empty containers", 2, 9984),
-        ("of 257 containers", 1, MAX_CONTAINERS + 1),
+        ("of 257 containers", 1, MAX_CONTAINERS_OF_POD + 1),
         ("of 257 containers", 2, MAX_CONTAINERS_OF_FRAMEWORK + 240),
         ("1,000 roles that wait", 0, MAX_ROLES),
         ("1,000 roles that wait", 3, MAX_EDGES),
@@ -81,7 +76,7 @@ def test_a_kind_is_at_its_limit_or_one_above(part: str, place: int, most: int) -
 
 @KIND
 def test_other_kinds_are_within_the_limits(kind: Kind) -> None:
-    limits = (MAX_ROLES, MAX_CONTAINERS, MAX_CONTAINERS_OF_FRAMEWORK, MAX_EDGES)
+    limits = (MAX_ROLES, MAX_CONTAINERS_OF_POD, MAX_CONTAINERS_OF_FRAMEWORK, MAX_EDGES)
     is_above = any(most > limit for most, limit in zip(largest(kind), limits, strict=True))
     assert is_above == ("257" in kind.name or "10,001" in kind.name)
 
