@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -48,6 +50,23 @@ def in_a_row(number: int) -> CrashLoops:
 )
 def test_the_pause_grows_from_the_fifth_end_on(ends: int, seconds: int) -> None:
     assert pause_after(ends) == seconds
+
+
+def test_a_task_that_pauses_takes_little_memory() -> None:
+    keys = [("worker", index) for index in range(10_000)]
+    loops, before, after = CrashLoops(), task(S.RUNNING, since=0), task(S.DELETION_PENDING, CRASH, since=1)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for second in range(6):
+            for key in keys:
+                loops.note(key, before, after, moment(1 + second))
+        for key in keys:
+            assert loops.hold(key, at(6))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / len(keys) < 400
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import gc
 import json
 import tracemalloc
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import DeleteFramework
+from frameworkcontroller.core.effects import DeleteFramework, Done, Effect, Outcome, WriteStatus
 from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.outline import Outline, outline_of
 from frameworkcontroller.engine.settings import Settings
@@ -24,6 +24,9 @@ from tests.controller.core.values import framework as status_of
 from tests.controller.engine.lines import Lines
 from tests.controller.engine.test_engine import Client, Performer, framework, running, until
 from tests.kube.virtualtime import in_virtual_time
+
+if TYPE_CHECKING:
+    from frameworkcontroller.engine.manifests import Subject
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 BYTES = 2048
@@ -142,6 +145,52 @@ async def test_one_that_comes_to_rest_is_worked_on_again_after_an_edit() -> None
         await until(lambda: len(performer.writes) > 1)
         assert performer.writes[1].status.observed_generation == 3
         assert performer.writes[1].resource_version == "102"
+
+
+class Acceptor(Performer):
+    """The API server, which takes each first status and shows it."""
+
+    def __init__(self, client: Client, frameworks: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self._client = client
+        self._frameworks = {one["metadata"]["name"]: one for one in frameworks}
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        assert isinstance(effect, WriteStatus)
+        seen = self._frameworks.pop(subject.name)
+        written = seen | {"status": effect.status, "metadata": seen["metadata"] | {"resourceVersion": "100"}}
+        self._client.events.put_nowait(msgspec.json.encode({"type": "MODIFIED", "object": written}))
+        return Done(resource_version="100")
+
+
+@in_virtual_time
+async def test_one_that_is_not_to_start_takes_little_memory_however_many_tasks_it_has() -> None:
+    tasks, wanted = 10_000, list[dict[str, Any]]()
+    for number in range(3):
+        one = framework(uid=f"u{number}")
+        one["metadata"] |= {"name": f"fw{number}"}
+        role = one["spec"]["taskRoles"][0] | {"taskNumber": tasks}
+        wanted.append(one | {"spec": {"executionType": "Create", "description": "x" * 100_000, "taskRoles": [role]}})
+    client = Client()
+    performer = Acceptor(client, wanted)
+    idle = (b'_frameworks{state="AttemptCreationPending"} 3.0', b'_tasks{state="AttemptCreationPending"} 0.0')
+    gc.collect()
+    tracemalloc.start()
+    try:
+        async with running(client, performer) as engine:
+            await asyncio.sleep(1)
+            before, _ = tracemalloc.get_traced_memory()
+            for one in wanted:
+                client.shows("ADDED", one)
+            await until(lambda: all(one in engine.metrics.text() for one in idle))
+            # The last event is in memory until the next one comes, once for all Frameworks.
+            client.shows("BOOKMARK", {"metadata": {"resourceVersion": "101"}})
+            await asyncio.sleep(1)
+            gc.collect()
+            used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (used - before) / len(wanted) < 4 * BYTES
 
 
 @pytest.mark.parametrize(

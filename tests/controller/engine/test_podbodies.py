@@ -1,0 +1,142 @@
+"""What is kept of prepared templates, and how many large Pods are on their way: bounds of all Frameworks together."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome
+from frameworkcontroller.core.facts import LARGE_BYTES, read
+from frameworkcontroller.core.template import PodSource, PodTemplate, RoleAttempt, TemplateError
+from frameworkcontroller.engine import podbodies
+from frameworkcontroller.engine.actions import LARGE_SLOTS, Actions, Work
+from frameworkcontroller.engine.metrics import Metrics
+from frameworkcontroller.engine.podbodies import CAPACITY, PodBodies
+from frameworkcontroller.engine.settings import Settings
+from tests.controller.core.values import at
+from tests.controller.engine.test_engine import until
+from tests.kube.virtualtime import in_virtual_time
+
+if TYPE_CHECKING:
+    from frameworkcontroller.core.reconciler import FrameworkReconciler
+    from frameworkcontroller.engine.manifests import Subject
+    from frameworkcontroller.engine.performer import Performer
+
+
+def creation(size: int, role: str = "worker", index: int = 0, problem: str = "") -> CreatePod:
+    document = {"spec": {"containers": [{"name": "main"}], "note": "x" * size}}
+    template = Raw(msgspec.json.encode(document))
+    attempt = RoleAttempt("ns", "fw", str(uuid.uuid5(uuid.NAMESPACE_URL, "fw")), 0, "map-uid", role, "role-uid")
+    return CreatePod(role, index, "task-uid", 0, PodSource(attempt, template, read(template).size, problem))
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The roles whose templates were prepared, in their order."""
+    roles: list[str] = []
+
+    class Prepared(PodTemplate):
+        def __init__(self, template: bytes, attempt: RoleAttempt) -> None:
+            roles.append(attempt.role)
+            super().__init__(template, attempt)
+
+    monkeypatch.setattr("frameworkcontroller.core.template.PodTemplate", Prepared)
+    return roles
+
+
+async def test_a_template_is_prepared_once_for_all_tasks_of_its_role(prepared: list[str]) -> None:
+    bodies = PodBodies()
+    for index in range(3):
+        assert f'"fw-worker-{index}"'.encode() in await bodies.render(creation(100, index=index))
+    await bodies.render(creation(200))
+    assert prepared == ["worker", "worker"], "the second one was edited"
+
+
+async def test_of_many_templates_those_that_were_used_last_are_kept_in_8_mib(prepared: list[str]) -> None:
+    bodies, size = PodBodies(), 60_000
+    fit = CAPACITY // (2 * size)
+    roles = [f"r{number}" for number in range(2 * fit)]
+    for role in roles:
+        await bodies.render(creation(size, role))
+    assert len(prepared) == len(roles)
+    await bodies.render(creation(size, roles[-fit // 2]))
+    assert len(prepared) == len(roles), "it is kept"
+    await bodies.render(creation(size, roles[0]))
+    assert len(prepared) == len(roles) + 1, "it is not"
+
+
+async def test_what_is_large_is_not_kept(prepared: list[str]) -> None:
+    bodies = PodBodies()
+    for _ in range(2):
+        await bodies.render(creation(LARGE_BYTES))
+    assert prepared == ["worker", "worker"]
+
+
+async def test_what_can_be_no_pod_is_not_prepared(prepared: list[str]) -> None:
+    with pytest.raises(TemplateError, match="too many"):
+        await PodBodies().render(creation(100, problem="too many"))
+    assert podbodies.CAPACITY == 8 * 1024 * 1024
+    assert prepared == []
+
+
+class Slow:
+    """A performer whose requests take a second, and who counts them."""
+
+    def __init__(self) -> None:
+        self.now: dict[bool, int] = {True: 0, False: 0}
+        self.most: dict[bool, int] = {True: 0, False: 0}
+
+    async def perform(self, _subject: Subject, effect: Effect) -> Outcome:
+        is_large = cast("CreatePod", effect).source.size > LARGE_BYTES
+        self.now[is_large] += 1
+        self.most[is_large] = max(self.most[is_large], self.now[is_large])
+        await asyncio.sleep(1)
+        self.now[is_large] -= 1
+        return Done()
+
+
+class Reconciler:
+    """One who still wants each effect."""
+
+    uid = "u"
+
+    def at_turn(self, effect: Effect, _now: Now, *, as_emitted: bool) -> Effect:
+        assert not as_emitted
+        return effect
+
+
+class Owner:
+    """One who counts outcomes."""
+
+    def __init__(self) -> None:
+        self.outcomes = 0
+
+    def may_act_for(self, _work: Work) -> bool:
+        return True
+
+    def on_outcome(self, _work: Work) -> None:
+        self.outcomes += 1
+
+    def on_error(self, _work: Work, error: Exception) -> None:
+        raise error
+
+
+@in_virtual_time
+async def test_of_large_pods_four_are_created_at_a_time_by_all_frameworks_and_others_beside_them() -> None:
+    owner, performer = Owner(), Slow()
+    metrics, now = Metrics(Settings().core.codes), Now(at(0), at(0))
+    actions = Actions(owner, cast("Performer", performer), metrics, slots=64, now=lambda: now)
+    task = asyncio.create_task(actions.run())
+    for number in range(20):
+        work = Work(("ns", f"fw{number}"), cast("FrameworkReconciler", Reconciler()))
+        actions.submit(work, [creation(LARGE_BYTES), creation(100)])
+    await until(lambda: owner.outcomes == 40)
+    task.cancel()
+    assert performer.most == {True: LARGE_SLOTS, False: 20}
+    assert LARGE_SLOTS == 4
