@@ -24,7 +24,7 @@ from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.context import Decision
 from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, StaleStatus, WriteStatus
 from frameworkcontroller.core.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read
-from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
+from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD, PodTemplate, TemplateError
 from frameworkcontroller.engine import creationerror, statusencoding
 from frameworkkube.errors import ApiStatusError
 from tests.controller.core.driver import Driver
@@ -262,23 +262,22 @@ class Edits:
 
     def seeds(self) -> Mapping[str, Genome]:
         """Return those of as many roles as there may be."""
-        alone: Genome = {"roles": MAX_ROLES, "tasks": 1, "edits": 3, "edit": "description"}
+        roles: Genome = {"roles": MAX_ROLES, "tasks": 1, "edits": 2}
         return {
-            "a description beside 1,000 roles": alone,
-            "one of 1,000 templates": alone | {"edit": "template"},
-            "one of 1,000 templates, a chain": alone | {"edit": "template", "shape": "chain"},
-            "a description beside 10,000 dependencies": alone | {"roles": 641, "shape": "layers"},
-            "a description beside 1,000 roles of a gang": alone | {"barrier": True},
+            "a description beside 1,000 roles of a gang": roles | {"edit": "description", "barrier": True},
+            "a description beside 10,000 dependencies": roles
+            | {"edit": "description", "roles": 641, "shape": "layers"},
+            "one of 1,000 templates": roles | {"edit": "template", "shape": "star"},
         }
 
     def mutated(self, genome: Genome, draw: random.Random) -> Genome:
         """Change some genes, and edit nothing else."""
         changed = GENES.mutated(genome, draw)
-        return changed | {"edits": 3, "edit": "template" if changed["edit"] == "all" else changed["edit"]}
+        return changed | {"edits": 2, "edit": "template" if changed["edit"] == "all" else changed["edit"]}
 
     def case(self, genome: Genome) -> Edit | None:
         """Return the Framework; nothing that happens by itself is measured beside the edits."""
-        genes = GENES.whole(genome) | {"seconds": 4, "end": "stay", "refusal": 0}
+        genes = GENES.whole(genome) | {"seconds": 3, "end": "stay", "refusal": 0}
         # What is large is read beside the event loop, and costs by its size.
         if genes["roles"] * genes["tasks"] > 3 * MAX_ROLES or genes["padding"] + genes["description"] > LARGE_BYTES:
             return None
@@ -374,19 +373,26 @@ class Engine:
             return 0
         if isinstance(wanted, WriteStatus):
             yield partial(msgspec.json.encode, wanted.status)
-        if isinstance(wanted, CreatePod) and wanted.role not in self._world.rendered:
-            self._world.rendered.add(wanted.role)
-            yield partial(_rendered, wanted)
+        if isinstance(wanted, CreatePod) and (made := _made_of(wanted)) not in self._world.refused:
+            template = cast("PodTemplate | str", (yield partial(_prepared, wanted)))
+            self._world.refused[made] = template if isinstance(template, str) else ""
+            if isinstance(template, PodTemplate):
+                yield partial(wanted.body, template)
         self._outcomes.append((wanted, self.driver.send(wanted)))
         return 1
 
 
-def _rendered(effect: CreatePod) -> None:
+def _made_of(effect: CreatePod) -> tuple[bytes, str]:
+    """Return what the Pods that are alike have in common: of those, one is made."""
+    return bytes(effect.source.template), effect.source.problem
+
+
+def _prepared(effect: CreatePod) -> PodTemplate | str:
+    """Prepare a template, or return why there can be no Pod of it."""
     try:
-        effect.body()
-    except ValueError:
-        # It is too large for the API server: the outcome of the effect says so.
-        return
+        return effect.source.prepare()
+    except TemplateError as error:
+        return str(error)
 
 
 @dataclass
@@ -413,7 +419,8 @@ class CheapWorld(World):
         meta = {"name": "fw", "namespace": "ns", "uid": "framework-uid", "generation": 1}
         super().__init__({"metadata": meta, "spec": {}}, Plan())
         self.in_place = CheapInPlace(self)
-        self.rendered: set[str] = set()
+        self.refused: dict[tuple[bytes, str], str] = {}
+        """Why there can be no Pod, by what it would be made of; "" if there can be one."""
         self.made_pods: list[str] = []
         self.plan = Ends(code=genes["end"])
 
@@ -445,6 +452,16 @@ class CheapWorld(World):
             self.stored = statusencoding.compress(effect.status, effect.rest_bytes)
         self._version += 1
         return Done(resource_version=str(self._version))
+
+    def perform(self, effect: Effect) -> Outcome:
+        """Answer a request; Pods of templates that were tried are not made once more."""
+        if not isinstance(effect, CreatePod):
+            return super().perform(effect)
+        self.history["CreatePod"] += 1
+        if problem := self.refused[_made_of(effect)]:
+            return Refused(422, problem, sent=False)
+        attempts = effect.attempt_id + effect.source.attempt.framework_attempt_id
+        return self._create(f"{effect.role}-{effect.index}", attempts, lambda: self._create_pod(effect, b""))
 
     def _create(self, key: str, attempt: int, create: Any) -> Outcome:
         length = self._genes["refusal"]
