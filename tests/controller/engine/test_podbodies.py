@@ -1,4 +1,4 @@
-"""What is kept of prepared templates, and how many large Pods are on their way: bounds of all Frameworks together."""
+"""What is kept of prepared templates, and how much of what is large is on its way, of all Frameworks together."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome
+from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, RolesSummary, WriteStatus
 from frameworkcontroller.core.facts import LARGE_BYTES, read
 from frameworkcontroller.core.template import PodSource, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.engine import podbodies
-from frameworkcontroller.engine.actions import LARGE_SLOTS, Actions, Work
+from frameworkcontroller.engine.actions import LARGE_SLOTS, LARGE_STATUS_TASKS, Actions, Work
+from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS
 from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.podbodies import CAPACITY, PodBodies
 from frameworkcontroller.engine.settings import Settings
-from tests.controller.core.values import at
+from tests.controller.core.values import at, framework
 from tests.controller.engine.test_engine import until
 from tests.kube.virtualtime import in_virtual_time
 
@@ -85,6 +87,15 @@ async def test_what_can_be_no_pod_is_not_prepared(prepared: list[str]) -> None:
     assert prepared == []
 
 
+def is_large(effect: Effect) -> bool:
+    match effect:
+        case CreatePod():
+            return effect.source.size > LARGE_BYTES
+        case WriteStatus():
+            return effect.summary.tasks[1] > LARGE_STATUS_TASKS
+    raise AssertionError(effect)
+
+
 class Slow:
     """A performer whose requests take a second, and who counts them."""
 
@@ -93,11 +104,11 @@ class Slow:
         self.most: dict[bool, int] = {True: 0, False: 0}
 
     async def perform(self, _subject: Subject, effect: Effect) -> Outcome:
-        is_large = cast("CreatePod", effect).source.size > LARGE_BYTES
-        self.now[is_large] += 1
-        self.most[is_large] = max(self.most[is_large], self.now[is_large])
+        large = is_large(effect)
+        self.now[large] += 1
+        self.most[large] = max(self.most[large], self.now[large])
         await asyncio.sleep(1)
-        self.now[is_large] -= 1
+        self.now[large] -= 1
         return Done()
 
 
@@ -127,16 +138,32 @@ class Owner:
         raise error
 
 
+def write(tasks: int) -> WriteStatus:
+    return WriteStatus(
+        framework(State.RUNNING), RolesSummary((), (), 0, tasks, by_arrival=False, member_revision=0), 1, "1", None
+    )
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "most"),
+    [
+        pytest.param(creation(LARGE_BYTES), creation(100), 20, id="Pods"),
+        pytest.param(write(LARGE_STATUS_TASKS + 1), write(LARGE_STATUS_TASKS), 64 // OBJECTS_PER_STATUS, id="statuses"),
+        pytest.param(write(LARGE_STATUS_TASKS + 1), creation(100), 20, id="large statuses, small Pods"),
+    ],
+)
 @in_virtual_time
-async def test_of_large_pods_four_are_created_at_a_time_by_all_frameworks_and_others_beside_them() -> None:
+async def test_of_what_is_large_four_are_sent_at_a_time_by_all_frameworks_and_others_beside_them(
+    large: Effect, small: Effect, most: int
+) -> None:
     owner, performer = Owner(), Slow()
     metrics, now = Metrics(Settings().core.codes), Now(at(0), at(0))
     actions = Actions(owner, cast("Performer", performer), metrics, slots=64, now=lambda: now)
     task = asyncio.create_task(actions.run())
     for number in range(20):
         work = Work(("ns", f"fw{number}"), cast("FrameworkReconciler", Reconciler()))
-        actions.submit(work, [creation(LARGE_BYTES), creation(100)])
+        actions.submit(work, [large, small])
     await until(lambda: owner.outcomes == 40)
     task.cancel()
-    assert performer.most == {True: LARGE_SLOTS, False: 20}
+    assert performer.most == {True: LARGE_SLOTS, False: most}
     assert LARGE_SLOTS == 4
