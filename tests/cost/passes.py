@@ -26,6 +26,7 @@ from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, 
 from frameworkcontroller.core.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read
 from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD, PodTemplate, TemplateError
 from frameworkcontroller.engine import creationerror, statusencoding
+from frameworkcontroller.engine.executor import DEFAULT_SLOTS
 from frameworkkube.errors import ApiStatusError
 from tests.controller.core.driver import Driver
 from tests.controller.core.inplace import RUNS, InPlace
@@ -331,6 +332,9 @@ class Engine:
 
         Large templates are read beside the event loop, which stands still for one of them at most.
         """
+        while len(self._outcomes) > DEFAULT_SLOTS:
+            # No more of them come between two turns than are performed at a time.
+            yield self._take_in
         while unread := cast("dict[bytes, Raw]", (yield self._begin)):
             facts: dict[bytes, RoleFacts] = {}
             for key, template in unread.items():
@@ -344,14 +348,17 @@ class Engine:
         if self._starts:
             self.driver.reload()
             self._starts = False
-        outcomes, self._outcomes = self._outcomes, []
-        for effect, outcome in outcomes:
-            self.driver.answer(effect, outcome)
+        self._take_in()
         unread = self.driver.unread()
         if not unread:
             self._steps = self.driver.steps()
             self._go_on()
         return unread
+
+    def _take_in(self) -> None:
+        for effect, outcome in self._outcomes[:DEFAULT_SLOTS]:
+            self.driver.answer(effect, outcome)
+        del self._outcomes[:DEFAULT_SLOTS]
 
     def _go_on(self) -> None:
         """Decide until others may have their turn."""

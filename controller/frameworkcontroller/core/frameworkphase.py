@@ -1,7 +1,7 @@
 """The Framework's part of a reconcile pass: its own state machine, and what its ConfigMap needs.
 
-`FrameworkReconciler.reconcile` calls `begin` once, then `advance`, and after the Tasks `follow_tasks`; if that says so,
-`advance` again. `framework` decides; this module supplies what the decision needs and emits what follows from it.
+`FrameworkReconciler.reconcile` calls `begin` once, then `steps`, and after the Tasks `follow_tasks`; if that says so,
+`steps` again. `framework` decides; this module supplies what the decision needs and emits what follows from it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.gang import identity_of
 from frameworkcontroller.core.orphans import is_unlabelled
-from frameworkcontroller.core.taskphase import TASKS_WAIT
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, TASKS_WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from frameworkcontroller.api.meta import Identity
     from frameworkcontroller.core.config import CoreConfig
@@ -89,8 +89,10 @@ class FrameworkPhase:
         if waiting:
             self._state.add_event(events.of_waiting_roles(dependencies.describe(waiting)))
 
-    def advance(self, ctx: ReconcileContext) -> None:
+    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
         """Step the Framework's own state machine as far as it goes now, and emit the action that follows.
+
+        It yields after some Tasks where an end of the attempt is theirs.
 
         After it the Tasks know whether the attempt is ending or over, and a new attempt has new Tasks.
         """
@@ -109,7 +111,7 @@ class FrameworkPhase:
             self._start_next_attempt(ctx)
         self._seeks_config_map = step.action is framework.Action.FIND
         if framework.is_ending(self._state.status):
-            self._end_tasks(ctx, over=self._state.status.state in ENDED)
+            yield from self._end_tasks(ctx, over=self._state.status.state in ENDED)
         self._act(step, ctx)
 
     def follow_tasks(self, ctx: ReconcileContext) -> bool:
@@ -174,12 +176,14 @@ class FrameworkPhase:
         ctx.in_flight.refusals.next_attempt(ctx.now)
         self._conflict_draw = self._draw()
 
-    def _end_tasks(self, ctx: ReconcileContext, *, over: bool) -> None:
+    def _end_tasks(self, ctx: ReconcileContext, *, over: bool) -> Iterator[None]:
         """Decide every Task's end with the attempt's; complete every Task once the attempt is over."""
         if not self._state.enter_end(over=over):
             return
         ending = classify.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
-        for task_key in self._state.task_keys():
+        for place, task_key in enumerate(self._state.task_keys()):
+            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+                yield
             current = self._state.task(task_key)
             assert current is not None
             ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, ending)

@@ -275,12 +275,12 @@ class FrameworkReconciler:
         if ctx is None:
             return Decision()
         self._is_in_pass = True
-        self._framework.advance(ctx)
+        yield from self._framework.steps(ctx)
         self._restarts.begin(ctx)
         yield from self._tasks.steps(ctx)
         if self._framework.follow_tasks(ctx):
-            self._framework.advance(ctx)
-            self._tasks.advance(ctx)
+            yield from self._framework.steps(ctx)
+            yield from self._tasks.steps(ctx)
         self._framework.begin_roles(ctx)
         self._restarts.advance(ctx)
         self._report_gang(ctx)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from frameworkcontroller.core.context import Decision
+
 
 class Seen:
     """A Framework in the caches, whose ConfigMap nobody has created."""
@@ -204,17 +206,29 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
 
 def test_a_pass_over_many_tasks_makes_pauses_and_decides_the_same() -> None:
     in_steps, at_once = waiting_pods(300), waiting_pods(300)
-    steps = in_steps.reconciler.steps(in_steps.now, in_steps.caches)
-    pauses = 0
+    decision, pauses = decided(in_steps)
+    assert pauses == 300 // TASKS_IN_A_ROW
+    assert [effect.key for effect in decision.effects] == [effect.key for effect in at_once.ask()]
+
+
+def test_the_end_of_an_attempt_of_many_tasks_makes_pauses_where_it_becomes_theirs() -> None:
+    manual = running(300)
+    manual.world.spec["executionType"] = "Stop"
+    manual.world.edited()
+    manual.caches.refresh()
+    _, pauses = decided(manual)
+    assert pauses == 2 * (300 // TASKS_IN_A_ROW)
+
+
+def decided(manual: Manual) -> tuple[Decision, int]:
+    """What is decided in a pass, and how often it makes way for others."""
+    steps, pauses = manual.reconciler.steps(manual.now, manual.caches), 0
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            decision = end.value
-            break
+            return end.value, pauses
         pauses += 1
-    assert pauses == 300 // TASKS_IN_A_ROW
-    assert [effect.key for effect in decision.effects] == [effect.key for effect in at_once.ask()]
 
 
 def waiting_pods(tasks: int) -> Manual:
