@@ -270,6 +270,8 @@ class FrameworkReconciler:
             view: the Framework as the caches have it.
             backpressure: for how long writes of statuses that can be put off should leave their turn to others.
         """
+        if self._spec.spec is None and self._state.has_status:
+            yield  # What was stored has just been read: of 10,000 Tasks that takes as long as to decide on them.
         pauses = bool(self._state.crash_loops.held)
         ctx = self._observe(now, view, backpressure=backpressure)
         if ctx is None:
