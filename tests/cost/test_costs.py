@@ -36,7 +36,8 @@ def test_an_input_that_was_costly_once_is_within_its_bound(target: str, genome: 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_short_search_finds_is_within_its_bound(target: str) -> None:
-    count, _ = fuzz(TARGETS[target], seconds=1, seed=27)
+    # A Framework of 1,000 roles has to run before it is edited, which takes a second.
+    count, _ = fuzz(TARGETS[target], seconds=4 if target == "edit" else 1, seed=27)
     assert count > 1
 
 
