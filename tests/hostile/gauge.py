@@ -236,8 +236,8 @@ class Gangs:
                     self.started.setdefault(gang, time.monotonic())
 
     def remove(self) -> None:
-        """Remove the gangs that have run, for `in_background`: they would fill the cluster."""
-        for name in set(self.started) - self._removed:
+        """Remove a gang that has run, for `in_background`: they would fill the cluster."""
+        for name in list(self.started.keys() - self._removed)[:1]:
             self._removed.add(name)
             # The end of the round removes what is left.
             with contextlib.suppress(ApiStatusError):

@@ -1,7 +1,8 @@
 """A plain client that makes the Pods of hostile Frameworks without one: `python -m tests.hostile.plain KUBECONFIG`.
 
-The standard input is a JSON object: `namespace`, and `pods` as `Kind.pods` has them. Each Pod that has ended is deleted
-and made again, without a pause; one that is refused for good is asked for once. It runs until it is killed.
+The standard input is a JSON object: `namespace`, and `pods` as `Kind.pods` has them. The client watches its Pods, as
+each must that acts on their ends. A Pod that has ended is deleted and made again, without a pause; one that is refused
+for good is asked for once. It runs until it is killed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.engine.executor import DEFAULT_SLOTS
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from localcluster.client import Json
 
 LOOK_SECONDS = 0.1
-ENDED = "status.phase!=Pending,status.phase!=Running"
+ENDED = {"Succeeded", "Failed"}
 PAGE = 100
 KEPT = "kube-root-ca.crt"
 """The ConfigMap that each namespace has."""
@@ -49,6 +51,14 @@ def pod_of(template: Json, name: str, index: int) -> bytes:
     return msgspec.json.encode(pod | {"apiVersion": "v1", "kind": "Pod"})
 
 
+class _Event(msgspec.Struct):
+    type: str
+    object: Pod
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
 class Plain:
     """The client.
 
@@ -65,14 +75,17 @@ class Plain:
         self._made = set[str]()
         """The Pods that are there or refused for good."""
         self._busy = set[str]()
+        self._ended: dict[str, str] = {}
+        """The UIDs of the Pods that have ended, by name."""
 
     async def run(self) -> None:
         """Make the Pods, and make again what has ended."""
         begun = time.monotonic()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch())
             while True:
                 wanted = self._wanted(int((time.monotonic() - begun) / SCALE_SECONDS))
-                steps = [(name, self._delete(name, uid)) for name, uid in await self._ended()]
+                steps = [(name, self._delete(name, uid)) for name, uid in self._ended.items()]
                 steps += [(name, self._delete(name)) for name in self._made - wanted.keys()]
                 steps += [(name, self._create(name, *wanted[name])) for name in wanted.keys() - self._made]
                 for name, step in steps:
@@ -98,16 +111,19 @@ class Plain:
                 await step
         self._busy.discard(name)
 
-    async def _ended(self) -> list[tuple[str, str]]:
-        """Return the names and UIDs of the Pods that have ended."""
-        with contextlib.suppress(KubeError):
-            # From the API server's cache: a read from etcd would cost it more than what is measured here.
-            query = {"fieldSelector": ENDED, "resourceVersion": "0"}
-            answer = await self._client.get(self._pods, query=query, accept=PARTIAL_METADATA_LIST)
-            return [
-                (one["metadata"]["name"], one["metadata"]["uid"]) for one in msgspec.json.decode(answer)["items"] or ()
-            ]
-        return []
+    async def _watch(self) -> None:
+        """Learn which Pods have ended; without a version, a watch begins with those that are there."""
+        while True:
+            with contextlib.suppress(KubeError):
+                self._ended.clear()
+                async for line in self._client.stream(self._pods, {"watch": "true"}):
+                    event = _EVENT.decode(line)
+                    meta = event.object.metadata
+                    if event.type != "DELETED" and event.object.status.phase in ENDED:
+                        self._ended[meta.name] = meta.uid
+                    else:
+                        self._ended.pop(meta.name, None)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _delete(self, name: str, uid: str | None = None) -> None:
         path = f"{self._pods}/{name}"
