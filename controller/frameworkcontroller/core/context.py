@@ -73,7 +73,7 @@ class Decision:
 
 
 class ReconcileContext(Struct, frozen=True):
-    """One call of `reconcile`: its input, and the decision that it collects."""
+    """One pass: its input, and the decision that it collects."""
 
     clock: Now
     view: View

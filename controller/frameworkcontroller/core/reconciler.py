@@ -1,7 +1,7 @@
 """One Framework from its creation to its end: observations and outcomes in, effects out.
 
 The engine keeps one `FrameworkReconciler` per Framework. It calls `touch_pod` and `touch_config_map` for what the
-informers see, `reconcile` when the work queue gives the Framework a turn, `at_turn` right before it performs an effect,
+informers see, `steps` when the work queue gives the Framework a turn, `at_turn` right before it performs an effect,
 and `apply_outcome` with the outcome. All calls come from one thread.
 
 A reconciler decides, persists the new status, and only then acts on what the status announces. A status write carries
@@ -127,7 +127,11 @@ class FrameworkReconciler:
     @property
     def tasks_by_state(self) -> Counter[State]:
         """The number of Tasks in each state."""
-        return sum((role_state.by_state for role_state in self._state.roles.values()), Counter())
+        found: Counter[State] = Counter()
+        for role_state in self._state.roles.values():
+            for state, number in role_state.by_state.items():
+                found[state] += number
+        return found
 
     @property
     def waiting_tasks(self) -> int:
@@ -252,18 +256,10 @@ class FrameworkReconciler:
 
     # --- the pass ----------------------------------------------------------------------------------------------------
 
-    def reconcile(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Decision:
-        """Decide on everything that is dirty, and return what to do next; see `steps`."""
-        steps = self.steps(now, view, backpressure=backpressure)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                decision: Decision = end.value
-                return decision
-
     def steps(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Generator[None, None, Decision]:
-        """Decide likewise, and yield now and then: no outcome may be applied until it has returned.
+        """Decide on everything that is dirty, and return what to do next.
+
+        It yields now and then: no outcome may be applied until it has returned.
 
         Args:
             now: the time.

@@ -1,6 +1,6 @@
 """The gang's part of a reconcile pass, of gangs that restart in place: the end of an epoch, and the gate of the next.
 
-`FrameworkReconciler.reconcile` calls `begin` before the Tasks, and `advance` after them. `restart` decides; this module
+`FrameworkReconciler.steps` calls `begin` before the Tasks, and `advance` after them. `restart` decides; this module
 supplies what the decision needs and changes the state. For all other gangs both do nothing.
 """
 

@@ -1,6 +1,6 @@
 """The Tasks' part of a reconcile pass: the state machine of each dirty Task, and what its Pod needs.
 
-`FrameworkReconciler.reconcile` calls `advance` after the Framework's own part, and `take_snapshots` at the end. `task`
+`FrameworkReconciler.steps` calls `advance` after the Framework's own part, and `take_snapshots` at the end. `task`
 decides; this module supplies what the decision needs and emits what follows from it.
 """
 

@@ -53,7 +53,7 @@ class Work:
 
     Attributes:
         key: of the Framework.
-        reconciler: decides; all calls of `reconcile` and `apply_outcome` come from the dispatch loop.
+        reconciler: decides; all calls of `steps` and `apply_outcome` come from the dispatch loop.
         begun: a pass that goes on in the next turn.
         again: something came meanwhile, which that pass does not know.
         outcomes: of effects, for the next pass.

@@ -29,6 +29,7 @@ from frameworkcontroller.core.facts import read_all
 from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.snapshots import Trigger
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
 from frameworkcontroller.engine.actions import Actions, Work
 from frameworkcontroller.engine.caches import Caches, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
@@ -243,13 +244,13 @@ class Engine:
                 self._tasks.create_task(self._read_templates(work, unread))
             backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.status_load(key[0]))
             decision = yield from work.reconciler.steps(now, view, backpressure=backpressure)
-            work.begun = None
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
             if work.reconciler.stale:
                 del self._works[key]
                 self._reloader.read(key, "another writer changed the status")
                 return
-            self._report(work, decision)
+            yield from self._report(work, decision)
+            work.begun = None
             self._actions.submit(work, decision.effects)
             if decision.wake_at is not None:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
@@ -288,14 +289,16 @@ class Engine:
     def _now(self) -> Now:
         return Now(self._started_wall + timedelta(seconds=self._monotonic() - self._started), self._clock())
 
-    def _report(self, work: Work, decision: Decision) -> None:
+    def _report(self, work: Work, decision: Decision) -> Iterator[None]:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
         work.history = self._history.write_pass(*work.key, decision.snapshots) or work.history
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)
         for reason in decision.restarts:
             self.metrics.gang_restarted(reason)
-        for transition in decision.transitions:
+        for place, transition in enumerate(decision.transitions):
+            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+                yield
             self.metrics.state_changed(transition)
             _log.info(
                 "state changed",

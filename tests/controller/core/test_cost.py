@@ -22,7 +22,7 @@ from tests.controller.core.manual import Manual
 from tests.controller.core.values import core_config, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from types import FrameType
 
     from frameworkcontroller.core.context import Decision
@@ -193,7 +193,7 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
         view = Seen(body)
         reconciler = FrameworkReconciler(view.framework, core_config(), new_uid=lambda: "uid", draw=lambda: 0.5)
         for version in range(6, 12):
-            for effect in reconciler.reconcile(moment(version), view).effects:
+            for effect in at_once(reconciler.steps(moment(version), view)).effects:
                 if isinstance(effect, WriteStatus):
                     reconciler.apply_outcome(effect, Done(resource_version=str(version)), moment(version))
                     view.shows(version, effect)
@@ -219,6 +219,15 @@ def test_the_end_of_an_attempt_of_many_tasks_makes_pauses_where_it_becomes_their
     manual.caches.refresh()
     _, pauses = decided(manual)
     assert pauses == 2 * (300 // TASKS_IN_A_ROW)
+
+
+def at_once(steps: Generator[None, None, Decision]) -> Decision:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            decision: Decision = end.value
+            return decision
 
 
 def decided(manual: Manual) -> tuple[Decision, int]:

@@ -14,6 +14,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core import facts
 from frameworkcontroller.core.context import Decision
 from frameworkcontroller.core.effects import (
@@ -27,6 +29,8 @@ from frameworkcontroller.core.effects import (
     StaleStatus,
     WriteStatus,
 )
+from frameworkcontroller.core.journal import Transition
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.history import WRITTEN_SECONDS
 from frameworkcontroller.engine.settings import Settings
@@ -295,6 +299,17 @@ async def test_what_comes_during_a_long_pass_is_not_forgotten(monkeypatch: pytes
         await asyncio.sleep(0.2)
         assert seen == [False, True], "the second event comes in the middle of the pass of the first"
         assert passes == 2
+
+
+@in_virtual_time
+async def test_changes_of_many_tasks_are_logged_in_turns() -> None:
+    engine = Engine(Client(), Performer(), Settings().core)  # type: ignore[arg-type]
+    work = engine._start(("n", "fw"), FRAMEWORK_DECODER.decode(json.dumps(framework())))
+    ended = Transition("task", "fw-worker-0", State.RUNNING, State.COMPLETED)
+    with capture_logs() as logs:
+        pauses = sum(1 for _ in engine._report(work, Decision(transitions=[ended] * 10_000)))
+    assert len(logs) == 10_000
+    assert pauses == 10_000 // TASKS_IN_A_ROW
 
 
 @in_virtual_time
