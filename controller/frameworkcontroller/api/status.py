@@ -21,9 +21,11 @@ from frameworkcontroller.api.spec import MAX_TASKS
 from frameworkcontroller.api.states import State
 
 MAX_ROLES_BYTES: Final = 64 * 1024 * 1024
+"""Of a compressed status, unpacked: some 60,000 Tasks. A mebibyte may pretend to be a gibibyte."""
+MAX_OBJECTS: Final = 1_000_000
+"""Of these bytes: none that the controller has written has as many in them."""
 MAX_STORED_TASKS: Final = 2 * MAX_TASKS
 """Those that are wanted, and as many that are still to go."""
-"""Of a compressed status, unpacked: some 60,000 Tasks. A mebibyte may pretend to be a gibibyte."""
 
 
 class UnreadableStatusError(ValueError):
@@ -244,15 +246,17 @@ def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
     """Return the roles of a stored status, from the plain field or from the compressed one.
 
     Raises:
-        UnreadableStatusError, msgspec.DecodeError: the compressed field holds something else.
+        UnreadableStatusError, msgspec.DecodeError: the compressed field holds something else, or there are too many.
     """
     attempt = status.attempt_status
-    if attempt.task_role_statuses is not None:
-        return attempt.task_role_statuses
-    compressed = attempt.task_role_statuses_compressed
-    if isinstance(compressed, str) and compressed:
-        return ROLES_DECODER.decode(_unpacked(compressed))
-    return ()
+    roles, compressed = attempt.task_role_statuses, attempt.task_role_statuses_compressed
+    if roles is None:
+        roles = ROLES_DECODER.decode(_unpacked(compressed)) if isinstance(compressed, str) and compressed else ()
+    for what, number in (("TaskRoles", len(roles)), ("Tasks", sum(len(role.task_statuses) for role in roles))):
+        if number > MAX_STORED_TASKS:
+            text = f"status.attemptStatus has {number} {what}, and {MAX_STORED_TASKS} can be read"
+            raise UnreadableStatusError(text)
+    return roles
 
 
 def _unpacked(compressed: str) -> bytes:
@@ -264,9 +268,9 @@ def _unpacked(compressed: str) -> bytes:
     if not gzipped.eof:
         limit = f"longer than {MAX_ROLES_BYTES} bytes" if len(plain) >= MAX_ROLES_BYTES else "cut off"
         raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is {limit}")
-    # Each Task takes some hundred times the bytes here that it takes compressed, whoever has written it.
-    if (tasks := plain.count(b'"index":')) > MAX_STORED_TASKS:
-        what = f"is of {tasks} Tasks, and {MAX_STORED_TASKS} can be read"
+    # Before they are decoded: each takes some hundred times the bytes then that it takes compressed.
+    if (objects := plain.count(b"{")) > MAX_OBJECTS:
+        what = f"has {objects} objects, and {MAX_OBJECTS} can be read"
         raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed {what}")
     return plain
 

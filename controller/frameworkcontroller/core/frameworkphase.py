@@ -1,6 +1,6 @@
 """The Framework's part of a reconcile pass: its own state machine, and what its ConfigMap needs.
 
-`FrameworkReconciler.reconcile` calls `begin` once, then `steps`, and after the Tasks `follow_tasks`; if that says so,
+`FrameworkReconciler.steps` calls `begin` once, then `steps`, and after the Tasks `follow_tasks`; if that says so,
 `steps` again. `framework` decides; this module supplies what the decision needs and emits what follows from it.
 """
 
@@ -130,7 +130,8 @@ class FrameworkPhase:
         if self._seeks_config_map:
             # If it is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
             return False
-        completion = decide_completion(ctx.spec, state.roles)
+        # By all that the user wants: what is held back has not completed.
+        completion = decide_completion(ctx.framework.spec, state.roles)
         if completion is None:
             return False
         state.set(attempt.complete(state.status, completion))

@@ -81,6 +81,11 @@ class InFlight:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
         return any(key[0] in kinds for key in self._in_flight)
 
+    @property
+    def names_taken(self) -> int:
+        """How many creations met an object of the same name."""
+        return len(self._taken)
+
     def is_taken(self, key: EffectKey) -> bool:
         """Report whether a creation met an object of the same name."""
         return key in self._taken

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 PERMANENT_REFUSALS = frozenset({413, 422})
 TOO_LARGE: Final = 413
 NAME_IN_USE: Final = "the name is in use"
+LOOK_SECONDS: Final = 0.02
+"""Between two looks at names of Pods of a Framework that are in use."""
 # One or two failed writes of a status are everyday life: a restart of the API server, a moment of overload.
 FAILURES_UNTIL_EVENT: Final = 3
 # So often a Task is retried at once whose Pod cannot be made.
@@ -250,10 +252,12 @@ def _apply_search(
 def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now) -> None:
     """Take in the object that has the name of one that is to be created.
 
-    The cache will show it, or it is hidden and deleted, or it is not ours: look again later and later.
+    The cache will show it, or it is hidden and deleted, or it is not ours: look again later and later, and at fifty of
+    a Framework's names a second.
     """
     in_flight.take(effect.key, outcome.metadata)
-    in_flight.back_off(effect.key, Failed(NAME_IN_USE), now.steady)
+    pause = in_flight.names_taken * LOOK_SECONDS
+    in_flight.back_off(effect.key, Failed(NAME_IN_USE, pause), now.steady)
 
 
 def is_unseen(current: TaskStatus, uid: str) -> bool:

@@ -137,6 +137,15 @@ CASES = {
 }
 
 
+def test_of_many_names_in_use_fifty_are_looked_at_each_second() -> None:
+    in_flight = InFlight(lambda: 0.5)
+    for index in range(5000):
+        in_flight.take(("pod", "worker", index))
+    state = state_of(task())
+    apply_pod_outcome(state, in_flight, FIND, found(), moment(0), FRAMEWORK_UID, RetryPolicy())
+    assert in_flight.delayed_until(FIND.key, at(99)) is not None
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_task_moves_on_with_the_answer(case: Case) -> None:
     state, in_flight = state_of(case.was), InFlight(lambda: 0.5)

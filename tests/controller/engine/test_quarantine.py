@@ -15,13 +15,21 @@ import msgspec
 import pytest
 import structlog
 
-from frameworkcontroller.api.status import MAX_ROLES_BYTES, MAX_STORED_TASKS, UnreadableStatusError, roles_of
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import (
+    MAX_OBJECTS,
+    MAX_ROLES_BYTES,
+    MAX_STORED_TASKS,
+    UnreadableStatusError,
+    roles_of,
+)
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, WriteStatus
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.engine import engine as engine_module
 from frameworkcontroller.engine import reloader
 from frameworkkube.rest import NotFoundError
 from tests.controller.core.values import framework as status_of
+from tests.controller.core.values import task
 from tests.controller.engine import test_engine
 from tests.controller.engine.test_engine import Client, running, until
 from tests.kube.virtualtime import in_virtual_time
@@ -33,6 +41,12 @@ if TYPE_CHECKING:
     from frameworkcontroller.engine.engine import Engine
     from frameworkcontroller.engine.manifests import Subject
 
+
+def packed(value: object) -> str:
+    return b64encode(gzip.compress(msgspec.json.encode(value), 1)).decode()
+
+
+TASKS = [task(State.COMPLETED)] * (MAX_STORED_TASKS + 1)
 GZIPPED = gzip.compress(b"[" + b"1," * 5000 + b"1]")
 COMPRESSED = {
     "not base64": "%%%",
@@ -41,7 +55,9 @@ COMPRESSED = {
     "corrupt": b64encode(GZIPPED[:-8] + b"12345678").decode(),
     "not JSON": b64encode(gzip.compress(b"<html>")).decode(),
     "nested deeply": b64encode(gzip.compress(b"[" * 100_000)).decode(),
-    "too many Tasks": b64encode(gzip.compress(b"[" + b'{"index":0},' * (MAX_STORED_TASKS + 1) + b"0]")).decode(),
+    "too many Tasks": packed([{"name": "a", "instanceUID": "u", "taskStatuses": TASKS}]),
+    "too many TaskRoles": packed([{"name": "a", "instanceUID": "u"}] * (MAX_STORED_TASKS + 1)),
+    "too many objects": packed([{}] * (MAX_OBJECTS + 1)),
     "a bomb": b64encode(gzip.compress(b"[" + b" " * (MAX_ROLES_BYTES + 1) + b"]", 1)).decode(),
 }
 
@@ -147,7 +163,7 @@ async def test_a_compressed_status_that_cannot_be_read_keeps_only_its_framework_
 def test_compressed_roles_that_are_corrupt_raise_one_error(case: str) -> None:
     compressed = COMPRESSED[case]
     status = msgspec.convert(stored(compressed), type(status_of("AttemptRunning")))
-    with pytest.raises(UnreadableStatusError, match="taskRoleStatusesCompressed is"):
+    with pytest.raises(UnreadableStatusError, match="attemptStatus"):
         roles_of(status)
 
 
