@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.core.backoff import pause_seconds
 from frameworkcontroller.core.effects import CreatePod
-from frameworkcontroller.core.slowstart import Refusals, SlowStart
+from frameworkcontroller.core.slowstart import Refusals, SlowStart, Spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +40,17 @@ class InFlight:
 
     Args:
         draw: gives a random number in [0, 1), to keep many Frameworks from coming back at once.
+        spending: what refused Pods of the namespace have cost.
 
     Attributes:
         slow_start: bounds the creations of Pods, which share one back-off.
         refusals: bounds the creations of a role whose Pods are refused for good.
     """
 
-    def __init__(self, draw: Callable[[], float]) -> None:
+    def __init__(self, draw: Callable[[], float], spending: Spending | None = None) -> None:
         self._draw = draw
         self.slow_start = SlowStart(draw)
-        self.refusals = Refusals(draw)
+        self.refusals = Refusals(draw, spending or Spending())
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
@@ -69,9 +70,15 @@ class InFlight:
         return self._creations > 0
 
     def free_creations(self, now: datetime) -> int:
-        """Return how many more Pods may be created now; of large ones the first ones fill what is allowed."""
+        """Return how many more Pods may be created now; of large ones the first ones fill what is allowed.
+
+        Where others of the namespace have spent what refused Pods may cost, a Framework without any Pod tries one.
+        """
         is_full = self._creation_bytes >= CREATION_BYTES or self.refusals.spent_until(now) is not None
-        return 0 if is_full else self.slow_start.free(self._creations, now)
+        free = 0 if is_full else self.slow_start.free(self._creations, now)
+        if free and not self.slow_start.is_proven and self.refusals.spending.until(now) is not None:
+            return 0 if self._creations else 1
+        return free
 
     def closed_until(self, now: datetime) -> datetime | None:
         """Return until when no Pod may be created, None if that is not a matter of time."""

@@ -125,7 +125,7 @@ def _apply_refusal(
     current = state.task(task_key)
     assert current is not None
     if refused.sent:
-        refusals.pay(effect.source.size, now.steady)
+        refusals.spending.pay(effect.source.size, now.steady)
     is_permanent = refused.code in PERMANENT_REFUSALS
     code = Code.POD_CREATION_PERMANENT_ERROR if is_permanent else Code.POD_CREATION_UNKNOWN_ERROR
     end = classify.predefined(code, f"Failed to create Pod: {refused.message}")

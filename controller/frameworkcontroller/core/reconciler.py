@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.facts import RoleFacts
+    from frameworkcontroller.core.slowstart import Spending
 
 
 class FrameworkReconciler:
@@ -83,20 +84,27 @@ class FrameworkReconciler:
         config: the settings.
         new_uid: gives a fresh UUID.
         draw: gives a random number in [0, 1).
+        spending: what refused Pods of the namespace have cost; of this Framework alone by default.
 
     Attributes:
         stale: another writer has changed the status; the caller must drop this reconciler and read the Framework again.
     """
 
     def __init__(
-        self, seen: Framework, config: CoreConfig, *, new_uid: Callable[[], str], draw: Callable[[], float]
+        self,
+        seen: Framework,
+        config: CoreConfig,
+        *,
+        new_uid: Callable[[], str],
+        draw: Callable[[], float],
+        spending: Spending | None = None,
     ) -> None:
         meta = seen.metadata
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self.stale = False
         self._config = config
         self._state = FrameworkState(meta.name)
-        self._in_flight = InFlight(draw)
+        self._in_flight = InFlight(draw, spending)
         self._writer = StatusWriter(seen)
         self._tasks = TaskPhase(meta, config, self._state)
         self._framework = FrameworkPhase(

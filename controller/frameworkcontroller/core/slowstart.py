@@ -36,6 +36,7 @@ class SlowStart:
 
     Attributes:
         message: the failure of the last creation, "" after a success.
+        is_proven: a Pod was created.
     """
 
     def __init__(self, draw: Callable[[], float]) -> None:
@@ -43,7 +44,7 @@ class SlowStart:
         self._limit = FIRST_BATCH
         self._failures = 0
         self._closed_until: datetime | None = None
-        self.message = ""
+        self.message, self.is_proven = "", False
 
     def free(self, in_flight: int, now: datetime) -> int:
         """Return how many more creations may start while so many are in flight."""
@@ -55,6 +56,7 @@ class SlowStart:
 
     def succeed(self, now: datetime) -> None:
         """Note that a Pod was created."""
+        self.is_proven = True
         if self.closed_until(now) is None:
             self._limit += 1
             self._failures, self.message = 0, ""
@@ -90,25 +92,15 @@ class Window:
     probes: bool = False
 
 
-class Refusals:
-    """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
+class Spending:
+    """What Pods have cost that were refused, of all Frameworks of a namespace: so many bytes a minute may be sent."""
 
-    Each is probed once a minute in the end; those of hundreds of roles less often, so that a Framework probes once a
-    second then, and ten times at first. All roles together may send so many bytes a minute that are refused.
-
-    Args:
-        draw: gives a random number in [0, 1).
-    """
-
-    def __init__(self, draw: Callable[[], float]) -> None:
-        self._draw = draw
-        self._windows: dict[str, Window] = {}
-        self._final: dict[str, Window] = {}
-        self._largest, self._spent, self._spent_at = 0, 0.0, EARLIEST
+    def __init__(self) -> None:
+        self._largest, self._spent, self._at = 0, 0.0, EARLIEST
 
     def pay(self, size: int, now: datetime) -> None:
         """Note that a Pod of so many bytes was sent, and refused."""
-        self._spent, self._spent_at = self._still_spent(now) + size, now
+        self._spent, self._at = self._still_spent(now) + size, now
         self._largest = max(self._largest, size)
 
     @property
@@ -116,13 +108,34 @@ class Refusals:
         return max(BYTES_A_MINUTE, LARGEST_A_MINUTE * self._largest)
 
     def _still_spent(self, now: datetime) -> float:
-        minutes = (now - self._spent_at) / timedelta(minutes=1)
+        minutes = (now - self._at) / timedelta(minutes=1)
         return max(0.0, self._spent - minutes * self._a_minute)
 
-    def spent_until(self, now: datetime) -> datetime | None:
+    def until(self, now: datetime) -> datetime | None:
         """Return until when nothing is to be sent, None if something may be."""
         more = self._still_spent(now) + self._largest - self._a_minute
         return now + timedelta(minutes=more / self._a_minute) if more > 0 else None
+
+
+class Refusals:
+    """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
+
+    Each is probed once a minute in the end; those of hundreds of roles less often, so that a Framework probes once a
+    second then, and ten times at first.
+
+    Args:
+        draw: gives a random number in [0, 1).
+        spending: what those of the namespace have cost.
+    """
+
+    def __init__(self, draw: Callable[[], float], spending: Spending) -> None:
+        self._draw, self.spending = draw, spending
+        self._windows: dict[str, Window] = {}
+        self._final: dict[str, Window] = {}
+
+    def spent_until(self, now: datetime) -> datetime | None:
+        """Return until when nothing is to be sent, None if something may be, as where Pods of no role are refused."""
+        return self.spending.until(now) if self._windows or self._final else None
 
     def window(self, role: str) -> Window | None:
         """Return the window of a role, None if its Pods are not refused."""

@@ -17,6 +17,7 @@ import asyncio
 import random
 import time
 import uuid
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -28,6 +29,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.facts import read_all
 from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.core.slowstart import Spending
 from frameworkcontroller.core.snapshots import Trigger
 from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
 from frameworkcontroller.engine.actions import Actions, Work
@@ -103,6 +105,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._at_rest: dict[FrameworkKey, State] = {}
+        self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
@@ -314,7 +317,13 @@ class Engine:
             self.metrics.events_dropped.set(self._events.dropped)
 
     def _start(self, key: FrameworkKey, seen: Framework) -> Work:
-        reconciler = FrameworkReconciler(seen, self._config, new_uid=lambda: str(uuid.uuid4()), draw=random.random)
+        reconciler = FrameworkReconciler(
+            seen,
+            self._config,
+            new_uid=lambda: str(uuid.uuid4()),
+            draw=random.random,
+            spending=self._spendings[key[0]],
+        )
         work = self._works[key] = Work(key, reconciler)
         self._at_rest.pop(key, None)
         return work

@@ -6,19 +6,23 @@ import itertools
 import json
 import tracemalloc
 from collections import Counter
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
-from frameworkcontroller.core.slowstart import BYTES_A_MINUTE, Refusals
+from frameworkcontroller.core.inflight import InFlight
+from frameworkcontroller.core.slowstart import BYTES_A_MINUTE, FIRST_BATCH, Refusals, Spending
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from frameworkcontroller.core.template import PodSource
 
 SPEC = """
 retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: {framework}}}
@@ -172,7 +176,7 @@ def test_of_many_templates_few_are_kept() -> None:
 
 
 def test_of_many_roles_that_are_refused_one_is_probed_each_second() -> None:
-    refusals, now, probes = Refusals(lambda: 1.0), 0, 0
+    refusals, now, probes = Refusals(lambda: 1.0, Spending()), 0, 0
     roles = [f"r{number}" for number in range(150)]
     for role in roles:
         refusals.refuse(role, "no", at(0))
@@ -187,7 +191,7 @@ def test_of_many_roles_that_are_refused_one_is_probed_each_second() -> None:
 
 @pytest.mark.parametrize("news", [False, True])
 def test_refusals_of_one_batch_count_once(news: bool) -> None:
-    refusals = Refusals(lambda: 1.0)
+    refusals = Refusals(lambda: 1.0, Spending())
     for number in itertools.islice(itertools.count(), 64):
         window = refusals.refuse("worker", f"no {number}" if news else "no", at(0))
     assert (window.failures, window.until) == (1, at(1))
@@ -262,12 +266,30 @@ def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn()
 
 
 def test_one_minute_pays_for_ten_of_the_largest_pods() -> None:
-    refusals = Refusals(lambda: 0.5)
+    spending = Spending()
     for number in range(10):
-        assert refusals.spent_until(at(0)) is None, number
-        refusals.pay(3_000_000, at(0))
-    assert refusals.spent_until(at(0)) == at(6)
-    assert refusals.spent_until(at(6)) is None
-    refusals.pay(3_000_000, at(6))
-    assert refusals.spent_until(at(6)) == at(12)
-    assert refusals.spent_until(at(3600)) is None
+        assert spending.until(at(0)) is None, number
+        spending.pay(3_000_000, at(0))
+    assert spending.until(at(0)) == at(6)
+    assert spending.until(at(6)) is None
+    spending.pay(3_000_000, at(6))
+    assert spending.until(at(6)) == at(12)
+    assert spending.until(at(3600)) is None
+
+
+def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> None:
+    spending = Spending()
+    refused, new, good = (InFlight(lambda: 0.5, spending) for _ in range(3))
+    assert new.free_creations(at(0)) == FIRST_BATCH
+    for _ in range(10):
+        spending.pay(3_000_000, at(0))
+    refused.refusals.refuse("worker", "no", at(0))
+    assert (refused.free_creations(at(0)), refused.closed_until(at(0))) == (0, at(6))
+    assert refused.free_creations(at(6)) > 1
+    good.slow_start.succeed(at(0))
+    assert good.free_creations(at(0)) > FIRST_BATCH
+    # One that has no Pod yet finds out with a single one.
+    assert new.free_creations(at(0)) == 1
+    new.start(CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=0))))
+    assert new.free_creations(at(0)) == 0
+    assert new.free_creations(at(6)) == FIRST_BATCH - 1
