@@ -1,8 +1,8 @@
 """Healthy gangs beside hostile Frameworks of each kind: `make hostile`.
 
 What is hostile is in `tests/hostile/kinds.py`. Each kind is compared with a plain client that makes the same Pods at
-the same API server, because no controller can help what those cost. `HOSTILE_COPIES=1` lets the plain client's round
-have the Frameworks and their edits, too, as objects on which no controller works: it shows what these cost.
+the same API server, while the tenant creates and edits the same Frameworks under another group, on whose objects no
+controller works: no controller can help what all that costs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.api import names
 from localcluster.client import RawClient
 from localcluster.frameworks import Frameworks, apply_definition, apply_permissions
 from localcluster.ports import free_port
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from localcluster.client import Json
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
-GROUP = COPIES if os.environ.get("HOSTILE_COPIES") == "1" else names.GROUP
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +42,7 @@ def cluster(kwok_cluster: Cluster) -> Cluster:
 def controller_permissions(cluster: Cluster) -> None:
     with contextlib.closing(RawClient(cluster)) as raw:
         apply_definition(raw)
-        apply_definition(raw, GROUP)
+        apply_definition(raw, COPIES)
     apply_permissions(cluster)
 
 
@@ -85,7 +83,7 @@ def test_healthy_gangs_start_beside_hostile_frameworks_as_beside_a_plain_client(
     cluster: Cluster, raw: RawClient, controller: ReadController, places: list[str]
 ) -> None:
     healthy, hostile = (Frameworks(raw, name) for name in places[:2])
-    plain = Frameworks(raw, places[2], GROUP)
+    plain = Frameworks(raw, places[2], COPIES)
     kinds = tuple(kind for kind in KINDS if re.search(os.environ.get("HOSTILE_KINDS", ""), kind.name))
     seconds = float(os.environ.get("HOSTILE_SECONDS") or SECONDS)
     gangs = int(os.environ.get("HOSTILE_GANGS") or GANGS)

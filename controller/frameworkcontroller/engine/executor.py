@@ -48,6 +48,11 @@ class Executor(Generic[T]):
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
 
+    @property
+    def waits(self) -> bool:
+        """Whether an item waits for its turn."""
+        return bool(self._turns)
+
     def load(self, first: Hashable) -> int:
         """How many items of owners in this namespace wait, are performed, or have started within the last second."""
         while self._started and self._started[0][0] < self._clock() - 1:
