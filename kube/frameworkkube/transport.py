@@ -1,5 +1,6 @@
 """One HTTP exchange with the API server: flow control, current credentials, metrics, errors by meaning."""
 
+import contextlib
 import io
 from collections.abc import Callable
 from typing import Protocol
@@ -150,10 +151,11 @@ class Transport:
                 self._observer.finished(method=method, host=endpoint.host, code=code, seconds=self._clock() - started)
 
     async def _error_of(self, response: aiohttp.ClientResponse) -> ApiStatusError:
-        try:
-            body = await response.content.read(_MAX_ERROR_BYTES)
-        except aiohttp.ClientError:
-            body = b""  # the status line is enough
+        body = b""
+        # Without it the status line is enough. One read gives what has come so far.
+        with contextlib.suppress(aiohttp.ClientError):
+            while len(body) < _MAX_ERROR_BYTES and (more := await response.content.read(_MAX_ERROR_BYTES - len(body))):
+                body += more
         return error_of(
             response.status, response.reason, response.headers.get("Retry-After"), body, now=self._wall_clock()
         )

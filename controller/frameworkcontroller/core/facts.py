@@ -31,6 +31,8 @@ MAX_CONTAINERS_OF_FRAMEWORK: Final = 10_000
 # What the controller adds for each container and each placeholder, at most about.
 CONTAINER_BYTES: Final = 2048
 PLACEHOLDER_BYTES: Final = 128
+MAX_TEXT: Final = 256
+"""Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 
 
@@ -140,8 +142,11 @@ def read(template: bytes | Raw) -> RoleFacts:
     return RoleFacts(
         size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
         containers=number,
-        account=(pod.service_account_name or "default") if has_barrier else None,
-        annotations={name: annotations[name] for name in noted if name in annotations} if has_barrier else {},
+        account=(pod.service_account_name or "default")[:MAX_TEXT] if has_barrier else None,
+        # Kept for as long as the template: a longer text than any that is right is wrong without its end, too.
+        annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations}
+        if has_barrier
+        else {},
         waits_for_arrival=waits,
         gpus=sum(container.gpus for container in pod.containers or ()),
     )

@@ -10,17 +10,21 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.core.backoff import pause_seconds
-from frameworkcontroller.core.effects import CreatePod
+from frameworkcontroller.core.effects import CreatePod, Failed
 from frameworkcontroller.core.slowstart import Refusals, SlowStart, Spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.core.effects import Effect, EffectKey, Failed
+    from frameworkcontroller.core.effects import Effect, EffectKey
 
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)
+# The deletion of a Pod that stays, for a finalizer for example, is asked for again after longer and longer times.
+LONGEST_RECHECK: Final = timedelta(minutes=5)
+# Between two looks at names of a Framework's Pods that are in use.
+LOOK_SECONDS: Final = 0.02
 
 # Bytes of the Pods that are created at the same time. Each is rendered when its turn comes, and kept until the answer.
 CREATION_BYTES: Final = 4 * 1024 * 1024
@@ -88,11 +92,6 @@ class InFlight:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
         return any(key[0] in kinds for key in self._in_flight)
 
-    @property
-    def names_taken(self) -> int:
-        """How many creations met an object of the same name."""
-        return len(self._taken)
-
     def is_taken(self, key: EffectKey) -> bool:
         """Report whether a creation met an object of the same name."""
         return key in self._taken
@@ -156,6 +155,12 @@ class InFlight:
         delay = timedelta(seconds=pause_seconds(failures, self._draw, failure.retry_after_seconds))
         self._delays[key] = Delay(now + delay, failures, failure.message)
 
-    def recheck_later(self, key: EffectKey, now: datetime) -> None:
-        """Delay the next try of an effect that took place but is not seen yet."""
-        self._delays[key] = Delay(now + RECHECK_AFTER)
+    def look_later(self, key: EffectKey, message: str, now: datetime) -> None:
+        """Delay the next look at a name that is in use: of many of them fifty are looked at each second."""
+        spread = 2 * len(self._taken) * LOOK_SECONDS * self._draw()
+        self.back_off(key, Failed(message, spread), now)
+
+    def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
+        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
+        number = self.failures(key) + 1 if longer else 1
+        self._delays[key] = Delay(now + min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(number - 1, 10)), number)

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 PERMANENT_REFUSALS = frozenset({413, 422})
 TOO_LARGE: Final = 413
 NAME_IN_USE: Final = "the name is in use"
-LOOK_SECONDS: Final = 0.02
-"""Between two looks at names of Pods of a Framework that are in use."""
 # One or two failed writes of a status are everyday life: a restart of the API server, a moment of overload.
 FAILURES_UNTIL_EVENT: Final = 3
 # So often a Task is retried at once whose Pod cannot be made.
@@ -88,6 +86,7 @@ def apply_pod_outcome(
     state.agenda.touch(task_key)
     current = state.task(task_key)
     if current is None:
+        in_flight.free_name(effect.key)
         return
     stamp = now.stamp
     match effect, outcome:
@@ -108,7 +107,7 @@ def apply_pod_outcome(
         case DeletePod(), Done() | Missing():
             if isinstance(outcome, Missing):
                 in_flight.free_name(effect.key)
-            in_flight.recheck_later(effect.key, now.steady)
+            in_flight.recheck_later(effect.key, now.steady, longer=isinstance(outcome, Done))
         case _:
             pass
 
@@ -256,8 +255,7 @@ def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, 
     a Framework's names a second.
     """
     in_flight.take(effect.key, outcome.metadata)
-    pause = in_flight.names_taken * LOOK_SECONDS
-    in_flight.back_off(effect.key, Failed(NAME_IN_USE, pause), now.steady)
+    in_flight.look_later(effect.key, NAME_IN_USE, now.steady)
 
 
 def is_unseen(current: TaskStatus, uid: str) -> bool:

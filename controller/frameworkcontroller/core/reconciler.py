@@ -236,7 +236,7 @@ class FrameworkReconciler:
         failure = failure_of(effect, outcome)
         if failure is not None and not shares_back_off(effect, outcome):
             self._in_flight.back_off(effect.key, failure, now.steady)
-        elif not isinstance(outcome, Found):
+        elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
             self._in_flight.reset_delay(effect.key)
         if isinstance(outcome, NameTaken):
             self._in_flight.take(effect.key)

@@ -16,7 +16,6 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import MAX_STORED_TASKS
 from frameworkcontroller.core import classify
 from frameworkcontroller.core.attempt import complete
 from frameworkcontroller.core.rolestate import RoleState
@@ -35,8 +34,7 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
     """Return the spec without TaskRoles and Tasks that would be too many, and why as reason and text, None if all fit.
 
     The CRD bounds both; an object that was stored under another definition may ask for any number. It may keep and
-    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`, nor while so many are still to go, as of
-    TaskRoles that were renamed again and again, that nobody could read its status any more.
+    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`.
     """
     why, number = None, len(spec.task_roles or ())
     # One that is to go has Tasks, and none that are wanted.
@@ -45,21 +43,14 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
         text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
         why = ("TooManyTaskRoles", f"{text}remove some, or use several Frameworks")
     active = {name: role_state.counts.active for name, role_state in roles.items()}
-    present = {name: len(role_state.tasks) for name, role_state in roles.items()}
-    wanted, now = spec.tasks, sum(present.values())
-    more = sum(max(0, role.task_number - present.get(role.name, 0)) for role in spec.task_roles or ())
-    text = ""
+    wanted = spec.tasks
     if wanted > max(MAX_TASKS, sum(active.values())):
-        text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
-        text += "reduce taskNumber, or use several Frameworks"
-    elif more and now + more > MAX_STORED_TASKS:
-        text = f"{now} Tasks are there, and spec.taskRoles asks for {more} more: with those that are still to go, a "
-        text += f"Framework may have {MAX_STORED_TASKS}, so these wait until the Pods of others are gone"
-    if text:
         kept = tuple(
             replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
         )
-        spec, why = replace(spec, task_roles=kept), why or ("TooManyTasks", text)
+        spec = replace(spec, task_roles=kept)
+        text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
+        why = why or ("TooManyTasks", f"{text}reduce taskNumber, or use several Frameworks")
     return spec, why
 
 

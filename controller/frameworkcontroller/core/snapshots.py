@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_TASK_BYTES: Final = 16 * 1024
 """A larger Pod template stands in the snapshots of its Tasks as the generation of the Framework."""
 LEAST_BYTES: Final = 2048
+TASK_BYTES: Final = 700
 """What a snapshot counts at least."""
 REMEMBERED: Final = 4096
 """Frameworks of which the last generation that was written is known."""
@@ -72,7 +73,9 @@ def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus | ms
         "spec": seen.raw_spec,
         "status": status,
     }
-    return Snapshot(trigger, lambda: msgspec.json.encode(document), LEAST_BYTES, seen)
+    roles = () if isinstance(status, msgspec.Raw) else status.attempt_status.task_role_statuses or ()
+    size = LEAST_BYTES + sum(TASK_BYTES * len(role.task_statuses) for role in roles)
+    return Snapshot(trigger, lambda: msgspec.json.encode(document), size, seen)
 
 
 def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:

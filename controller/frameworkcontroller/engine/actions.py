@@ -114,7 +114,7 @@ class Actions:
         self._owner, self._performer, self._metrics, self._now = owner, performer, metrics, now
         self._objects: Executor[WorkItem] = Executor(self._perform, slots=slots)
         self._statuses: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
-        self._large: Executor[WorkItem] = Executor(self._perform_and_rest, slots=1)
+        self._large: Executor[WorkItem] = Executor(self._perform, slots=1, rests=True)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -150,14 +150,6 @@ class Actions:
                 return self._large if is_large else self._statuses
             case _:
                 return self._objects
-
-    async def _perform_and_rest(self, item: WorkItem) -> None:
-        """Perform something large; if more of it waits, leave the API server to others for as long as it took."""
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        await self._perform(item)
-        if self._large.waits:
-            await asyncio.sleep(loop.time() - begun)
 
     async def _perform(self, item: WorkItem) -> None:
         if self._owner.may_act_for(item.work):

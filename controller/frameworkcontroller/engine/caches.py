@@ -21,7 +21,7 @@ from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from frameworkkube.watchevents import UndecodableObject
 
@@ -179,7 +179,9 @@ class Caches:
         assert seen is not None
         if new is None:
             self._gone_pods.add(seen)
-        self._listener.on_pod(_framework_of(seen), seen.metadata.name)
+        # All: somebody may have changed the label, or use the name of a Task's Pod.
+        for key in {key for one in (old, new) if one is not None for key in _frameworks_of(one)}:
+            self._listener.on_pod(key, seen.metadata.name)
 
     def _on_pod_deletion(self, document: bytes) -> None:
         self._gone_pods.withdraw()
@@ -217,6 +219,14 @@ class Departures(Generic[T]):
         waiting, self._waiting = self._waiting, []
         for kept in waiting:
             self._report(kept)
+
+
+def _frameworks_of(pod: Pod) -> Iterator[FrameworkKey]:
+    """Yield the Framework that the label names, and the one whose ConfigMap owns the Pod."""
+    yield _framework_of(pod)
+    owner = pod.metadata.controller
+    if owner is not None and owner.kind == "ConfigMap":
+        yield pod.metadata.namespace, owner.name.removesuffix(names.config_map_name(""))
 
 
 def _framework_of(seen: Partial | Pod) -> FrameworkKey:

@@ -35,7 +35,7 @@ from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
 from frameworkcontroller.engine.actions import Actions, Work
 from frameworkcontroller.engine.caches import Caches, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
-from frameworkcontroller.engine.executor import DEFAULT_SLOTS
+from frameworkcontroller.engine.executor import DEFAULT_SLOTS, Executor
 from frameworkcontroller.engine.history import History
 from frameworkcontroller.engine.log import STDERR, LineWriter
 from frameworkcontroller.engine.manifests import Subject
@@ -109,6 +109,7 @@ class Engine:
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
+        self._reads: Executor[tuple[Work, Mapping[bytes, Raw]]] = Executor(self._read_templates, slots=1, rests=True)
         self._actions = Actions(self, performer, self.metrics, slots=slots, now=self._now)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._at_rest, self._queue)
@@ -130,6 +131,7 @@ class Engine:
         async with self._tasks as group:
             group.create_task(self._caches.run())
             group.create_task(self._actions.run())
+            group.create_task(self._reads.run())
             group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
@@ -244,7 +246,7 @@ class Engine:
                 work.reconciler.apply_outcome(effect, outcome, now)
             if not work.reads and (unread := work.reconciler.unread(view.framework)):
                 work.reads = True
-                self._tasks.create_task(self._read_templates(work, unread))
+                self._reads.submit(key, (work, unread), urgent=False)
             backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.status_load(key[0]))
             decision = yield from work.reconciler.steps(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
@@ -265,7 +267,9 @@ class Engine:
         except Exception as error:  # noqa: BLE001 -- a status that cannot be read, a defect of this program
             self._isolate(key, error)
 
-    async def _read_templates(self, work: Work, unread: Mapping[bytes, Raw]) -> None:
+    async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
+        """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
+        work, unread = item
         try:
             work.reconciler.learn(await asyncio.to_thread(read_all, unread))
             self._wake(work.key)

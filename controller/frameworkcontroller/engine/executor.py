@@ -32,6 +32,7 @@ class Executor(Generic[T]):
     Args:
         perform: performs one item; it must not raise.
         slots: how many items are performed at a time.
+        rests: what an item costs is the time that it takes, and a worker makes a pause as long while others wait.
         clock: gives the steady time in seconds.
     """
 
@@ -40,24 +41,23 @@ class Executor(Generic[T]):
         perform: Callable[[T], Awaitable[None]],
         *,
         slots: int = DEFAULT_SLOTS,
+        rests: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._perform, self._slots, self._clock = perform, slots, clock
-        self._turns: Turns[tuple[Hashable, T]] = Turns()
+        self._perform, self._slots, self._rests, self._clock = perform, slots, rests, clock
+        self._turns: Turns[tuple[Sequence[Hashable], T]] = Turns()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
 
-    @property
-    def waits(self) -> bool:
-        """Whether an item waits for its turn."""
-        return bool(self._turns)
-
     def load(self, first: Hashable) -> int:
         """How many items of owners in this namespace wait, are performed, or have started within the last second."""
+        self._forget()
+        return self._loads[first]
+
+    def _forget(self) -> None:
         while self._started and self._started[0][0] < self._clock() - 1:
             self._leave(self._started.popleft()[1])
-        return self._loads[first]
 
     def _leave(self, first: Hashable) -> None:
         self._loads[first] -= 1
@@ -66,7 +66,7 @@ class Executor(Generic[T]):
 
     def submit(self, owner: Sequence[Hashable], item: T, *, urgent: bool) -> None:
         """Queue an item."""
-        self._turns.add(owner, (owner[0], item), urgent=urgent)
+        self._turns.add(owner, (owner, item), urgent=urgent)
         self._loads[owner[0]] += 1
         self._waiting.release()
 
@@ -81,10 +81,18 @@ class Executor(Generic[T]):
         while True:
             await self._waiting.acquire()
             # No variable holds the item: whoever waits for the next one would keep it.
-            await self._one(*self._turns.take(cost=1))
+            await self._one(*self._turns.take(cost=0 if self._rests else 1))
 
-    async def _one(self, first: Hashable, item: T) -> None:
+    async def _one(self, owner: Sequence[Hashable], item: T) -> None:
+        first, loop = owner[0], asyncio.get_running_loop()
         self._loads[first] += 1
         self._started.append((self._clock(), first))
+        self._forget()
+        begun = loop.time()
         await self._perform(item)
         self._leave(first)
+        if self._rests:
+            seconds = loop.time() - begun
+            self._turns.charge(owner, seconds)
+            if self._turns:
+                await asyncio.sleep(seconds)

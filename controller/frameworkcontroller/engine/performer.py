@@ -45,6 +45,7 @@ from frameworkcontroller.core.retention import has_ended
 from frameworkcontroller.core.template import TemplateError
 from frameworkcontroller.engine import creationerror, manifests, statusencoding
 from frameworkcontroller.engine.podbodies import PodBodies
+from frameworkcontroller.engine.slimpods import slim_meta
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     AlreadyExistsError,
@@ -130,8 +131,12 @@ class Performer:
                 path = resource_path("v1", "configmaps", namespace=subject.namespace)
                 return await self._create(path, manifests.config_map(subject, effect))
             case FindPod():
-                found = POD_DECODER.decode(await self._client.get(_pod_path(subject, effect)))
-                return Found(found.metadata, has_ended(found))
+                path = _pod_path(subject, effect)
+                meta = await self._read(path)
+                # Anybody may use the name of a Pod for one of some MiB; only of one that was let go more is asked.
+                is_let_go = names.RETAINED_LABEL in meta.labels
+                ended = is_let_go and has_ended(POD_DECODER.decode(await self._client.get(path)))
+                return Found(meta, ended)
             case FindConfigMap():
                 return Found(await self._read(_config_map_path(subject)))
             case DeletePod():
@@ -168,7 +173,7 @@ class Performer:
         return Done(made.uid, made.resource_version)
 
     async def _read(self, path: str) -> Meta:
-        return PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
+        return slim_meta(PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata)
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
         path = _pod_path(subject, effect)

@@ -27,6 +27,8 @@ LABELS: Final = frozenset({names.FRAMEWORK_NAME, names.TASKROLE_NAME, names.BARR
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
+FOUND_LABELS: Final = LABELS | {names.RETAINED_LABEL}
+FOUND_ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) | CONFIG_MAP_ANNOTATIONS
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 50_000
@@ -94,19 +96,27 @@ class SlimPods:
 
 def slim_config_map(found: Partial) -> Partial:
     """Return the ConfigMap without labels, annotations and owners of others."""
-    meta = found.metadata
-    labels, annotations = (
-        {key: value[:MAX_VALUE] for key, value in those.items() if key in kept}
-        for those, kept in ((meta.labels, LABELS), (meta.annotations, CONFIG_MAP_ANNOTATIONS))
+    return replace(found, metadata=slim_meta(found.metadata, LABELS, CONFIG_MAP_ANNOTATIONS))
+
+
+def slim_meta(
+    meta: Meta, labels: frozenset[str] = FOUND_LABELS, annotations: frozenset[str] = FOUND_ANNOTATIONS
+) -> Meta:
+    """Return metadata with these labels and annotations alone: by default, those that say whose an object is."""
+    return replace(
+        meta,
+        labels={key: value[:MAX_VALUE] for key, value in meta.labels.items() if key in labels},
+        annotations={key: value[:MAX_VALUE] for key, value in meta.annotations.items() if key in annotations},
+        owner_references=_controller(meta),
     )
-    slim = replace(meta, labels=labels, annotations=annotations, owner_references=_controller(meta))
-    return replace(found, metadata=slim)
 
 
 def _controller(meta: Meta) -> tuple[OwnerReference, ...]:
     """Return the owner that matters. A longer text than the controller writes matches nothing."""
     owner = meta.controller
-    return () if owner is None else (replace(owner, name=owner.name[:MAX_VALUE], uid=owner.uid[:MAX_VALUE]),)
+    if owner is None:
+        return ()
+    return (replace(owner, kind=owner.kind[:MAX_VALUE], name=owner.name[:MAX_VALUE], uid=owner.uid[:MAX_VALUE]),)
 
 
 def _is_kept(condition: PodCondition) -> bool:

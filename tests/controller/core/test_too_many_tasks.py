@@ -174,24 +174,18 @@ def test_one_that_had_more_roles_before_goes_on_with_them(life: Life, monkeypatc
     assert life.warnings == []
 
 
-def test_what_would_leave_too_many_to_go_waits_until_they_are_gone(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rescale, "MAX_STORED_TASKS", 5)
-    life.world.plan.ends |= {"b-0": [0]} | {f"c-{index}": ["stay"] for index in range(5)}
+def test_what_is_held_back_has_not_completed(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    life.world.plan.ends |= {"b-0": [0]}
     life.live()
-    life.scale(c=4, b=1)
-    life.touch_pods(*life.caches.refresh())
-    for _ in range(2):
-        for effect in life.decide().effects:
-            life.answer(*life.perform(effect))
-    (warning,) = life.warnings
-    assert warning.startswith(
-        "3 Tasks are there, and spec.taskRoles asks for 4 more: with those that are still to go, "
-    )
-    assert tasks_of(life.world.status).keys() == {("a", 0), ("a", 1), ("b", 0)}
+    monkeypatch.setattr(rescale, "MAX_TASKS", 4)
+    life.scale(b=1, c=9)
     life.live()
-    # All Tasks that were there have succeeded, but not all that are wanted.
+    # All Tasks that are there have succeeded.
+    assert tasks_of(life.world.status).keys() == {("b", 0)}
     assert life.world.status.state is State.RUNNING
-    assert sorted(life.world.pods) == [f"fw-c-{index}" for index in range(4)]
+    life.scale(b=1, c=1)
+    life.live()
+    assert sorted(life.world.pods) == ["fw-c-0"]
 
 
 def roles_with(**numbers: int) -> dict[str, RoleState]:

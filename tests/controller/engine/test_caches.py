@@ -91,11 +91,45 @@ class LargeClient(Client):
         for number in range(20 if path in {PODS, "/api/v1/configmaps"} else 0):
             found = pod(f"fw-a-{number}") if path == PODS else {"metadata": pod(f"fw-{number}")["metadata"]}
             large = {f"key-{entry}": str(entry) * 100 for entry in range(200)}
-            owner = {"kind": "ConfigMap", "name": "n" * 100_000, "uid": "u" * 100_000}
+            owner = {"kind": f"{number}" + "k" * 100_000, "name": "n" * 100_000, "uid": "u" * 100_000}
             found["metadata"]["labels"] |= large
             found["metadata"] |= {"annotations": large, "ownerReferences": [owner, owner | {"controller": True}]}
             items.append(found)
         return json.dumps({"metadata": {"resourceVersion": "5"}, "items": items}).encode()
+
+
+class Relabelling(Client):
+    """Somebody changes the label of a Pod, which then ends."""
+
+    async def stream(
+        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
+    ) -> AsyncIterator[bytes]:
+        refuse_to_list(query)
+        on_open()
+        if path == PODS:
+            found = pod("fw-a-0")
+            owner = {"kind": "ConfigMap", "name": "fw-attempt", "uid": "u", "controller": True}
+            found["metadata"] |= {"labels": {"FC_FRAMEWORK_NAME": "other"}, "ownerReferences": [owner]}
+            for version in ("6", "7"):
+                found["metadata"]["resourceVersion"] = version
+                yield json.dumps({"type": "MODIFIED", "object": found}).encode()
+        await asyncio.Event().wait()
+
+
+@in_virtual_time
+async def test_a_framework_is_told_of_a_pod_whose_label_somebody_has_changed() -> None:
+    told: list[tuple[str, str]] = []
+    listener = Listener()
+    listener.on_pod = lambda key, name: told.append((key[1], name))  # type: ignore[method-assign]
+    caches = Caches(Relabelling(), "", listener)  # type: ignore[arg-type]
+    task = asyncio.create_task(caches.run())
+    await caches.synced()
+    await asyncio.sleep(1)
+    assert told.count(("fw", "fw-a-0")) == 3
+    assert told.count(("other", "fw-a-0")) == 2
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @in_virtual_time

@@ -14,6 +14,7 @@ from frameworkcontroller.engine.executor import Executor
 from frameworkcontroller.engine.queue import WorkQueue
 from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
 from localcluster.waiting import patience
+from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -241,6 +242,47 @@ async def test_of_an_item_that_was_performed_nothing_is_kept() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_of_what_has_started_only_the_last_second_is_kept() -> None:
+    """Whose load nobody asks for kept an entry for each request."""
+    now = [100.0]
+
+    async def perform(_item: int) -> None:
+        now[0] += 0.1
+
+    executor: Executor[int] = Executor(perform, slots=1, clock=lambda: now[0])
+    for number in range(500):
+        executor.submit(A, number, urgent=False)
+    task = asyncio.create_task(executor.run())
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert now[0] > 149
+    assert len(executor._started) <= 11
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@in_virtual_time
+async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> None:
+    begun: list[tuple[str, float]] = []
+    loop = asyncio.get_running_loop()
+
+    async def perform(item: str) -> None:
+        begun.append((item, loop.time()))
+        await asyncio.sleep(3 if item == "slow" else 1)
+
+    executor: Executor[str] = Executor(perform, slots=1, rests=True)
+    start = loop.time()
+    for item in ("slow", "slow", "slow"):
+        executor.submit(("a", "fw"), item, urgent=False)
+    for item in ("fast", "fast", "fast"):
+        executor.submit(("b", "fw"), item, urgent=False)
+    async with running(executor):
+        await asyncio.sleep(60)
+    assert [item for item, _ in begun] == ["slow", "fast", "fast", "fast", "slow", "slow"]
+    assert [round(at - start) for _, at in begun] == [0, 6, 8, 10, 12, 18]
 
 
 async def test_urgent_items_start_before_those_of_single_tasks() -> None:
