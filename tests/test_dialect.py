@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.support.rows import each
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [
@@ -42,7 +42,7 @@ def test_no_role_of_sphinx_stands_in_a_docstring() -> None:
     assert found(r":(class|func|meth|mod|attr|data):`") == []
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+@each("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_a_suppression_names_its_rule_and_its_reason(file: Path) -> None:
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if "noqa" in line and not line.startswith("# ruff: noqa"):

@@ -7,7 +7,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import pytest
+from tests.support.rows import each
 
 ROOT = Path(__file__).parents[1]
 PAGES = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -22,7 +22,7 @@ def test_there_are_pages() -> None:
     assert "README.md" in PAGES
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_each_relative_link_leads_to_a_file(page: str) -> None:
     file = ROOT / page
     links = [link["path"] for link in LINK.finditer(file.read_text()) if link["path"] and "://" not in link["path"]]
@@ -39,7 +39,7 @@ def anchors_of(page: Path) -> set[str]:
     return {f"{anchor}-{number}" if number else anchor for anchor, last in found.items() for number in range(last + 1)}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_each_link_to_a_heading_leads_to_one(page: str) -> None:
     file = ROOT / page
     links = [link for link in LINK.finditer(file.read_text()) if link["anchor"] and "://" not in link["path"]]
@@ -52,7 +52,7 @@ def test_each_link_to_a_heading_leads_to_one(page: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+@each("page", ["README.md", "docs/cli.md"])
 def test_a_page_shows_the_terminal_and_says_what_is_to_be_seen(page: str) -> None:
     texts = {(ROOT / page).parent / image["path"]: image["text"] for image in IMAGE.finditer((ROOT / page).read_text())}
     assert texts[TERMINAL]

@@ -19,6 +19,7 @@ from frameworkinjector.errors import RefusalError
 from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
 from frameworkinjector.settings import KNOWN, parse
+from tests.support.rows import each
 
 CONFIG = Config(version="1.2.3", in_place_restart=True)
 SUPPLIED = presets.names()
@@ -211,8 +212,8 @@ def test_each_shared_setting_has_good_and_bad_texts() -> None:
     assert all(good and bad for good, bad in TEXTS.values())
 
 
-@pytest.mark.parametrize("flag", [False, True], ids=["variable", "flag"])
-@pytest.mark.parametrize(("annotation", "text"), [(name, text) for name, (good, _) in TEXTS.items() for text in good])
+@each("flag", [False, True], ids=["variable", "flag"])
+@each("annotation, text", [(name, text) for name, (good, _) in TEXTS.items() for text in good])
 def test_both_programs_read_the_same_from_a_good_text(annotation: str, text: str, flag: bool) -> None:
     setting = WITH_ANNOTATION[annotation]
     value = by_injector(setting, text)
@@ -222,8 +223,8 @@ def test_both_programs_read_the_same_from_a_good_text(annotation: str, text: str
     assert by_barrier(setting, values.as_text(value), flag=flag) == value
 
 
-@pytest.mark.parametrize("flag", [False, True], ids=["variable", "flag"])
-@pytest.mark.parametrize(("annotation", "text"), [(name, text) for name, (_, bad) in TEXTS.items() for text in bad])
+@each("flag", [False, True], ids=["variable", "flag"])
+@each("annotation, text", [(name, text) for name, (_, bad) in TEXTS.items() for text in bad])
 def test_both_programs_refuse_a_bad_text(annotation: str, text: str, flag: bool) -> None:
     setting = WITH_ANNOTATION[annotation]
     assert by_injector(setting, text) == "refused"
@@ -242,14 +243,14 @@ def test_both_programs_have_the_same_verdict_on_any_text(annotation: str, text: 
         assert by_injector(setting, text) == by_barrier(setting, text)
 
 
-@pytest.mark.parametrize("annotation", sorted(WITH_ANNOTATION))
+@each("annotation", sorted(WITH_ANNOTATION))
 def test_an_empty_variable_is_unset_but_an_empty_annotation_is_an_error(annotation: str) -> None:
     setting = WITH_ANNOTATION[annotation]
     assert by_injector(setting, " ") == "refused"
     assert setting.of_environment(" ") == setting.default
 
 
-@pytest.mark.parametrize("text", ["2592001", "31536000", "9223372036854775807", "9" * 5000])
+@each("text", ["2592001", "31536000", "9223372036854775807", "9" * 5000])
 def test_a_longer_timeout_is_cut_in_a_pod_made_for_fc_and_refused_in_an_annotation(text: str) -> None:
     setting = WITH_ANNOTATION["timeout"]
     assert by_injector(setting, text) == "refused"
@@ -264,7 +265,7 @@ OWN = {
 OWN |= {"optional": ["MY_RANK"], "files": {"my.conf": "me={{ me.index }}\n"}}
 
 
-@pytest.mark.parametrize("name", ["mine", "jax"], ids=["a new name", "a name of this version"])
+@each("name", ["mine", "jax"], ids=["a new name", "a name of this version"])
 def test_the_barrier_gets_the_definition_of_an_operators_preset_by_which_the_injector_refers_to_variables(
     name: str,
 ) -> None:
@@ -294,7 +295,7 @@ def test_a_preset_that_no_operator_has_defined_is_refused_with_those_that_there_
         decide(pod({names.PREFIX + "preset": "theirs"}, framework=True), "demo", config, EnvFiles.QUOTED)
 
 
-@pytest.mark.parametrize("preset", SUPPLIED)
+@each("preset", SUPPLIED)
 def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(preset: str) -> None:
     plan = decide(pod({names.PREFIX + "preset": preset}, framework=True), "demo", CONFIG, EnvFiles.QUOTED)
     assert isinstance(plan, Plan)

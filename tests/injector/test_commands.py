@@ -8,7 +8,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import yaml
 
 from frameworkinjector import commands
@@ -16,6 +15,7 @@ from frameworkinjector.config import Config, EnvFiles
 from localcluster.waiting import patience
 from tests.injector.golden_pods import GOLDEN, INJECTED, REFUSED, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import CONFIG
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def render(
     return code, out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_render_prints_what_the_webhook_would_make_of_the_pod(case: str, tmp_path: Path) -> None:
     pod = pod_of(case)
     # The golden outcomes are those of the namespace demo, which a file must name.
@@ -45,7 +45,7 @@ def test_render_prints_what_the_webhook_would_make_of_the_pod(case: str, tmp_pat
     assert (code, json.loads(out)) == (0, golden)
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@each("case", REFUSED)
 def test_render_says_why_a_pod_would_be_refused(case: str) -> None:
     code, out, err = render(GOLDEN / case / "pod.yaml", env_files_of(case), config_of(case))
     sentence = (GOLDEN / case / "refused.txt").read_text()
@@ -69,8 +69,8 @@ def test_render_finds_the_template_of_a_job(tmp_path: Path) -> None:
     assert barrier["name"] == "frameworkbarrier"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each(
+    "text, expected",
     [
         ("kind: ConfigMap", "ConfigMap holds no Pod"),
         ("- a", "not a Kubernetes object"),
@@ -105,8 +105,8 @@ def test_render_reads_standard_input() -> None:
     assert yaml.safe_load(done.stdout)["spec"]["initContainers"][0]["name"] == "frameworkbarrier"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
+@each(
+    "arguments, expected",
     [
         (["serve", "--env-files=maybe"], "'maybe' is not one of none, plain, quoted"),
         (["--port=70000"], "'70000' is not a port"),

@@ -15,13 +15,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
-import pytest
 import yaml
 
 from frameworkinjector.reasons import Outcome, Reason
 from frameworkinjector.review import Answer, answer
 from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import review_of
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def write(case: str, given: Answer, response: JSON, pod: JSON) -> None:
             (folder / "refused.txt").write_text(given.verdict.sentence + "\n")
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_the_outcome_is_the_golden_one(case: str) -> None:
     pod, folder = pod_of(case), GOLDEN / case
     given, response = answer_to(case, pod)
@@ -163,7 +163,7 @@ def removed(value: Any, added: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_what_is_injected_is_left_alone_the_second_time(case: str) -> None:
     _, operations, after = injected(case)
     if not operations:
@@ -173,7 +173,7 @@ def test_what_is_injected_is_left_alone_the_second_time(case: str) -> None:
     assert "patch" not in response
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_the_patch_only_adds_and_replaces_nothing_but_a_wrapped_command(case: str) -> None:
     pod, operations, _ = injected(case)
     for operation in operations:
@@ -185,7 +185,7 @@ def test_the_patch_only_adds_and_replaces_nothing_but_a_wrapped_command(case: st
             assert operation["op"] == "add"
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_nothing_of_the_users_pod_is_lost_or_reordered(case: str) -> None:
     pod, _, after = injected(case)
     after, wrapper = copy.deepcopy(after), wrapper_of(pod)
@@ -196,7 +196,7 @@ def test_nothing_of_the_users_pod_is_lost_or_reordered(case: str) -> None:
     assert list(removed(pod, after)) == []
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_the_result_passes_what_the_api_server_checks_by_name(case: str) -> None:
     _, operations, after = injected(case)
     if not operations:
@@ -219,7 +219,7 @@ def test_the_result_passes_what_the_api_server_checks_by_name(case: str) -> None
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_the_status_annotation_says_what_was_done(case: str) -> None:
     _, operations, after = injected(case)
     if not operations:

@@ -16,6 +16,7 @@ from frameworkinjector.errors import RefusalError
 from frameworkinjector.probe import syntax_of
 from frameworkinjector.reasons import Outcome, Reason, Verdict
 from frameworkinjector.settings import KNOWN, Delivery, Hosts, Settings, parse
+from tests.support.rows import each
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 
@@ -38,8 +39,8 @@ def test_nothing_said_is_the_default() -> None:
     assert (Settings().env, Settings().barrier.mode, Settings().hosts) == (Delivery.AUTO, "init", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
+@each(
+    "name, value, expected",
     [
         ("presets", " tensorflow ,jax ", ("tensorflow", "jax")),
         ("timeout_sec", " 600 ", 600),
@@ -70,8 +71,8 @@ def test_a_good_value_is_read(name: str, value: str, expected: object) -> None:
     assert read.given == {name} & SETTINGS.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@each(
+    "name, value",
     [
         ("timeout", "-1"),
         ("timeout", "1e3"),
@@ -155,10 +156,8 @@ def test_any_annotations_are_read_or_refused_with_a_sentence(values: dict[str, s
         assert "\n" not in found.sentence
 
 
-@pytest.mark.parametrize(
-    "piece", ["a", "a.", "a,", "a=", " ", "=", "a in (", "a-", "a=b,", "a/", "(", "a.a/", "0@", "a:"]
-)
-@pytest.mark.parametrize("name", KNOWN)
+@each("piece", ["a", "a.", "a,", "a=", " ", "=", "a in (", "a-", "a=b,", "a/", "(", "a.a/", "0@", "a:"])
+@each("name", KNOWN)
 def test_no_value_takes_long_to_judge(name: str, piece: str) -> None:
     value: Any = piece * (200_000 // len(piece)) + "\x01"
     started = time.thread_time()
@@ -168,7 +167,7 @@ def test_no_value_takes_long_to_judge(name: str, piece: str) -> None:
     assert time.thread_time() - started < 5
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each("name", KNOWN)
 @given(
     start=st.text(alphabet="a=! ", max_size=4),
     piece=st.text(alphabet="aA0-_./=,:@ ()!", min_size=1, max_size=12) | st.sampled_from(["a= ,", "a in ( ,", "! a,"]),
@@ -196,8 +195,8 @@ def test_every_reason_is_one_sentence() -> None:
     assert len({reason.template for reason in Reason}) == len(Reason)
 
 
-@pytest.mark.parametrize(
-    ("minor", "expected"),
+@each(
+    "minor, expected",
     [
         ("34", EnvFiles.PLAIN),
         ("34+", EnvFiles.PLAIN),

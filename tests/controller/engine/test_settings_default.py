@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import yaml
 
 from frameworkcontroller.api.codes import TypeName, is_reserved
@@ -20,6 +19,7 @@ from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.core.classify import failed
 from frameworkcontroller.engine.settings import Settings, default_config, load_settings, read_settings
 from tests.controller import reference
+from tests.support.rows import each
 
 MANIFEST = Path(__file__).parents[3] / "deploy" / "install.yaml"
 CODES = read_settings(default_config()).core.codes
@@ -312,7 +312,7 @@ SIGNALS = [code for code in PHRASES if code > 0]
 """Exit codes that are completion codes of their own."""
 
 
-@pytest.mark.parametrize(("code", "seen"), STATUSES.values(), ids=STATUSES)
+@each("code, seen", STATUSES.values(), ids=STATUSES)
 def test_a_failure_is_recognised(code: int, seen: Pod) -> None:
     found = failed(seen, CODES)
     assert found.code == code, found.diagnostics
@@ -320,7 +320,7 @@ def test_a_failure_is_recognised(code: int, seen: Pod) -> None:
         assert (found.phrase, found.type.name, found.type.attributes) == (PHRASES[code][0], "Failed", PHRASES[code][1])
 
 
-@pytest.mark.parametrize("seen", [seen for _, seen in STATUSES.values()], ids=STATUSES)
+@each("seen", [seen for _, seen in STATUSES.values()], ids=STATUSES)
 def test_the_diagnostics_show_the_container_and_its_whole_message(seen: Pod) -> None:
     _, is_matched, parts = failed(seen, CODES).diagnostics.partition(": PodPattern matched: ")
     ends = {
@@ -333,7 +333,7 @@ def test_the_diagnostics_show_the_container_and_its_whole_message(seen: Pod) -> 
         assert shown.get("message", "") == end.message
 
 
-@pytest.mark.parametrize("code", range(1, 256))
+@each("code", range(1, 256))
 def test_an_exit_code_alone_means_a_signal_or_itself(code: int) -> None:
     found = failed(pod("", "", end(0, "Completed"), end(code, message="some words")), CODES)
     assert found.code == code
