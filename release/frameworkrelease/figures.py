@@ -1,0 +1,49 @@
+"""How large the house is, and what its tests take: `make figures`.
+
+Lines are those of `wc -l`, by room; cases and minutes are those of the last `make test`, from its JUnit report.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+ROOT: Final = Path(__file__).parents[2]
+REPORT: Final = ROOT / "build" / "tests.xml"
+PROGRAMS: Final = ("controller", "injector", "barrier", "kube", "client")
+TOOLS: Final = ("localcluster", "demo", "release", "bench")
+
+
+def lines_by_room(root: Path = ROOT) -> Counter[str]:
+    """Return the lines of Python by room, and those of Markdown as `docs`."""
+    found: Counter[str] = Counter()
+    listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], cwd=root, capture_output=True, text=True, check=True)
+    for name in listed.stdout.split():
+        folders = Path(name).parts[:-1]
+        is_page = name.endswith(".md")
+        room = "docs" if is_page else "/".join(one for one in folders[:3] if not one.startswith("framework"))
+        found[room or "."] += (root / name).read_text().count("\n")
+    return found
+
+
+def text(root: Path = ROOT) -> str:
+    """Return what is printed."""
+    rooms = lines_by_room(root)
+    told = []
+    for group, tops in (("programs", PROGRAMS), ("tools", TOOLS), ("tests", ("tests",))):
+        own = {room: number for room, number in rooms.items() if room.partition("/")[0] in tops}
+        told.append(f"{sum(own.values()):7,} {group}")
+        told += [f"  {number:7,} {room}" for room, number in sorted(own.items())]
+    told.append(f"{rooms['docs']:7,} docs")
+    if REPORT.exists():
+        suite = next(ET.parse(REPORT).iter("testsuite")).attrib  # noqa: S314 -- pytest has written it
+        told.append(f"{int(suite['tests']):7,} cases in {float(suite['time']) / 60:.1f} minutes, the last time")
+    return "\n".join(told)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{text()}\n")
