@@ -4,8 +4,8 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN    := .venv/bin
-# Tests spend most of their time waiting, so there are more workers than cores; each worker has its own clusters.
-PARALLEL ?= -n 4 --dist loadfile
+# Tests spend most of their time waiting, so there are more workers than cores; they share the run's clusters.
+PARALLEL ?= -n 4 --dist loadscope --no-loadscope-reorder
 # `make release VERSION=1.2.3 KEY=cosign.key REGISTRY=registry.example.org/team`
 VERSION ?=
 KEY ?=
@@ -17,6 +17,8 @@ VERSIONS ?=
 # `make chaos CHAOS_SECONDS=600 SEED=123`
 CHAOS_SECONDS ?= 1800
 SEED ?=
+# `make soak SOAK=1000`: random schedules
+SOAK ?= 20000
 # `make fuzz COST_SECONDS=3600`: CPU time for each target of the search for what is costly
 COST_SECONDS ?= 300
 # `make hostile HOSTILE_SECONDS=100 HOSTILE_GANGS=10`: seconds in which the gangs of all kinds arrive, gangs of each
@@ -50,9 +52,12 @@ example: venv ## Run one of examples/ on the demo's node until it ends as it sho
 examples: venv ## Run all of examples/ in a row on a fresh node, and print a table
 	$(BIN)/python -m frameworkdemo.examples --cluster examples --fresh
 
-.PHONY: test test-unit test-apiserver test-chart test-e2e
-test: lint ## Run all checks and all tests, as CI does
-	$(BIN)/pytest $(PARALLEL)
+.PHONY: test figures test-unit test-apiserver test-chart test-e2e
+test: venv ## Run all checks and all tests, as CI does
+	$(MAKE) lint & lint=$$!; $(BIN)/pytest $(PARALLEL) --junit-xml=build/tests.xml && tests=0 || tests=$$?; wait $$lint && exit $$tests
+
+figures: venv ## Print the lines of each room, and what the last `make test` took
+	$(BIN)/python -m frameworkrelease.figures
 
 test-unit: venv ## Run the tests that need no cluster
 	$(BIN)/pytest -m "not apiserver and not node and not chart and not long"
@@ -70,17 +75,18 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-long test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-logs bench-injector
-test-long: venv ## Run what is too long for CI, one after another: examples, oldest version, Roles only, chaos, soak, fuzz
-	$(BIN)/pytest -m "node and long"
-	$(BIN)/pytest -m "chart and long"
-	$(BIN)/pytest -m long tests/apiserver/test_client_*.py
+.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-logs bench-injector
+# What must run alone, or for longer than once.
+ALONE := chaos hostile_neighbours controller_large_life
+test-all: lint ## Run all tests without a choice, and what is too long for CI for a short time each; a release needs it
+	EVERYTHING=1 $(BIN)/pytest $(PARALLEL) -m "" $(ALONE:%=--ignore=tests/apiserver/test_%.py)
 	$(MAKE) test-roles
-	$(MAKE) large
-	$(MAKE) chaos
-	$(MAKE) hostile
-	$(MAKE) soak
-	$(MAKE) fuzz
+	$(MAKE) large TASKS=1000
+	$(MAKE) chaos CHAOS_SECONDS=180
+	$(MAKE) hostile HOSTILE_SECONDS=400 HOSTILE_GANGS=20
+	$(MAKE) soak SOAK=2000
+	$(MAKE) fuzz COST_SECONDS=10
+	$(BIN)/python -m tests.support.select
 
 test-roles: venv ## Run the end-to-end tests with the chart installed for one namespace each, with Roles only (root)
 	FRAMEWORKCONTROLLER_ROLES_ONLY=1 $(BIN)/pytest -m "node and not long" tests/e2e
@@ -94,8 +100,8 @@ chaos: venv ## Let everything go wrong at random for 30 minutes on a real API se
 hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on simulated nodes (HOSTILE_KINDS=roles)
 	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" HOSTILE_GANGS="$(HOSTILE_GANGS)" $(BIN)/pytest -s -m long tests/apiserver/test_hostile_neighbours.py
 
-soak: venv ## Run the controller through twenty thousand random schedules
-	SOAK_EXAMPLES=20000 $(BIN)/pytest tests/controller/core/test_schedules.py
+soak: venv ## Run the controller through twenty thousand random schedules (SOAK=1000)
+	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/test_schedules.py
 
 fuzz: venv ## Send broken input to injector, watches and barrier, and search for what is costly (COST_SECONDS=300)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt

@@ -33,4 +33,4 @@ ONLY_LONG = {
     "ray": "its image has 300 MB, and each of its four nodes starts a handful of processes",
     "spark": "its image has 500 MB, and its JVMs start one after another for half a minute",
 }
-"""Presets that only `make test-long` runs, and why."""
+"""Presets that only `make test-all` runs, and why."""

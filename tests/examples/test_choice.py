@@ -1,4 +1,4 @@
-"""CI runs every kind of example and every preset that it can; what it does not run, `make test-long` does."""
+"""CI runs every kind of example and every preset that it can; what it does not run, `make test-all` does."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from frameworkrelease.artefacts.run import run
 from frameworkrelease.chart import REPOSITORY
 from localcluster import Depth, base, baselock
 from localcluster.progress import Lines
-from tests.support.clusters import require_node, session_cluster
+from tests.support.clusters import own_cluster, require_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
 
-# It needs a node, too; with its mark, `make test-long` would run it twice.
+# It needs a node, too; it has no mark of that, and runs with the chart.
 pytestmark = [pytest.mark.chart, pytest.mark.long]
 
 VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]
@@ -46,7 +46,7 @@ def made(folder: Path, private: str) -> Path:
     return folder / "release"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     require_node()
     with pytest.MonkeyPatch.context() as patch:
@@ -55,14 +55,14 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
         yield str(private), public
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def release(keys: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("first"), keys[0])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config, release: Path) -> Iterator[Cluster]:
-    with session_cluster(pytestconfig, Depth.NODE, suffix="release") as found:
+    with own_cluster(pytestconfig, Depth.NODE, "release") as found:
         yield found
 
 

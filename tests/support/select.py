@@ -1,0 +1,97 @@
+"""A pytest plugin: which modules a run leaves out, because nothing that they watch has changed since all were green.
+
+What protects the programs always runs. Tests of tools, examples, migrations and releases watch the paths of `WATCHED`:
+a green `make test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
+`python -m tests.support.select`. Hashes are read from the working tree, so that neither git nor its history is needed.
+Each file is watched, or has tests that always run (`ALWAYS`), or is watched by nobody (`NOBODY`). One that is neither
+runs everything, as a missing record does, and `EVERYTHING=1`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+RECORD: Final = "tests/last-full.json"
+
+# By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
+WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/localcluster/": ("localcluster/", "images/", "requirements/"),
+    "tests/release/": ("release/", "charts/", "deploy/", "kustomize/", "images/", "requirements/", ".github/"),
+    "tests/demo/": ("demo/", "examples/"),
+    "tests/examples/": ("examples/", "demo/"),
+    "tests/e2e/test_demo.py": ("demo/", "examples/", "images/"),
+    "tests/e2e/test_examples.py": ("examples/", "demo/", "images/"),
+    "tests/e2e/test_training_examples.py": ("examples/", "demo/", "images/"),
+    "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/"),
+    "tests/test_benchmarks.py": ("bench/",),
+}
+ALWAYS: Final = ("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "pyproject.toml", "Makefile")
+NOBODY: Final = (
+    "docs/",
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+    *(".ci/", ".dockerignore", ".editorconfig", ".gitignore", ".pre-commit-config.yaml"),
+    RECORD,
+)
+_UNREAD: Final = {".git", ".venv", ".hypothesis", "__pycache__", "build", "dist"}
+
+
+def tree(root: Path = ROOT) -> dict[str, str]:
+    """Return the hash of each file by its path; what is built and hidden caches are no part of the tree."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [one for one in folders if one not in _UNREAD and not one.endswith("_cache")]
+        for name in files:
+            path = Path(folder, name)
+            if path.is_file() and name not in _UNREAD:
+                found[str(path.relative_to(root))] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    return found
+
+
+def hashes(files: Mapping[str, str]) -> dict[str, str]:
+    """Return one hash for all files under each path that is watched."""
+    found = {}
+    for watched in {path for group, paths in WATCHED.items() for path in (group, *paths)}:
+        under = sorted((path, digest) for path, digest in files.items() if path.startswith(watched))
+        found[watched] = hashlib.blake2b(json.dumps(under).encode(), digest_size=16).hexdigest()
+    return dict(sorted(found.items()))
+
+
+def left_out(modules: Iterable[str], files: Mapping[str, str], record: Mapping[str, str] | None) -> set[str]:
+    """Return the modules that need not run.
+
+    Args:
+        modules: their paths.
+        files: the hash of each file of the tree.
+        record: the hashes of the watched paths when all tests were green, None if that is not known.
+    """
+    now = hashes(files)
+    if record is None or any(not path.startswith((*now, *ALWAYS, *NOBODY)) for path in files):
+        return set()
+    same = {path for path, digest in now.items() if record.get(path) == digest}
+    quiet = [group for group, paths in WATCHED.items() if same.issuperset((group, *paths))]
+    return {module for module in modules if module.startswith(tuple(quiet))}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave them out."""
+    record = ROOT / RECORD
+    if os.environ.get("EVERYTHING") or not record.exists():
+        return
+    modules = {item.nodeid.partition("::")[0] for item in items}
+    out = left_out(modules, tree(), json.loads(record.read_text()))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid.partition("::")[0] in out])
+    items[:] = [item for item in items if item.nodeid.partition("::")[0] not in out]
+
+
+if __name__ == "__main__":
+    (ROOT / RECORD).write_text(json.dumps(hashes(tree()), indent=1) + "\n")

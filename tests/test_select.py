@@ -1,0 +1,67 @@
+"""Which modules a run leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import select
+from tests.support.select import ALWAYS, NOBODY, WATCHED, hashes, left_out, tree
+
+MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_gang.py", "tests/kube/test_store.py"]
+FILES = {
+    "localcluster/node.py": "1",
+    "demo/gang.py": "2",
+    "examples/mnist.py": "3",
+    "kube/store.py": "4",
+    "docs/x.md": "5",
+}
+RECORD = hashes(FILES)
+BY_PATH = set(MODULES[:2])
+
+
+def test_what_has_not_changed_is_left_out() -> None:
+    assert left_out(MODULES, FILES, RECORD) == BY_PATH
+
+
+@pytest.mark.parametrize(
+    ("changed", "out"),
+    [
+        pytest.param({"localcluster/node.py": "9"}, {MODULES[1]}, id="a file that one watches"),
+        pytest.param({"localcluster/new.py": "9"}, {MODULES[1]}, id="a new one"),
+        pytest.param({"examples/mnist.py": "9"}, {MODULES[0]}, id="the second path of another"),
+        pytest.param({"tests/demo/test_demo_gang.py": "9"}, {MODULES[0]}, id="its own folder"),
+        pytest.param({"kube/store.py": "9"}, BY_PATH, id="what has tests that always run"),
+        pytest.param({"docs/x.md": "9", "CHANGELOG.md": "9"}, BY_PATH, id="what nobody watches"),
+        pytest.param({"new/x.py": "9"}, set(), id="what is not known"),
+    ],
+)
+def test_a_change_selects_who_watches_it(changed: dict[str, str], out: set[str]) -> None:
+    assert left_out(MODULES, FILES | changed, RECORD) == out
+
+
+def test_a_file_that_is_gone_is_a_change() -> None:
+    assert left_out(MODULES, {path: one for path, one in FILES.items() if not path.startswith("demo")}, RECORD) == {
+        MODULES[0]
+    }
+
+
+def test_without_a_record_everything_runs() -> None:
+    assert left_out(MODULES, FILES, None) == set()
+
+
+def test_a_path_that_was_not_watched_then_has_changed() -> None:
+    older = {path: digest for path, digest in RECORD.items() if path != "examples/"}
+    assert left_out(MODULES, FILES, older) == {MODULES[0]}
+
+
+def test_each_file_of_the_tree_is_known() -> None:
+    known = (*hashes({}), *ALWAYS, *NOBODY)
+    assert [path for path in tree() if not path.startswith(known)] == []
+
+
+def test_each_path_that_is_named_is_there() -> None:
+    names = {path for group, paths in WATCHED.items() for path in (group, *paths)} | {*ALWAYS, *NOBODY} - {
+        select.RECORD
+    }
+    files = list(tree())
+    assert [name for name in names if not any(file.startswith(name) for file in files)] == []
