@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import ControllerProcess, Frameworks, apply_permissions
+from localcluster.frameworks import ControllerProcess, Frameworks
 from tests.support.player import Player
 
 if TYPE_CHECKING:
@@ -18,16 +18,8 @@ if TYPE_CHECKING:
     from tests.support.kubelet import Kubelet
 
 
-@pytest.fixture(scope="session")
-def controller_permissions(cluster: Cluster, frameworks_crd: None) -> None:
-    """The controller's permissions, applied from its manifests."""
-    apply_permissions(cluster)
-
-
 @pytest.fixture
-def controller(
-    cluster: Cluster, namespace: str, controller_permissions: None, tmp_path: Path
-) -> Iterator[ControllerProcess]:
+def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A running controller for the test's namespace; at its end it must stop cleanly and have logged no traceback."""
     process = ControllerProcess(cluster, tmp_path, {"namespace": namespace})
     process.start()

@@ -47,7 +47,7 @@ class Audited:
 
 
 @pytest.fixture
-def audited(cluster: Cluster, controller_permissions: None, tmp_path: Path) -> Iterator[Audited]:
+def audited(cluster: Cluster, tmp_path: Path) -> Iterator[Audited]:
     """An API server with the arguments of the cluster's, and with the policy of the page."""
     (policy,) = [block.text for block in blocks("docs/operate/hardening.md") if block.file == "audit.yaml"]
     (tmp_path / "audit.yaml").write_text(policy)

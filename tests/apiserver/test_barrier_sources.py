@@ -94,7 +94,6 @@ def framework_status(ips: list[str | None], *, compressed: bool) -> Json:
 def test_a_framework_of_a_controller_without_rosters_opens_by_its_status(
     raw: RawClient,
     namespace: str,
-    frameworks_crd: None,
     frameworks: Frameworks,
     start: Callable[..., Barrier],
     compressed: bool,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localcluster.frameworks import Frameworks
     from tests.support.kubelet import Kubelet
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 SHORT_SECONDS = 75.0
 LONG_SECONDS = float(os.environ.get("CHAOS_SECONDS") or 1800)
@@ -30,13 +30,13 @@ SHORT_SEED = 6
 
 
 def test_every_healthy_framework_ends_as_it_should_whatever_goes_wrong(
-    cluster: Cluster, controller_permissions: None, frameworks: Frameworks, kubelet: Kubelet, tmp_path: Path
+    cluster: Cluster, frameworks: Frameworks, kubelet: Kubelet, tmp_path: Path
 ) -> None:
     Run(cluster, frameworks, kubelet, tmp_path, SHORT_SEED).play(SHORT_SECONDS)
 
 
 @pytest.mark.long
 def test_every_healthy_framework_ends_as_it_should_after_half_an_hour_of_it(
-    cluster: Cluster, controller_permissions: None, frameworks: Frameworks, kubelet: Kubelet, tmp_path: Path
+    cluster: Cluster, frameworks: Frameworks, kubelet: Kubelet, tmp_path: Path
 ) -> None:
     Run(cluster, frameworks, kubelet, tmp_path, SEED).play(LONG_SECONDS)

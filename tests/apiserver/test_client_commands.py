@@ -226,7 +226,7 @@ def test_watch_without_a_terminal_writes_a_line_for_each_change(
     assert lines[-1] == "short: Completed, Succeeded"
 
 
-def test_list_watch_goes_on_with_each_change(ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None) -> None:
+def test_list_watch_goes_on_with_each_change(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     frameworks.create("first", role("worker", 1), executionType="Create")
     process = ctl.start("list", "--watch")
     assert process.stdout is not None
@@ -237,9 +237,7 @@ def test_list_watch_goes_on_with_each_change(ctl: Frameworkctl, frameworks: Fram
     assert interrupt(process).code == 130
 
 
-def test_ctrl_c_leaves_the_framework_and_says_how_to_come_back(
-    ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None
-) -> None:
+def test_ctrl_c_leaves_the_framework_and_says_how_to_come_back(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     frameworks.create("patient", role("worker", 1), executionType="Create")
     process = ctl.start("watch patient")
     assert process.stdout is not None
@@ -251,7 +249,7 @@ def test_ctrl_c_leaves_the_framework_and_says_how_to_come_back(
 
 
 def test_a_framework_that_is_deleted_while_it_is_waited_for_has_its_own_exit_code(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, frameworks_crd: None
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
     frameworks.create("gone", role("worker", 1), executionType="Create")
     process = ctl.start("watch gone")
@@ -262,9 +260,7 @@ def test_a_framework_that_is_deleted_while_it_is_waited_for_has_its_own_exit_cod
     assert (process.returncode, "was deleted" in errors) == (5, True)
 
 
-def test_what_is_wrong_is_said_in_one_line_with_the_next_step(
-    ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None
-) -> None:
+def test_what_is_wrong_is_said_in_one_line_with_the_next_step(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     frameworks.create("training", role("worker", 1), executionType="Create")
     (ctl.folder / "pod.yaml").write_text("kind: Pod\n")
     (ctl.folder / "broken.yaml").write_text("a: [1\n")
@@ -296,14 +292,14 @@ def test_what_is_wrong_is_said_in_one_line_with_the_next_step(
         assert done.errors.count("\n") == 1, done.errors
 
 
-def test_a_dry_run_creates_nothing(ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None) -> None:
+def test_a_dry_run_creates_nothing(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     done = ctl.ok("submit", "-f", "-", "--dry-run", stdin=yaml.safe_dump(framework("", "dry", role("worker", 1))))
     assert done.output.endswith("dry created (dry run)\n")
     assert ctl.ok("list").errors == f"No Frameworks in namespace {ctl.namespace}.\n"
 
 
 def test_what_the_user_may_not_read_is_left_out_of_a_description(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet, frameworks_crd: None
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet
 ) -> None:
     frameworks.create("training", role("worker", 1), executionType="Create")
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ctl.namespace}"

@@ -30,14 +30,12 @@ def refusal(raw: RawClient, namespace: str, manifest: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("manifest", [manifest for manifest, _ in REFUSED.values()], ids=REFUSED)
 def test_the_api_server_refuses_what_lint_calls_an_error(
-    raw: RawClient, namespace: str, frameworks_crd: None, manifest: dict[str, Any]
+    raw: RawClient, namespace: str, manifest: dict[str, Any]
 ) -> None:
     assert refusal(raw, namespace, manifest)
 
 
 @pytest.mark.parametrize("manifest", TAKEN.values(), ids=TAKEN)
-def test_the_api_server_takes_what_lint_does(
-    raw: RawClient, namespace: str, frameworks_crd: None, manifest: dict[str, Any]
-) -> None:
+def test_the_api_server_takes_what_lint_does(raw: RawClient, namespace: str, manifest: dict[str, Any]) -> None:
     assert refusal(raw, namespace, manifest) == ""
     assert list(problems(manifest, SCHEMA)) == []

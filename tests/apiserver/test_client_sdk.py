@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 
 
 @pytest.fixture
-def client(cluster: Cluster, namespace: str, frameworks_crd: None) -> Iterator[Client]:
+def client(cluster: Cluster, namespace: str) -> Iterator[Client]:
     with Client(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as made:
         yield made
 
@@ -192,7 +192,7 @@ async def to_the_end(items: AsyncIterator[object]) -> None:
 
 
 async def test_the_deletion_of_a_framework_ends_what_follows_it(
-    cluster: Cluster, namespace: str, frameworks: Frameworks, raw: RawClient, frameworks_crd: None
+    cluster: Cluster, namespace: str, frameworks: Frameworks, raw: RawClient
 ) -> None:
     async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
         await client.create(training(execution_type="Create"))
@@ -214,9 +214,7 @@ async def test_the_deletion_of_a_framework_ends_what_follows_it(
         await logs.aclose()
 
 
-async def test_many_lists_come_in_pages(
-    cluster: Cluster, namespace: str, frameworks: Frameworks, frameworks_crd: None
-) -> None:
+async def test_many_lists_come_in_pages(cluster: Cluster, namespace: str, frameworks: Frameworks) -> None:
     async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
         made = [client.create(Framework(f"f{number:03}", (), execution_type="Create")) for number in range(130)]
         await asyncio.gather(*made)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.long]
+pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("crds")]
 
 
 @pytest.fixture
@@ -42,9 +42,7 @@ def says(ctl: Frameworkctl, *texts: str) -> None:
     eventually(check, timeout=30, interval=0.3)
 
 
-def test_a_framework_that_waits_to_be_started_or_has_no_controller(
-    ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None
-) -> None:
+def test_a_framework_that_waits_to_be_started_or_has_no_controller(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     frameworks.create("stuck", role("worker", 1))
     says(ctl, "the controller has not seen it")
 
@@ -220,7 +218,7 @@ def test_a_framework_that_has_failed_names_the_task(
         says(ctl, "has failed by worker-0: ContainerPermanentFailed (210)", "frameworkctl retry stuck")
 
 
-def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks, frameworks_crd: None) -> None:
+def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     done = ctl("doctor")
     lines = {line.split()[1]: line.split()[0] for line in done.output.splitlines()}
     assert done.code == 1

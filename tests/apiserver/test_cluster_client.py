@@ -31,7 +31,7 @@ from localcluster import Cluster
 from localcluster.client import RawClient
 from localcluster.waiting import eventually, patience
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 JSON = dict[str, Any]
 
@@ -66,7 +66,7 @@ def pods(namespace: str) -> str:
     return resource_path("v1", "pods", namespace=namespace)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gadgets(raw: RawClient) -> Iterator[Callable[[str], str]]:
     """A custom resource with a status subresource; gives the path of a namespace's collection."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 
 def conditions(status: Json) -> dict[str, str]:

@@ -108,7 +108,7 @@ def place(frameworks: Frameworks, name: str) -> dict[str, Any]:
 
 
 async def test_a_life_cut_at_any_request_ends_in_the_same_place(
-    cluster: Cluster, controller_permissions: None, frameworks: Frameworks, player: Player
+    cluster: Cluster, frameworks: Frameworks, player: Player
 ) -> None:
     roles = (
         role("ps", 1),

@@ -35,9 +35,7 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def behind(
-    cluster: Cluster, proxy: Proxy, namespace: str, controller_permissions: None, tmp_path: Path
-) -> Iterator[ControllerProcess]:
+def behind(cluster: Cluster, proxy: Proxy, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A controller that knows the API server only through the proxy."""
     server = proxy.url
     process = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=free_port(), server=server)
@@ -99,7 +97,7 @@ def test_while_the_api_server_is_away_the_process_is_healthy_and_it_continues_af
 
 
 def test_a_server_that_was_away_at_the_start_is_waited_for(
-    cluster: Cluster, proxy: Proxy, namespace: str, controller_permissions: None, tmp_path: Path
+    cluster: Cluster, proxy: Proxy, namespace: str, tmp_path: Path
 ) -> None:
     port, server = free_port(), proxy.url
     process = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=port, server=server)

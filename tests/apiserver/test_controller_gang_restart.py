@@ -73,7 +73,6 @@ def test_a_gang_restarts_in_its_pods_and_says_so(
 def test_two_controllers_that_compete_restart_a_gang_as_one_would(
     cluster: Cluster,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     gang: RestartingGang,
     tmp_path: Path,

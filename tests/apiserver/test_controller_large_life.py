@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.client import RawClient
-from localcluster.frameworks import apply_definition, apply_permissions
 from localcluster.largelife import LargeLife
 
 if TYPE_CHECKING:
@@ -24,16 +21,9 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 TASKS = int(os.environ.get("LARGE_TASKS", "10000"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(kwok_cluster: Cluster) -> Cluster:
     return kwok_cluster
-
-
-@pytest.fixture(scope="session")
-def controller_permissions(cluster: Cluster) -> None:
-    with contextlib.closing(RawClient(cluster)) as raw:
-        apply_definition(raw)
-    apply_permissions(cluster)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed in each phase"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import RawClient
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("frameworks_crd")]
+pytestmark = pytest.mark.apiserver
 SUMMARY = RolesSummary((), (), 0, 0, by_arrival=False, member_revision=1)
 
 

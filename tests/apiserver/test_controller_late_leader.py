@@ -114,7 +114,7 @@ def without_retries(found: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_request_that_goes_out_late_changes_nothing(
-    cluster: Cluster, controller_permissions: None, frameworks: Frameworks, player: Player
+    cluster: Cluster, frameworks: Frameworks, player: Player
 ) -> None:
     roles = (
         role("ps", 1),

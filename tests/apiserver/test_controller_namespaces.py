@@ -55,7 +55,7 @@ class Team:
 
 
 @pytest.fixture
-def teams(cluster: Cluster, raw: RawClient, frameworks_crd: None, tmp_path: Path) -> Iterator[list[Team]]:
+def teams(cluster: Cluster, raw: RawClient, tmp_path: Path) -> Iterator[list[Team]]:
     """Three teams; none of their controllers is started, each must have stopped cleanly in the end."""
     with contextlib.ExitStack() as stack:
         made = []

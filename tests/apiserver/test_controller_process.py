@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from localcluster.frameworks import Frameworks
     from tests.support.player import Player
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 # Under the manifest's own Role: that Lease and no other.
 ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
@@ -31,7 +31,6 @@ ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
 def test_metrics_count_what_has_happened(
     cluster: Cluster,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,
@@ -90,7 +89,6 @@ def test_a_definition_without_the_status_subresource_is_named_and_waited_for(
     cluster: Cluster,
     raw: RawClient,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,
@@ -129,7 +127,6 @@ def test_a_definition_without_the_status_subresource_is_named_and_waited_for(
 def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped(
     cluster: Cluster,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,
@@ -161,7 +158,6 @@ def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped(
 def test_a_killed_replica_is_replaced_and_nothing_is_done_twice(
     cluster: Cluster,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,

@@ -39,7 +39,6 @@ def roster(tasks: int) -> Json:
     return {"version": 1, "generation": tasks, "complete": True, "taskRoles": [{"name": "worker", "tasks": rows}]}
 
 
-@pytest.mark.usefixtures("frameworks_crd")
 async def test_a_large_roster_is_gzipped_and_a_small_one_is_not(
     raw: RawClient, namespace: str, performer: Performer
 ) -> None:
@@ -73,7 +72,6 @@ async def test_a_large_roster_is_gzipped_and_a_small_one_is_not(
     assert isinstance(await performer.perform(subject, another), Missing)
 
 
-@pytest.mark.usefixtures("frameworks_crd")
 async def test_access_that_an_earlier_version_granted_for_the_framework_now_ends_with_the_attempt(
     raw: RawClient, namespace: str, performer: Performer
 ) -> None:

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.apiserver
 def test_two_controllers_that_compete_end_every_framework_as_one_would(
     cluster: Cluster,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,

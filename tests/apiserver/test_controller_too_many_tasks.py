@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from localcluster.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}"
 
 
@@ -48,7 +48,7 @@ def store(raw: RawClient, frameworks: Frameworks, manifest: Json, message: str) 
 
 
 @pytest.fixture
-def huge(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
+def huge(raw: RawClient, frameworks: Frameworks) -> str:
     """Store a Framework of 20,000 Tasks."""
     manifest = framework(frameworks.namespace, "huge", role("ps", 10_000), role("worker", 10_000))
     store(raw, frameworks, manifest, "the sum of taskRoles")
@@ -56,7 +56,7 @@ def huge(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
 
 
 @pytest.fixture
-def crowded(raw: RawClient, frameworks: Frameworks, frameworks_crd: None) -> str:
+def crowded(raw: RawClient, frameworks: Frameworks) -> str:
     """Store a Framework of 1,001 TaskRoles."""
     roles = [role(f"r{number}", 1) for number in range(MAX_ROLES + 1)]
     store(raw, frameworks, framework(frameworks.namespace, "crowded", *roles), "taskRoles must have at most 1000 items")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("frameworks_crd")]
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 FRAMEWORKS = Path(__file__).parent.parent / "controller" / "api" / "frameworks"
 VALID = sorted(FRAMEWORKS.glob("valid/*.yaml"))

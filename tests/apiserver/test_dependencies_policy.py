@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from localcluster.client import Json, RawClient
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("frameworks_crd")]
+pytestmark = pytest.mark.apiserver
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",

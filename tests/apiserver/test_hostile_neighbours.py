@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.client import RawClient
-from localcluster.frameworks import Frameworks, apply_definition, apply_permissions
+from localcluster.frameworks import Frameworks, apply_definition
 from localcluster.ports import free_port
 from localcluster.waiting import eventually
 from tests.hostile.gauge import ReadController
@@ -30,20 +30,14 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.long]
+pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("long")]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(kwok_cluster: Cluster) -> Cluster:
-    return kwok_cluster
-
-
-@pytest.fixture(scope="session")
-def controller_permissions(cluster: Cluster) -> None:
-    with contextlib.closing(RawClient(cluster)) as raw:
-        apply_definition(raw)
+    with contextlib.closing(RawClient(kwok_cluster)) as raw:
         apply_definition(raw, COPIES)
-    apply_permissions(cluster)
+    return kwok_cluster
 
 
 @pytest.fixture
@@ -65,7 +59,7 @@ def places(raw: RawClient) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def controller(cluster: Cluster, controller_permissions: None, tmp_path: Path) -> Iterator[ReadController]:
+def controller(cluster: Cluster, tmp_path: Path) -> Iterator[ReadController]:
     """A controller of all namespaces with a lease, whose log somebody reads."""
     settings: Json = {"leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
     if os.environ.get("HOSTILE_CRASH_PAUSE") == "0":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
     from tests.support.kubelet import Kubelet
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 
 def endpoint_of(cluster: Cluster) -> Endpoint:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 DAY = 86400
 # A third of a life is left when it is renewed: time enough on a busy machine.

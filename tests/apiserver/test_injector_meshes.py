@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 # What each mesh adds to the Pod: its annotations, and its container, before or after the author's.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 STRATEGIC = "application/strategic-merge-patch+json"
 ELSEWHERE = {"service": {"name": "other", "namespace": "default", "port": 443, "path": "/"}, "url": None}
 ALL_SECRETS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}

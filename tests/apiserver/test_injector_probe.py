@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 
 # The release that brought the feature gate EnvFiles, off; from the next one it is on, and nodes read another syntax.

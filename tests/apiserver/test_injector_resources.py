@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 MODES = ("init", "sidecar")
 

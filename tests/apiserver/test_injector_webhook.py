@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 
 @pytest.fixture(scope="module")

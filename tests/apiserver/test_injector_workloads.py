@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
     from tests.injector.golden_pods import JSON
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 

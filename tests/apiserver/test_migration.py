@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "operate" / "migrate.md"
 ABSENT = "<no value>"

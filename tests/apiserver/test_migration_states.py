@@ -24,7 +24,7 @@ from localcluster import Cluster, Depth, settings
 from localcluster.frameworks import ControllerProcess, Frameworks
 from localcluster.progress import Silent
 from localcluster.waiting import eventually
-from tests.support.clusters import session_cluster
+from tests.support.clusters import own_cluster
 from tests.support.kubelet import Kubelet
 from tests.support.microsoft import Left, Task, Thing, leave
 from tests.support.pages import blocks, typed
@@ -167,10 +167,10 @@ CASES: Final[dict[str, tuple[Left, End]]] = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A control plane of its own, because the definition of Frameworks changes."""
-    with session_cluster(pytestconfig, Depth.CONTROL_PLANE, suffix="migration") as found:
+    with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "migration") as found:
         yield found
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from localcluster.frameworks import Frameworks
     from tests.support.player import Player
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 PREFIXES = (
     "frameworkcontroller|frameworkinjector|workqueue|controller_runtime|rest_client|leader_election|process_resident"
@@ -42,7 +42,6 @@ def scraped(
     cluster: Cluster,
     raw: RawClient,
     namespace: str,
-    controller_permissions: None,
     frameworks: Frameworks,
     player: Player,
     tmp_path: Path,

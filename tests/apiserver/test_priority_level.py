@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import RawClient
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
-def test_the_requests_of_the_controller_have_a_level_of_their_own(
-    cluster: Cluster, raw: RawClient, controller_permissions: None
-) -> None:
+def test_the_requests_of_the_controller_have_a_level_of_their_own(cluster: Cluster, raw: RawClient) -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     level, schema = yaml.safe_load_all(block)
     paths = [f"{GROUP}/prioritylevelconfigurations/{level['metadata']['name']}"]

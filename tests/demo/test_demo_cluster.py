@@ -182,7 +182,7 @@ class Heard:
 
 
 def test_a_framework_is_followed_from_its_creation_to_its_deletion_with_its_pods(
-    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet, frameworks_crd: None
+    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet
 ) -> None:
     heard = Heard()
     with heard.following(demo_cluster, namespace) as follower:
@@ -201,7 +201,7 @@ def test_a_framework_is_followed_from_its_creation_to_its_deletion_with_its_pods
 
 
 def test_a_follower_that_is_closed_leaves_neither_its_thread_nor_tasks(
-    demo_cluster: Cluster, namespace: str, frameworks_crd: None, caplog: pytest.LogCaptureFixture
+    demo_cluster: Cluster, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard = Heard()
     with heard.following(demo_cluster, namespace) as follower:
@@ -216,9 +216,7 @@ def test_a_follower_that_is_closed_leaves_neither_its_thread_nor_tasks(
     assert caplog.text == ""
 
 
-def test_a_defect_of_a_listener_is_raised_and_not_lost(
-    demo_cluster: Cluster, namespace: str, raw: RawClient, frameworks_crd: None
-) -> None:
+def test_a_defect_of_a_listener_is_raised_and_not_lost(demo_cluster: Cluster, namespace: str, raw: RawClient) -> None:
     class Broken(Heard):
         def changed(self, moment: Moment) -> None:
             super().changed(moment)
@@ -274,7 +272,7 @@ def labelled(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def test_a_gang_is_submitted_and_watched_by_the_commands_that_are_shown(
-    demo_cluster: Cluster, namespace: str, raw: RawClient, frameworks_crd: None, capfd: pytest.CaptureFixture[str]
+    demo_cluster: Cluster, namespace: str, raw: RawClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = Run(demo_cluster, namespace)
     run.ends_with("spirals was not Completed within 0 s", raw, task_pod("spirals-chief-0"), seconds=0)
@@ -294,14 +292,14 @@ def test_a_gang_is_submitted_and_watched_by_the_commands_that_are_shown(
 
 
 def test_a_pod_without_its_barrier_ends_the_demo_before_its_time(
-    demo_cluster: Cluster, namespace: str, raw: RawClient, frameworks_crd: None
+    demo_cluster: Cluster, namespace: str, raw: RawClient
 ) -> None:
     pod = labelled(task_pod("spirals-chief-0"), initContainers=[])
     Run(demo_cluster, namespace).ends_with("no barrier was injected", raw, pod)
 
 
 def test_an_image_that_stays_away_ends_the_demo_before_its_time(
-    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet, frameworks_crd: None
+    demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet
 ) -> None:
     run = Run(demo_cluster, namespace, image_seconds=0.0)
     waiting = {"reason": "ErrImageNeverPull", "message": "it is not present"}
@@ -314,7 +312,7 @@ def test_an_image_that_stays_away_ends_the_demo_before_its_time(
 
 
 def test_a_framework_that_is_refused_ends_the_demo(
-    demo_cluster: Cluster, namespace: str, tmp_path: Path, frameworks_crd: None, capfd: pytest.CaptureFixture[str]
+    demo_cluster: Cluster, namespace: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     framework = manifests.framework(manifests.ImageNames("registry.example", "v7"))
     framework["spec"]["taskRoles"][0]["taskNumber"] = -1
@@ -331,7 +329,7 @@ def test_a_framework_that_is_refused_ends_the_demo(
 
 @pytest.fixture
 def disposable_cluster() -> Iterator[Cluster]:
-    name = own_name(Depth.CONTROL_PLANE) + "demo"
+    name = own_name("demo")
     try:
         yield connect(str(localcluster.up(name, Depth.CONTROL_PLANE).kubeconfig), None)
     finally:

@@ -12,6 +12,7 @@ from frameworkdemo import deploy, manifests
 from localcluster import images
 from localcluster.frameworks import Frameworks, apply_definition
 from tests.e2e.onenamespace import release_for
+from tests.support.clusters import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,26 +26,32 @@ PROGRAMS = ("barrier", "controller", "injector")
 ROLES_ONLY = os.environ.get("FRAMEWORKCONTROLLER_ROLES_ONLY") == "1"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(node_cluster: Cluster) -> Cluster:
     """The cluster with a real node, for all other fixtures."""
     return node_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def loaded(cluster: Cluster) -> None:
     """The images of the three programs, built and loaded."""
-    archives = images.build_all(PROGRAMS)
-    for archive in archives.values():
-        cluster.load(archive)
+
+    def load() -> None:
+        for archive in images.build_all(PROGRAMS).values():
+            cluster.load(archive)
+
+    once(cluster, "images", load)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def installed(cluster: Cluster, loaded: None) -> None:
     """The three programs, deployed with their manifests, and ready."""
-    deploy.deploy(
-        access.connect(os.fspath(cluster.kubeconfig), None), manifests.programs(manifests.ImageNames()), print
-    )
+
+    def install() -> None:
+        connected = access.connect(os.fspath(cluster.kubeconfig), None)
+        deploy.deploy(connected, manifests.programs(manifests.ImageNames()), print)
+
+    once(cluster, "programs", install)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from localcluster.frameworks import Frameworks, role
 from localcluster.waiting import eventually
 from tests.e2e.onenamespace import release_for
 from tests.e2e.pods import pod, python, touch
-from tests.support.clusters import require_node, session_cluster
+from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import commands_of, typed
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ HERE = f"--namespace={NAMESPACE}"
 RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the images under the names that the chart gives them, and nothing installed."""
     require_node()
     archives = images.build_all(PROGRAMS)
-    with session_cluster(pytestconfig, Depth.NODE, suffix="helm") as node:
+    with own_cluster(pytestconfig, Depth.NODE, "helm") as node:
         for name, archive in archives.items():
             node.load(archive)
             node.tag(images.reference(name), images.reference(name, VERSION))

@@ -14,7 +14,6 @@ import yaml
 
 import localcluster
 from frameworkdemo import manifests
-from localcluster import Depth
 from tests.support.clusters import own_name, require_node
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ REPOSITORY = Path(__file__).parents[2]
 def name() -> Iterator[str]:
     """The demo's local cluster; without root the tests are skipped, or fail where a cluster is required (CI)."""
     require_node()
-    cluster = own_name(Depth.NODE) + "demo"
+    cluster = own_name("demo-node")
     try:
         yield cluster
     finally:

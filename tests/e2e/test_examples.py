@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.turns("drills")]
 
 
 @pytest.mark.parametrize("name", examples.others())

@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.node,
     pytest.mark.long,
     pytest.mark.requires_kubernetes("1.36", "the kubelet restarts all containers of a Pod by a rule"),
+    pytest.mark.turns("drills"),
 ]
 
 

@@ -35,7 +35,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 @pytest.fixture
 def name() -> Iterator[str]:
     """A name for a cluster of this test, with the session's prefix, so that the next session removes leftovers."""
-    chosen = own_name(Depth.CONTROL_PLANE).removesuffix("cp") + "own"
+    chosen = own_name("own")
     yield chosen
     localcluster.down(chosen)
 

@@ -183,12 +183,12 @@ def test_the_error_for_an_unknown_command_lists_the_known_ones() -> None:
     assert "unknown command dockerd; known: " in done.stderr
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(node_cluster: Cluster) -> Cluster:
     return node_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def archives(cluster: Cluster) -> dict[str, Path]:
     """The images of the three programs, loaded into the node."""
     built = images.build_all(PROGRAMS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.apiserver
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(kwok_cluster: Cluster) -> Cluster:
     return kwok_cluster
 

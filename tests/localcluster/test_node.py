@@ -36,7 +36,7 @@ RESTRICTED = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(node_cluster: Cluster) -> Cluster:
     node_cluster.load(build_probe())
     return node_cluster

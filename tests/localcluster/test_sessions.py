@@ -33,7 +33,7 @@ def start_something(name: str) -> int:
 
 
 def test_clusters_of_dead_sessions_are_removed_and_others_stay(clusters: Path) -> None:
-    mine, abandoned, persons = own_name(Depth.CONTROL_PLANE), f"pytest-{os.getpid()}-1-cp", "somebodys"
+    mine, abandoned, persons = own_name("cp"), f"t-{os.getpid()}-1-cp", "somebodys"
     pids = {name: start_something(name) for name in (mine, abandoned, persons)}
     remove_abandoned()
     assert settings.names() == sorted([mine, persons])
@@ -44,9 +44,8 @@ def test_clusters_of_dead_sessions_are_removed_and_others_stay(clusters: Path) -
     assert list(clusters.iterdir()) == []
 
 
-def test_the_name_of_a_sessions_cluster_is_valid_for_every_depth(clusters: Path) -> None:
-    for depth in Depth:
-        assert settings.state_folder(own_name(depth)).parent == clusters
+def test_the_name_of_a_runs_cluster_is_valid(clusters: Path) -> None:
+    assert settings.state_folder(own_name("injector-cp")).parent == clusters
 
 
 def test_leftovers_without_settings_are_removed_too(clusters: Path) -> None:

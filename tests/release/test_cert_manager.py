@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
     from tests.release.conftest import Manifests
 
-pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
+pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 GROUP = "/apis/cert-manager.io/v1"
 PLURALS = {"Certificate": "certificates", "Issuer": "issuers"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
     from tests.release.conftest import Manifests
 
-pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
+pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
 KINDS = (
     "clusterroles,clusterrolebindings,configmaps,deployments,mutatingwebhookconfigurations,networkpolicies,"
     "poddisruptionbudgets,rolebindings,roles,serviceaccounts,services,validatingadmissionpolicies,"
@@ -74,9 +74,7 @@ def test_helm_installs_changes_and_removes_a_release(cluster: Cluster, namespace
     assert objects() == []
 
 
-def test_the_notes_warn_of_what_is_missing(
-    cluster: Cluster, raw: RawClient, frameworks_crd: None, namespace: str
-) -> None:
+def test_the_notes_warn_of_what_is_missing(cluster: Cluster, raw: RawClient, namespace: str) -> None:
     fixed = (f"--namespace={namespace}", "--set=crds.enabled=false", "--set=certificates.source=secret")
 
     def notes(dry_run: str) -> str:

@@ -15,7 +15,7 @@ from localcluster.client import RawClient
 from localcluster.programs import BUILDABLE
 from tests.release import kubernetes_schemas
 from tests.release.values import MATRIX
-from tests.support.clusters import session_cluster
+from tests.support.clusters import own_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ OLDEST = BUILDABLE[0]
 FOREIGN = "PodMonitor,PrometheusRule,ServiceMonitor,Issuer,Certificate"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def schemas(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The schemas of the session's API server."""
     return schemas_of(cluster, tmp_path_factory.mktemp("schemas"))
@@ -88,7 +88,7 @@ def test_the_manifests_are_valid_for_the_oldest_supported_version(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    with session_cluster(pytestconfig, Depth.CONTROL_PLANE, suffix="oldest", kubernetes=OLDEST) as cluster:
+    with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "oldest", kubernetes=OLDEST) as cluster:
         schemas = schemas_of(cluster, tmp_path_factory.mktemp("oldest"))
     done = check({case: render(case, kubernetes=OLDEST) for case in MATRIX}, schemas, tmp_path)
     assert done.returncode == 0, done.stdout

@@ -22,7 +22,7 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.errors import LocalClusterError
 from localcluster.frameworks import ControllerProcess, Frameworks, role
 from localcluster.waiting import eventually
-from tests.support.clusters import session_cluster
+from tests.support.clusters import own_cluster
 from tests.support.kubelet import Kubelet
 from tests.support.pages import blocks, commands_of, typed
 from tests.support.player import Player
@@ -83,14 +83,14 @@ ELSEWHERE = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A control plane of its own."""
-    with session_cluster(pytestconfig, Depth.CONTROL_PLANE, suffix="operations") as found:
+    with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "operations") as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def played(cluster: Cluster) -> Iterator[None]:
     """The Pods of the programs run, as far as the API server knows."""
     with contextlib.closing(RawClient(cluster)) as raw, contextlib.ExitStack() as stack:
