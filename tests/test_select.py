@@ -32,11 +32,22 @@ def test_what_has_not_changed_is_left_out() -> None:
         pytest.param({"tests/demo/test_demo_gang.py": "9"}, {MODULES[0]}, id="its own folder"),
         pytest.param({"kube/store.py": "9"}, BY_PATH, id="what has tests that always run"),
         pytest.param({"docs/x.md": "9", "CHANGELOG.md": "9"}, BY_PATH, id="what nobody watches"),
+        pytest.param({"client/list.py": "9"}, {MODULES[0]}, id="a program that a tool calls"),
         pytest.param({"new/x.py": "9"}, set(), id="what is not known"),
     ],
 )
 def test_a_change_selects_who_watches_it(changed: dict[str, str], out: set[str]) -> None:
     assert left_out(MODULES, FILES | changed, RECORD) == out
+
+
+def test_what_is_made_from_programs_and_pages_is_not_left_out() -> None:
+    modules = [
+        "tests/release/test_generated.py",
+        "tests/release/test_permissions.py",
+        "tests/release/test_operations.py",
+    ]
+    assert left_out(modules, FILES, RECORD) == {modules[2]}
+    assert left_out(modules, FILES | {"docs/operate/install.md": "9"}, RECORD) == set()
 
 
 def test_a_file_that_is_gone_is_a_change() -> None:

@@ -1,7 +1,7 @@
 """A pytest plugin: which modules a run leaves out, because nothing that they watch has changed since all were green.
 
-What protects the programs always runs. Tests of tools, examples, migrations and releases watch the paths of `WATCHED`:
-a green `make test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
+What protects the programs always runs. Slow tests of tools, examples, migrations and releases watch the paths of
+`WATCHED`: a green `make test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
 `python -m tests.support.select`. Hashes are read from the working tree, so that neither git nor its history is needed.
 Each file is watched, or has tests that always run (`ALWAYS`), or is watched by nobody (`NOBODY`). One that is neither
 runs everything, as a missing record does, and `EVERYTHING=1`.
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = "tests/last-full.json"
 
+_EXAMPLES: Final = ("examples/", "demo/", "images/", "barrier/frameworkbarrier/presets/")
 # By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/localcluster/": ("localcluster/", "images/", "requirements/"),
-    "tests/release/": ("release/", "charts/", "deploy/", "kustomize/", "images/", "requirements/", ".github/"),
-    "tests/demo/": ("demo/", "examples/"),
-    "tests/examples/": ("examples/", "demo/"),
-    "tests/e2e/test_demo.py": ("demo/", "examples/", "images/"),
-    "tests/e2e/test_examples.py": ("examples/", "demo/", "images/"),
-    "tests/e2e/test_training_examples.py": ("examples/", "demo/", "images/"),
-    "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/"),
-    "tests/test_benchmarks.py": ("bench/",),
+    # The other tests of releases find, in seconds, what was not made again after a change of a program.
+    "tests/release/test_operations.py": ("release/", "charts/", "deploy/", "kustomize/", "docs/operate/"),
+    "tests/demo/": ("demo/", "examples/", "client/", "charts/", "deploy/"),
+    "tests/e2e/test_examples.py": _EXAMPLES,
+    "tests/e2e/test_training_examples.py": _EXAMPLES,
+    "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
 }
-ALWAYS: Final = ("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "pyproject.toml", "Makefile")
+ALWAYS: Final = (
+    *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "bench/", ".github/"),
+    *("pyproject.toml", "Makefile"),
+)
 NOBODY: Final = (
     "docs/",
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
