@@ -1,9 +1,9 @@
 """A pytest plugin: the clusters of a test run, which all its workers share, and those that modules take turns with.
 
-The first worker that needs a cluster starts it; the process that started
-the workers removes all of them at the end. What a whole cluster has is installed once (`once`), and a test that changes
-it would disturb those that run beside it: the modules of such tests have a mark, `@pytest.mark.turns("crds")`.
-They run one after another in one worker, on clusters that only they use.
+The first worker that needs a cluster starts it; the process that started the workers removes all of them at the end.
+What a whole cluster has is installed once (`once`), and a test that changes it would disturb those that run beside it:
+the modules of such tests have a mark, `@pytest.mark.turns("crds")`. They run one after another in one worker, on
+clusters that only they use.
 
 The clusters of a run that was killed are removed by the next one. With `FRAMEWORKCONTROLLER_TEST_CLUSTER=NAME` a run
 uses clusters `NAME-<which>` instead and keeps them, which saves the start.
@@ -160,17 +160,10 @@ def own_cluster(config: pytest.Config, depth: Depth, name: str, *, kubernetes: s
 
 def _up(config: pytest.Config, depth: Depth, name: str, kubernetes: str | None = None) -> Cluster:
     """Return a cluster that runs. One that cannot start is an error, never a skip."""
-    name = own_name(name)
-    # Capture is off while it starts, so that a long build is shown.
+    # Capture is off while it starts, so that a long build is shown. What is left of it goes with the run.
     with _uncaptured(config):
         remove_abandoned()
-        try:
-            return localcluster.up(name, depth, kubernetes=kubernetes, progress=Lines(quiet_seconds=10))
-        except BaseException:
-            # Also after Ctrl-C during a long build.
-            if not _kept():
-                localcluster.down(name)
-            raise
+        return localcluster.up(own_name(name), depth, kubernetes=kubernetes, progress=Lines(quiet_seconds=10))
 
 
 def once(cluster: Cluster, what: str, do: Callable[[], object]) -> None:

@@ -46,7 +46,7 @@ def each(
             assert not failures, f"{len(failures)} of {len(named)} rows:\n" + "\n".join(failures[:MOST_SHOWN])
 
         whole = inspect.signature(test)
-        left = [each for name, each in whole.parameters.items() if name not in arguments]
+        left = [parameter for name, parameter in whole.parameters.items() if name not in arguments]
         run.__signature__ = whole.replace(parameters=left)  # type: ignore[attr-defined]
         return run
 

@@ -138,15 +138,12 @@ def read(template: bytes | Raw) -> RoleFacts:
     # The injector will add one, or the template has its own.
     is_asked = (meta.labels or {}).get(names.BARRIER_LABEL) == "enabled"
     has_barrier = is_asked or any(container.is_barrier for container in containers)
-    noted = (names.RESTART_ANNOTATION, names.RESTART_LIMIT_ANNOTATION)
+    noted = (names.RESTART_ANNOTATION, names.RESTART_LIMIT_ANNOTATION) if has_barrier else ()
     return RoleFacts(
         size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
         containers=number,
         account=(pod.service_account_name or "default")[:MAX_TEXT] if has_barrier else None,
-        # Kept for as long as the template: a longer text than any that is right is wrong without its end, too.
-        annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations}
-        if has_barrier
-        else {},
+        annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations},
         waits_for_arrival=waits,
         gpus=sum(container.gpus for container in pod.containers or ()),
     )

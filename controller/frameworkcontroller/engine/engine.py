@@ -270,6 +270,8 @@ class Engine:
     async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
         """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
         work, unread = item
+        if self._works.get(work.key) is not work:
+            return
         try:
             work.reconciler.learn(await asyncio.to_thread(read_all, unread))
             self._wake(work.key)

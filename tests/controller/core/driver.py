@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from tests.controller.core.world import World
 
 
+def decided(steps: Generator[None, None, Decision]) -> tuple[Decision, int]:
+    """What is decided in a pass, and how often it makes way for others."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
 class Driver:
     """A controller of one world. Nothing happens by itself: each method is one thing that the engine does."""
 
@@ -75,13 +86,7 @@ class Driver:
     def decide(self) -> Decision:
         """A pass; templates are read before it."""
         self.learn(read_all(self.unread()))
-        steps = self.steps()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                decision: Decision = end.value
-                return decision
+        return decided(self.steps())[0]
 
     def steps(self) -> Generator[None, None, Decision]:
         """A pass that makes way for others now and then."""

@@ -18,14 +18,13 @@ from frameworkcontroller.core.effects import CreatePod, Done, WriteStatus
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
 from tests.controller.core.checks import gang_ready_of
+from tests.controller.core.driver import decided
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import core_config, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
     from types import FrameType
-
-    from frameworkcontroller.core.context import Decision
 
 
 class Seen:
@@ -193,7 +192,7 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
         view = Seen(body)
         reconciler = FrameworkReconciler(view.framework, core_config(), new_uid=lambda: "uid", draw=lambda: 0.5)
         for version in range(6, 12):
-            for effect in at_once(reconciler.steps(moment(version), view)).effects:
+            for effect in decided(reconciler.steps(moment(version), view))[0].effects:
                 if isinstance(effect, WriteStatus):
                     reconciler.apply_outcome(effect, Done(resource_version=str(version)), moment(version))
                     view.shows(version, effect)
@@ -206,7 +205,7 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
 
 def test_a_pass_over_many_tasks_makes_pauses_and_decides_the_same() -> None:
     in_steps, at_once = waiting_pods(300), waiting_pods(300)
-    decision, pauses = decided(in_steps)
+    decision, pauses = decided(in_steps.steps())
     # The first one comes after the status was read.
     assert pauses == 1 + 300 // TASKS_IN_A_ROW
     assert [effect.key for effect in decision.effects] == [effect.key for effect in at_once.ask()]
@@ -217,28 +216,8 @@ def test_the_end_of_an_attempt_of_many_tasks_makes_pauses_where_it_becomes_their
     manual.world.spec["executionType"] = "Stop"
     manual.world.edited()
     manual.caches.refresh()
-    _, pauses = decided(manual)
+    _, pauses = decided(manual.steps())
     assert pauses == 2 * (300 // TASKS_IN_A_ROW)
-
-
-def at_once(steps: Generator[None, None, Decision]) -> Decision:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            decision: Decision = end.value
-            return decision
-
-
-def decided(manual: Manual) -> tuple[Decision, int]:
-    """What is decided in a pass, and how often it makes way for others."""
-    steps, pauses = manual.reconciler.steps(manual.now, manual.caches), 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, pauses
-        pauses += 1
 
 
 def waiting_pods(tasks: int) -> Manual:
