@@ -162,5 +162,6 @@ class InFlight:
 
     def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
         """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
-        number = self.failures(key) + 1 if longer else 1
-        self._delays[key] = Delay(now + min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(number - 1, 10)), number)
+        number = self.failures(key) if longer else 0
+        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(number, 10))
+        self._delays[key] = Delay(now + pause, number + longer)

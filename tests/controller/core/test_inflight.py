@@ -143,6 +143,7 @@ def test_what_took_place_unseen_is_repeated_after_5_seconds_and_is_no_failure() 
     in_flight.recheck_later(KEY, at(0))
     assert in_flight.delayed_until(KEY, at(0)) == at(0) + timedelta(seconds=5)
     assert in_flight.last_failure(KEY) == ""
+    assert in_flight.failures(KEY) == 0
 
 
 def test_a_pod_that_stays_is_deleted_again_after_longer_and_longer_times() -> None:
