@@ -17,15 +17,15 @@ from msgspec import field
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
-from frameworkcontroller.api.spec import MAX_TASKS
+from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 
 MAX_ROLES_BYTES: Final = 64 * 1024 * 1024
 """Of a compressed status, unpacked: some 60,000 Tasks. A mebibyte may pretend to be a gibibyte."""
 MAX_OBJECTS: Final = 1_000_000
 """Of these bytes: none that the controller has written has as many in them."""
-MAX_STORED_TASKS: Final = 2 * MAX_TASKS
-"""Those that are wanted, and as many that are still to go."""
+MAX_STORED: Final = 2 * MAX_TASKS + MAX_ROLES
+"""Tasks of a stored status, and TaskRoles: those that are wanted, and as many Tasks that are still to go."""
 
 
 class UnreadableStatusError(ValueError):
@@ -253,10 +253,16 @@ def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
     if roles is None:
         roles = ROLES_DECODER.decode(_unpacked(compressed)) if isinstance(compressed, str) and compressed else ()
     for what, number in (("TaskRoles", len(roles)), ("Tasks", sum(len(role.task_statuses) for role in roles))):
-        if number > MAX_STORED_TASKS:
-            text = f"status.attemptStatus has {number} {what}, and {MAX_STORED_TASKS} can be read"
+        if number > MAX_STORED:
+            text = f"status.attemptStatus has {number} {what}, and {MAX_STORED} can be read"
             raise UnreadableStatusError(text)
     return roles
+
+
+def roles_digest(status: FrameworkStatus) -> int | None:
+    """Return what tells compressed roles from others, within this process; None if they are plain."""
+    compressed = status.attempt_status.task_role_statuses_compressed
+    return hash(compressed) if isinstance(compressed, str) else None
 
 
 def _unpacked(compressed: str) -> bytes:
@@ -275,8 +281,13 @@ def _unpacked(compressed: str) -> bytes:
     return plain
 
 
-def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None) -> bool:
+def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None, digest: int | None = None) -> bool:
     """Report whether two statuses say the same; a compressed one may have left out what a large status leaves out.
+
+    Args:
+        one: as it is stored.
+        other: as it was decided.
+        digest: the `roles_digest` with which the other was stored, if that is known: to compare all roles takes long.
 
     Raises:
         UnreadableStatusError, msgspec.DecodeError: of `roles_of`.
@@ -285,6 +296,8 @@ def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None) -> bool:
         return one is other
     if without_roles(one) != without_roles(other):
         return False
+    if digest is not None and digest == roles_digest(one):
+        return True
     roles = roles_of(one), roles_of(other)
     if roles[0] == roles[1]:
         return True

@@ -160,19 +160,33 @@ def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
 
 
 def text_length(end: TaskCompletion | None) -> int:
-    """Return the number of characters that others have written into a completion."""
-    if end is None or end.pod is None:
-        return 0 if end is None else len(end.diagnostics)
-    return len(end.diagnostics) + len(end.pod.message) + sum(len(one.message) for one in end.pod.containers)
+    """Return how many bytes, as JSON, others have written into a completion."""
+    if end is None:
+        return 0
+    texts = [] if end.pod is None else [end.pod.message, *(one.message for one in end.pod.containers)]
+    return sum(map(_encoded_length, (end.diagnostics, *texts)))
 
 
 def shortened(end: TaskCompletion, most: int) -> TaskCompletion:
-    """Return the completion with at most so many characters of each text."""
+    """Return the completion with at most so many characters of each text, which the containers share.
+
+    Of a text that takes much more as JSON, such as one of control characters, only an eighth of these stays.
+    """
     pod = end.pod
     if pod is not None:
-        containers = tuple(replace(one, message=one.message[:most]) for one in pod.containers)
-        pod = replace(pod, message=pod.message[:most], containers=containers)
-    return replace(end, diagnostics=end.diagnostics[:most], pod=pod)
+        each = most // max(1, len(pod.containers))
+        containers = tuple(replace(one, message=_shortened(one.message, each)) for one in pod.containers)
+        pod = replace(pod, message=_shortened(pod.message, most), containers=containers)
+    return replace(end, diagnostics=_shortened(end.diagnostics, most), pod=pod)
+
+
+def _shortened(text: str, most: int) -> str:
+    kept = text[:most]
+    return kept if _encoded_length(kept) <= 2 * most else kept[: most // 8]
+
+
+def _encoded_length(text: str) -> int:
+    return len(msgspec.json.encode(text))
 
 
 def _all(pod: Pod) -> tuple[ContainerStatus, ...]:

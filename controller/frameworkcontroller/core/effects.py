@@ -84,6 +84,8 @@ class WriteStatus:
     resource_version: str
     previous: FrameworkStatus | None
     """The status that is written upon: if it is unchanged after a conflict, only the rest of the object changed."""
+    previous_roles: int | None = None
+    """Its `status.roles_digest` as it is stored, if that is known."""
     unanswered: FrameworkStatus | None = None
     """An earlier write whose answer was lost: if it took effect, it is written upon, too."""
     rest_bytes: int = 0
@@ -275,10 +277,15 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True)
 class Done:
-    """The effect took place: a creation returns the UID of the object; it and a write return the resourceVersion."""
+    """The effect took place: a creation returns the UID of the object; it and a write return the resourceVersion.
+
+    Attributes:
+        roles: the `status.roles_digest` of what was written.
+    """
 
     uid: str = ""
     resource_version: str = ""
+    roles: int | None = None
 
 
 @dataclass(frozen=True)

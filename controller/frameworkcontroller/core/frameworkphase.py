@@ -22,6 +22,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.gang import identity_of
 from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.rescale import held_back
 from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, TASKS_WAIT
 
 if TYPE_CHECKING:
@@ -82,9 +83,12 @@ class FrameworkPhase:
 
     def _rescale(self, ctx: ReconcileContext) -> None:
         waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
-        self._state.rescale(ctx.spec, ctx.stamp, self._new_uid)
+        # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
+        kept, why = held_back(ctx.spec, self._state.roles)
+        self._state.hold_back(why)
+        self._state.rescale(kept, ctx.stamp, self._new_uid)
         if self._state.status.state in TASKS_WAIT:
-            self._state.hold_roles(ctx.spec)
+            self._state.hold_roles(kept)
         waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
         if waiting:
             self._state.add_event(events.of_waiting_roles(dependencies.describe(waiting)))
@@ -130,8 +134,7 @@ class FrameworkPhase:
         if self._seeks_config_map:
             # If it is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
             return False
-        # By all that the user wants: what is held back has not completed.
-        completion = decide_completion(ctx.framework.spec, state.roles)
+        completion = decide_completion(ctx.spec, state.roles)
         if completion is None:
             return False
         state.set(attempt.complete(state.status, completion))

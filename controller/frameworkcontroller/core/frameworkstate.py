@@ -44,7 +44,7 @@ MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
 REPORTED: Final = frozenset({State.CREATION_REQUESTED, State.RUNNING})
 
 
-# Characters of what containers and others say of the ends of all Tasks; each text is short beyond that.
+# Bytes of what containers and others say of the ends of all Tasks; beyond that so many characters of each text stay.
 MAX_TEXTS: Final = 4 * 1024 * 1024
 SHORT_TEXT: Final = 256
 

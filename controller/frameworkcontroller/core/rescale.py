@@ -16,6 +16,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import MAX_STORED
 from frameworkcontroller.core import classify
 from frameworkcontroller.core.attempt import complete
 from frameworkcontroller.core.rolestate import RoleState
@@ -34,7 +35,8 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
     """Return the spec without TaskRoles and Tasks that would be too many, and why as reason and text, None if all fit.
 
     The CRD bounds both; an object that was stored under another definition may ask for any number. It may keep and
-    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`.
+    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`, nor, with Tasks that are still to go, more
+    than can be read again.
     """
     why, number = None, len(spec.task_roles or ())
     # One that is to go has Tasks, and none that are wanted.
@@ -43,14 +45,19 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
         text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
         why = ("TooManyTaskRoles", f"{text}remove some, or use several Frameworks")
     active = {name: role_state.counts.active for name, role_state in roles.items()}
-    wanted = spec.tasks
-    if wanted > max(MAX_TASKS, sum(active.values())):
+    wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
+    more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())
+    if wanted > max(MAX_TASKS, sum(active.values())) or (more and sum(stored.values()) + more > MAX_STORED):
         kept = tuple(
             replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
         )
         spec = replace(spec, task_roles=kept)
-        text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
-        why = why or ("TooManyTasks", f"{text}reduce taskNumber, or use several Frameworks")
+        going = sum(stored.values()) - sum(role.task_number for role in kept)
+        text = f"{going} Tasks that are not asked for any more are still to go: their Pods have to end first"
+        if wanted > MAX_TASKS:
+            text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
+            text += "reduce taskNumber, or use several Frameworks"
+        why = why or ("TooManyTasks", text)
     return spec, why
 
 

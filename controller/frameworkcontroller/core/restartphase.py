@@ -153,4 +153,4 @@ class RestartPhase:
     def _is_complete(self) -> bool:
         counts = [role_state.counts for role_state in self._state.gang_roles]
         everybody = sum(one.ready for one in counts) == sum(one.active for one in counts)
-        return everybody and self._state.member_count > 0
+        return everybody and self._state.member_count > 0 and self._state.held_back is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.core.facts import Templates
-from frameworkcontroller.core.rescale import held_back
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
@@ -30,7 +29,7 @@ class SpecPhase:
 
     Attributes:
         seen: the newest state that is known, with its templates.
-        spec: what it asks for, without what would be too much; None before the first state is seen.
+        spec: what it asks for, None before the first state is seen.
         generation: of the spec that is followed.
         accounts: the service accounts of the Pods that have a barrier.
         templates: what is read of them.
@@ -38,7 +37,6 @@ class SpecPhase:
 
     def __init__(self, seen: Framework, state: FrameworkState, in_flight: InFlight, writer: StatusWriter) -> None:
         self._state, self._in_flight, self._writer = state, in_flight, writer
-        self._wanted: FrameworkSpec | None = None
         self.seen, self.generation = seen, writer.generation
         self.spec: FrameworkSpec | None = None
         self.accounts: tuple[str, ...] = ()
@@ -51,7 +49,7 @@ class SpecPhase:
     def next(self, shown: Framework) -> Framework | None:
         """Return the state that is to be seen next, given what the cache shows; None if it is seen already."""
         newest = self.seen if self.knows_newer(shown) else shown
-        return None if newest is self.seen and self._wanted is not None else newest
+        return None if newest is self.seen and self.spec is not None else newest
 
     def begin(self, shown: Framework) -> FrameworkSpec | None:
         """See what the cache shows, follow the spec, and return it; None while its templates are not read."""
@@ -59,28 +57,23 @@ class SpecPhase:
         if following is not None and not self.templates.unread(following.spec):
             self.seen = following
             self._follow(following.spec)
-        if self._wanted is not None:
-            # What is held back depends on the roles and Tasks that there are.
-            self.spec, why = held_back(self._wanted, self._state.roles)
-            self._state.hold_back(why)
         return self.spec
 
     def _follow(self, spec: FrameworkSpec) -> None:
         """Follow the spec: of the newest object, although an earlier one may be equal, since it keeps all of it."""
-        state, before = self._state, self._wanted
-        self._wanted = spec
-        kept, _ = held_back(spec, state.roles)
+        state, before = self._state, self.spec
+        self.spec = spec
         if is_changed := spec != before:
-            facts = self.templates.facts(kept)
+            facts = self.templates.facts(spec)
             self.accounts = facts.service_accounts
             state.set_templates(facts)
-            state.set_dependencies(kept)
+            state.set_dependencies(spec)
         if before is None and state.has_status:
             if state.lacks_places:
                 # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
                 state.touch_framework()
             else:
-                self._writer.persisted_summary = state.summarize(kept)
+                self._writer.persisted_summary = state.summarize(spec)
         if self.seen.metadata.generation != self.generation:
             # It is written as observedGeneration, also if nothing else follows from it.
             self.generation = self.seen.metadata.generation

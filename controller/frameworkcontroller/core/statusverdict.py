@@ -111,10 +111,10 @@ def _verdict_on(effect: WriteStatus, uid: str, found: Found) -> Verdict:
     """Return why the write conflicted: it took effect earlier, another writer was faster, or only the rest changed."""
     if found.uid != uid:
         return Missing()
+    if is_same(found.status, effect.previous, effect.previous_roles):
+        return SendUpon(found.resource_version)
     if is_same(found.status, effect.status):
         return Done(resource_version=found.resource_version)
-    if is_same(found.status, effect.previous):
-        return SendUpon(found.resource_version)
     if effect.unanswered is not None and is_same(found.status, effect.unanswered):
         return SendUpon(found.resource_version)
     return StaleStatus()

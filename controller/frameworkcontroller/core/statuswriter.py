@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from frameworkcontroller.api.status import is_same
+from frameworkcontroller.api.status import is_same, roles_digest
 from frameworkcontroller.core import gangready
 from frameworkcontroller.core.completion import decides_soon
 from frameworkcontroller.core.conditions import conditions
@@ -57,6 +57,7 @@ class StatusWriter:
         self._paid_until: datetime | None = None
         self._ending_since: datetime | None = None
         self._unanswered: FrameworkStatus | None = None
+        self._roles_digest = None if self.persisted is None else roles_digest(self.persisted)
         self._too_large: tuple[int, str] | None = None
 
     @property
@@ -81,9 +82,10 @@ class StatusWriter:
         status = seen.stored_status()
         if self._unanswered is not None and is_same(status, self._unanswered):
             self.persisted, self._unanswered = self._unanswered, None
-        elif not is_same(status, self.persisted):
+        elif not is_same(status, self.persisted, self._roles_digest):
             return True
         self._resource_version = version
+        self._roles_digest = None if status is None else roles_digest(status)
         return False
 
     def is_up_to_date(self, seen: Framework) -> bool:
@@ -162,6 +164,7 @@ class StatusWriter:
             state.revision,
             self._resource_version,
             self.persisted,
+            previous_roles=self._roles_digest,
             unanswered=self._unanswered,
             rest_bytes=rest_bytes,
         )
@@ -171,7 +174,7 @@ class StatusWriter:
         self._unanswered = None
         if self._sent_at is not None:
             self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + INTERVAL
-        self._resource_version = outcome.resource_version
+        self._resource_version, self._roles_digest = outcome.resource_version, outcome.roles
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)
 

@@ -2,13 +2,12 @@
 
 The engine calls `record` for each `KubeEvent` of a decision, and runs `run()` as a task. The promise: `record` returns
 at once; nothing depends on whether an Event is written, so a failed write is not tried again; an Event that is repeated
-raises the count of the existing one. The limits are those of client-go's spam filter: a burst of 25 for a Framework,
-then one in five minutes.
+raises the count of the existing one. Namespaces take turns, and so do the Frameworks of each. The limits are those of
+client-go's spam filter: a burst of 25 for a Framework, then one in five minutes.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ import structlog
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.engine.executor import Executor
 from frameworkkube.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFoundError, resource_path
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ REMEMBERED: Final = 4096
 """Frameworks, and Events that may be repeated; those that were used last."""
 MESSAGE_CHARACTERS: Final = 1024
 WAITING: Final = 1000
+"""Events of a namespace."""
 
 
 @dataclass
@@ -68,7 +69,7 @@ class EventRecorder:
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._client, self._clock = client, clock
-        self._queue: asyncio.Queue[tuple[Subject, KubeEvent]] = asyncio.Queue(WAITING)
+        self._queue: Executor[tuple[Subject, KubeEvent]] = Executor(self._write_one, slots=1)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._written: OrderedDict[tuple[str, str, str], _Written] = OrderedDict()
         self.dropped = 0
@@ -78,20 +79,22 @@ class EventRecorder:
         """Queue the Event, unless a limit is reached."""
         bucket = self._buckets.setdefault(subject.uid, _Bucket(BURST, self._clock().timestamp()))
         _used(self._buckets, subject.uid)
-        if self._queue.full() or not bucket.take(self._clock().timestamp()):
+        if self._queue.load(subject.namespace) >= WAITING or not bucket.take(self._clock().timestamp()):
             self.dropped += 1
             return
-        self._queue.put_nowait((subject, replace(event, message=event.message[:MESSAGE_CHARACTERS])))
+        item = subject, replace(event, message=event.message[:MESSAGE_CHARACTERS])
+        self._queue.submit((subject.namespace, subject.name), item, urgent=False)
 
     async def run(self) -> NoReturn:
         """Write queued Events until cancelled."""
-        while True:
-            subject, event = await self._queue.get()
-            try:
-                await self._write(subject, event)
-            except (KubeError, msgspec.DecodeError) as error:
-                # An Event is information for people; nothing depends on it.
-                _log.debug("cannot write an Event", reason=event.reason, error=str(error))
+        await self._queue.run()
+
+    async def _write_one(self, item: tuple[Subject, KubeEvent]) -> None:
+        try:
+            await self._write(*item)
+        except (KubeError, msgspec.DecodeError) as error:
+            # An Event is information for people; nothing depends on it.
+            _log.debug("cannot write an Event", reason=item[1].reason, error=str(error))
 
     async def _write(self, subject: Subject, event: KubeEvent) -> None:
         key = (subject.uid, event.reason, event.message)

@@ -32,6 +32,8 @@ CAPACITY: Final = 32 * 1024 * 1024
 """Bytes that wait to be written; beyond it lines are dropped."""
 LINE_BYTES: Final = 400
 """What each line that waits takes beside its bytes."""
+OWNER_BYTES: Final = 1200
+"""What each owner of lines takes beside them."""
 AT_ONCE: Final = 256 * 1024
 """Bytes that are written together: each call has to wait until the event loop lets this thread go on."""
 LAST_SECONDS: Final = 2.0
@@ -51,7 +53,7 @@ class _Share:
     """What one owner has waiting: the numbers of its lines, and their bytes."""
 
     numbers: deque[int] = field(default_factory=deque)
-    size: int = 0
+    size: int = OWNER_BYTES
 
 
 class LineWriter:
@@ -88,7 +90,10 @@ class LineWriter:
         with self._changed:
             self._put += 1
             found = self._lines[self._put] = _Line(line, size + LINE_BYTES, owner, done)
-            share = self._shares.setdefault(owner, _Share())
+            if owner not in self._shares:
+                self._shares[owner] = _Share()
+                self._waiting += OWNER_BYTES
+            share = self._shares[owner]
             share.numbers.append(self._put)
             share.size += found.size
             self._waiting += found.size
@@ -113,7 +118,7 @@ class LineWriter:
                 self._shares.items(), key=lambda one: (totals[one[0].partition("/")[0]], one[1].size), reverse=True
             ):
                 most = share.size // 2
-                while self._waiting > target and share.size > most and len(self._lines) > 1:
+                while self._waiting > target and share.numbers and share.size > most and len(self._lines) > 1:
                     self.dropped += 1
                     _call(self._remove(share.numbers[0]).done)
 
@@ -125,6 +130,7 @@ class LineWriter:
         share.size -= line.size
         self._waiting -= line.size
         if not share.numbers:
+            self._waiting -= share.size
             del self._shares[line.owner]
         return line
 

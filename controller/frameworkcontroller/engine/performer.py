@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.api.pod import POD_DECODER
-from frameworkcontroller.api.status import UnreadableStatusError
+from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
 from frameworkcontroller.core import statusverdict
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
@@ -228,6 +229,8 @@ class Performer:
                     version = result.resource_version
                 case statusverdict.ReadFirst():
                     raise AssertionError(result)
+                case Done():
+                    return replace(result, roles=roles_digest(STATUS_DECODER.decode(status)))
                 case _:
                     return result
         return Failed("the Framework changed during each of several attempts to write its status")

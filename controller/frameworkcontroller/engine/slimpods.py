@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
-    from frameworkcontroller.api.pod import Pod, PodCondition
+    from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 
 V = TypeVar("V")
 C = TypeVar("C", bound=ContainerStatus)
@@ -32,12 +32,14 @@ FOUND_ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) | CONFIG_MAP_ANNOTAT
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 50_000
-MAX_VALUE: Final = 256
-"""Characters of an annotation; the controller writes none that is longer."""
-MAX_CONTAINERS: Final = 20
-"""What a Pod with more init containers has is not shared."""
 """Parts that are remembered, about 10 MiB, also of Pods that are gone; with more, sharing begins again. A Framework has
 ten or so: with fewer than all Frameworks whose Pods change in turn have together, nothing is shared any more."""
+MAX_VALUE: Final = 256
+"""Characters of an annotation; the controller writes none that is longer."""
+MAX_SIDECARS: Final = 256
+"""Of a Pod, as many as the controller lets it have containers by default."""
+MAX_SIDECARS_SHARED: Final = 20
+"""What a Pod with more of them has is not shared."""
 
 
 class SlimPods:
@@ -63,7 +65,7 @@ class SlimPods:
                 annotations=self._kept(meta.annotations, ANNOTATIONS),
                 owner_references=self._share(_controller(meta)),
             ),
-            spec=self._share(pod.spec) if len(pod.spec.init_containers) <= MAX_CONTAINERS else pod.spec,
+            spec=self._spec(pod.spec),
             status=replace(
                 status,
                 phase=self._share(status.phase),
@@ -73,6 +75,12 @@ class SlimPods:
                 container_statuses=self._containers(status.container_statuses),
             ),
         )
+
+    def _spec(self, spec: PodSpec) -> PodSpec:
+        """Keep the init containers that decisions look for: the barrier and sidecars."""
+        kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_SIDECARS]
+        slim = replace(spec, init_containers=kept)
+        return self._share(slim) if len(kept) <= MAX_SIDECARS_SHARED else slim
 
     def _containers(self, statuses: tuple[C, ...]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
@@ -117,6 +125,10 @@ def _controller(meta: Meta) -> tuple[OwnerReference, ...]:
     if owner is None:
         return ()
     return (replace(owner, kind=owner.kind[:MAX_VALUE], name=owner.name[:MAX_VALUE], uid=owner.uid[:MAX_VALUE]),)
+
+
+def _is_looked_for(container: Container) -> bool:
+    return container.name == names.BARRIER_CONTAINER or container.restart_policy == "Always"
 
 
 def _is_kept(condition: PodCondition) -> bool:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus, roles_of
+from frameworkcontroller.core import classify
 from frameworkcontroller.core.attempt import complete, move
 from frameworkcontroller.core.frameworkstate import SHORT_TEXT, FrameworkState, Haste
 from frameworkcontroller.core.task import conclude
@@ -404,3 +405,12 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
     assert first is not None
     assert last is not None
     assert (first.completion, len(last.completion.diagnostics)) == (end, SHORT_TEXT)  # type: ignore[union-attr]
+    assert len(msgspec.json.encode(state.summarize(spec(role("worker", number))).roles)) < 8 * 1024 * 1024
+
+
+def test_the_containers_of_a_pod_share_what_stays_of_their_texts() -> None:
+    ends = (ContainerEnd(name=f"c{place}", message="no memory " * 26, code=1) for place in range(48))
+    many = PodEnd(containers=tuple(ends))
+    end = classify.shortened(replace(ended(1), pod=many), SHORT_TEXT)
+    assert end.pod is not None
+    assert {one.message for one in end.pod.containers} == {"no me"}

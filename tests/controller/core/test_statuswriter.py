@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import roles_digest
 from frameworkcontroller.core.effects import Done
 from frameworkcontroller.core.frameworkstate import FrameworkState
 from frameworkcontroller.core.statuswriter import BURST, INTERVAL, StatusWriter
@@ -220,6 +222,21 @@ def test_a_write_whose_answer_was_lost_is_no_other_writer_s() -> None:
     assert not one.is_stale(seen)
     following = one.compose(state, wanted, 4, at(12), at(12))
     assert (following.resource_version, following.previous, following.unanswered) == ("9", lost.status, None)
+
+
+def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None:
+    """To compare those of 10,000 Tasks after each edit of somebody took up to 160 ms of a turn."""
+    state, wanted, one = large(1), spec(role("worker", 1)), writer()
+    written = one.compose(state, wanted, 4, at(10), at(10))
+    packed = replace(
+        written.status.attempt_status, task_role_statuses=None, task_role_statuses_compressed="cannot be unpacked"
+    )
+    stored = replace(written.status, attempt_status=packed)
+    one.apply_outcome(written, Done(resource_version="8", roles=roles_digest(stored)), state)
+    assert not one.is_stale(framework_with("9", msgspec.json.encode(stored).decode()))
+    assert one.compose(state, wanted, 4, at(11), at(11)).previous_roles == roles_digest(stored)
+    others = replace(stored, ready="0/7")
+    assert one.is_stale(framework_with("10", msgspec.json.encode(others).decode()))
 
 
 def test_a_newer_version_with_our_status_is_what_the_next_write_builds_upon() -> None:

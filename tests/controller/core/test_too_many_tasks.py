@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import rescale
@@ -31,7 +30,9 @@ class Life(Driver):
     """A Framework whose Pods run until they are stopped."""
 
     def __init__(self) -> None:
-        super().__init__(World(framework_of(THREE), Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0", "c-0")})))
+        super().__init__(
+            World(framework_of(THREE), Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0", "c-0", "d-0")}))
+        )
 
     def scale(self, **numbers: int) -> None:
         pod = self.world.spec["taskRoles"][0]["task"]
@@ -112,7 +113,7 @@ def test_a_restart_changes_nothing_of_that(life: Life) -> None:
     life.start()
     life.live()
     assert len(life.world.pods) == 3
-    assert life.world.status.ready == "3/3"
+    assert life.world.status.ready == "3/20000", "a gang of those that are there is none of those that are asked for"
 
 
 def numbered(number: int, tasks: int = 0) -> dict[str, int]:
@@ -152,15 +153,6 @@ def test_one_that_runs_keeps_its_roles_and_gets_no_more(life: Life) -> None:
     assert sorted(life.world.pods) == ["fw-b-0", "fw-c-0"]
 
 
-def test_what_is_left_out_decides_nothing(life: Life) -> None:
-    life.live()
-    life.scale(a=2, b=1, **numbered(MAX_ROLES, 1))
-    labels, annotations = {names.BARRIER_LABEL: "enabled"}, {names.RESTART_ANNOTATION: "in any way"}
-    life.world.spec["taskRoles"][-1]["task"] = {"pod": {"metadata": {"labels": labels, "annotations": annotations}}}
-    life.live()
-    assert "RestartRefused" not in {event.reason for event in life.events}
-
-
 def test_one_that_had_more_roles_before_goes_on_with_them(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     life.world.spec["retryPolicy"] = {"maxRetryCount": -2}
     life.world.plan.ends |= {"b-0": [1, "stay"]}
@@ -184,6 +176,34 @@ def test_what_is_held_back_has_not_completed(life: Life, monkeypatch: pytest.Mon
     assert tasks_of(life.world.status).keys() == {("b", 0)}
     assert life.world.status.state is State.RUNNING
     life.scale(b=1, c=1)
+    life.live()
+    assert sorted(life.world.pods) == ["fw-c-0"]
+
+
+def test_what_is_held_back_lets_no_role_begin(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    life.world.spec["taskRoles"][1]["dependsOn"] = [{"name": "a", "status": "Complete"}]
+    life.world.plan.ends |= {"a-0": [0], "a-1": ["stay"]}
+    life.live()
+    monkeypatch.setattr(rescale, "MAX_TASKS", 3)
+    life.world.spec["taskRoles"][0]["taskNumber"] = 9
+    life.world.edited()
+    life.live()
+    life.world.plan.ends["a-1"] = [0]
+    life.live()
+    assert len(life.warnings) == 1
+    assert not {name for name in life.world.pods if "-b-" in name}, "seven Tasks of a have not run"
+
+
+def test_tasks_that_are_still_to_go_leave_no_more_room_than_can_be_read_again(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.live()
+    monkeypatch.setattr(rescale, "MAX_STORED", 3)
+    life.world.plan.stuck |= {"a-0", "a-1", "b-0"}
+    life.scale(c=1)
+    life.live()
+    assert life.warnings == ["3 Tasks that are not asked for any more are still to go: their Pods have to end first"]
+    life.world.plan.stuck.clear()
     life.live()
     assert sorted(life.world.pods) == ["fw-c-0"]
 

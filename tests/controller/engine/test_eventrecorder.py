@@ -129,3 +129,16 @@ async def test_a_long_message_is_cut_before_it_is_remembered() -> None:
     (_, body), (again, _) = client.written
     assert body["message"] == "x" * MESSAGE_CHARACTERS
     assert again == "patch fw.1"
+
+
+async def test_events_of_one_namespace_leave_those_of_others_alone() -> None:
+    client = Client()
+    recorder = recorder_of(client)
+    for number in range(eventrecorder.WAITING + 100):
+        recorder.record(Subject("hostile", f"fw-{number}", f"u-{number}"), SLOW)
+    recorder.record(SUBJECT, SLOW)
+    async with recording(client, recorder):
+        pass
+    places = [place for place, (_, body) in enumerate(client.written) if body["metadata"]["namespace"] == "n"]
+    assert places == [1], "namespaces take turns"
+    assert recorder.dropped == 100

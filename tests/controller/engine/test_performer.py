@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -15,6 +16,8 @@ from frameworkcontroller.core.effects import (
     Done,
     Effect,
     Failed,
+    FindPod,
+    Found,
     GrantRosterAccess,
     Missing,
     Outcome,
@@ -24,6 +27,7 @@ from frameworkcontroller.core.template import PodSource, RoleAttempt
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.performer import Performer
 from frameworkkube.rest import (
+    PARTIAL_METADATA,
     ConflictError,
     InvalidError,
     KubeError,
@@ -45,8 +49,10 @@ class Client:
     def __init__(self, answer: bytes | KubeError, reads: Sequence[bytes | KubeError] = ()) -> None:
         self.answer, self.reads = answer, list(reads)
         self.deletions: list[tuple[str, str | None]] = []
+        self.accepted: list[str | None] = []
 
-    async def get(self, _path: str, **_more: Any) -> bytes:
+    async def get(self, _path: str, **more: Any) -> bytes:
+        self.accepted.append(more.get("accept"))
         return self._give(self.reads.pop(0))
 
     async def delete(self, _path: str, *, uid: str, resource_version: str | None = None, **_more: Any) -> bytes:
@@ -144,3 +150,25 @@ async def test_an_answer_that_cannot_be_decoded_is_a_failure_to_try_again(effect
 async def test_access_to_the_roster_is_a_role_and_its_binding() -> None:
     performer = Performer(Client(b"{}"))  # type: ignore[arg-type]
     assert await performer.perform(SUBJECT, GrantRosterAccess(("default",), "config-map-uid")) == Done()
+
+
+async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -> None:
+    """A Pod of some MiB under the name of each Task was 429 MiB in the controller."""
+    own = {names.FRAMEWORK_NAME: "x" * 300, "of-a-user": "y" * 1000}
+    owner = {"kind": "K" * 1000, "name": "n", "uid": "u", "controller": True}
+    found = {
+        "metadata": {
+            "name": "fw-worker-0",
+            "uid": "u",
+            "resourceVersion": "7",
+            "labels": own,
+            "annotations": {"a": "b" * 1000},
+        }
+    }
+    found["metadata"]["ownerReferences"] = [owner, owner | {"controller": False}]
+    client = Client(b"", reads=[json.dumps(found).encode()])
+    outcome = await Performer(client).perform(SUBJECT, FindPod("worker", 0))  # type: ignore[arg-type]
+    assert client.accepted == [PARTIAL_METADATA], "of the API server, too"
+    assert isinstance(outcome, Found)
+    assert (outcome.metadata.labels, outcome.metadata.annotations) == ({names.FRAMEWORK_NAME: "x" * 256}, {})
+    assert [len(one.kind) for one in outcome.metadata.owner_references] == [256]

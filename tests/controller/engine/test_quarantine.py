@@ -19,7 +19,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
     MAX_OBJECTS,
     MAX_ROLES_BYTES,
-    MAX_STORED_TASKS,
+    MAX_STORED,
     UnreadableStatusError,
     roles_of,
 )
@@ -46,7 +46,7 @@ def packed(value: object) -> str:
     return b64encode(gzip.compress(msgspec.json.encode(value), 1)).decode()
 
 
-TASKS = [task(State.COMPLETED)] * (MAX_STORED_TASKS + 1)
+TASKS = [task(State.COMPLETED)] * (MAX_STORED + 1)
 GZIPPED = gzip.compress(b"[" + b"1," * 5000 + b"1]")
 COMPRESSED = {
     "not base64": "%%%",
@@ -56,7 +56,7 @@ COMPRESSED = {
     "not JSON": b64encode(gzip.compress(b"<html>")).decode(),
     "nested deeply": b64encode(gzip.compress(b"[" * 100_000)).decode(),
     "too many Tasks": packed([{"name": "a", "instanceUID": "u", "taskStatuses": TASKS}]),
-    "too many TaskRoles": packed([{"name": "a", "instanceUID": "u"}] * (MAX_STORED_TASKS + 1)),
+    "too many TaskRoles": packed([{"name": "a", "instanceUID": "u"}] * (MAX_STORED + 1)),
     "too many objects": packed([{}] * (MAX_OBJECTS + 1)),
     "a bomb": b64encode(gzip.compress(b"[" + b" " * (MAX_ROLES_BYTES + 1) + b"]", 1)).decode(),
 }

@@ -164,6 +164,17 @@ def test_no_emptiness_takes_the_place_of_another() -> None:
             assert isinstance(slim.status.conditions, tuple)
 
 
+def test_init_containers_that_decide_nothing_are_not_kept() -> None:
+    """Pods of a user with 15,000 of them took 1.3 MiB each."""
+    whole, sidecars = document(), [{"name": f"s{place}", "restartPolicy": "Always"} for place in range(15_000)]
+    plain = [{"name": f"i{place}", "restartPolicy": ""} for place in range(15_000)]
+    whole["spec"]["initContainers"] = [*plain, {"name": names.BARRIER_CONTAINER}, *sidecars]
+    slim = SlimPods()(POD_DECODER.decode(msgspec.json.encode(whole)))
+    kept = [one.name for one in slim.spec.init_containers]
+    assert kept[:3] == [names.BARRIER_CONTAINER, "s0", "s1"]
+    assert len(kept) == slimpods.MAX_SIDECARS
+
+
 def test_what_a_failed_container_says_is_forgotten_with_its_pod() -> None:
     keep = SlimPods()
     keep(decoded(0, containerStatuses=[ended(1, message="x")]))

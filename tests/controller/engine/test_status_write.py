@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import STATUS_DECODER, TaskRoleStatus, roles_digest
 from frameworkcontroller.core.effects import (
     Done,
     Failed,
@@ -22,7 +24,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.performer import Performer
 from frameworkkube.rest import ConflictError, InvalidError, KubeError, NotFoundError, ServerError, TooManyRequestsError
-from tests.controller.core.values import framework
+from tests.controller.core.values import framework, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus
@@ -98,8 +100,10 @@ class Client:
     def __init__(self, answers: list[bytes | Exception]) -> None:
         self.answers = list(answers)
         self.calls: list[str] = []
+        self.statuses: list[bytes] = []
 
     async def replace(self, _path: str, body: bytes, **_options: object) -> bytes:
+        self.statuses.append(msgspec.json.decode(body, type=dict[str, msgspec.Raw])["status"])
         return self._answer(f"put {msgspec.json.decode(body)['metadata']['resourceVersion']}")
 
     async def get(self, _path: str, **_options: object) -> bytes:
@@ -122,3 +126,24 @@ async def test_a_status_write_ends_with_its_outcome(
     assert await performer.perform(SUBJECT, EFFECT) == outcome
     assert client.calls == calls
     assert client.answers == []
+
+
+async def test_large_roles_are_known_again_by_a_digest_of_what_was_stored() -> None:
+    tasks = tuple(task(State.RUNNING, index=index) for index in range(3000))
+    written = replace(
+        WRITTEN,
+        attempt_status=replace(WRITTEN.attempt_status, task_role_statuses=(TaskRoleStatus("w", "u", None, tasks),)),
+    )
+    client = Client([live(WRITTEN, "42")])
+    outcome = await Performer(cast("KubeClient", client)).perform(SUBJECT, replaced(EFFECT, status=written))
+    assert isinstance(outcome, Done)
+    stored = STATUS_DECODER.decode(client.statuses[0])
+    assert stored.attempt_status.task_role_statuses is None
+    assert outcome.roles == roles_digest(stored) is not None
+    # Somebody has edited the spec: what is stored is known without being unpacked, so it need not be readable.
+    unreadable = replace(
+        stored, attempt_status=replace(stored.attempt_status, task_role_statuses_compressed="cannot be unpacked")
+    )
+    effect = replaced(EFFECT, previous=unreadable, previous_roles=roles_digest(unreadable))
+    client = Client([CONFLICT, live(unreadable, "44"), live(WRITTEN, "45")])
+    assert await Performer(cast("KubeClient", client)).perform(SUBJECT, effect) == Done(resource_version="45")
