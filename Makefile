@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
 PYTHON ?= python3
+# Hundreds of processes of the tests import the same modules: they are compiled once, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
 BIN    := .venv/bin
 # Tests spend most of their time waiting, so there are more workers than cores; they share the run's clusters.
 PARALLEL ?= -n 4 --dist loadscope --no-loadscope-reorder
@@ -17,7 +19,7 @@ VERSIONS ?=
 # `make chaos CHAOS_SECONDS=600 SEED=123`
 CHAOS_SECONDS ?= 1800
 SEED ?=
-# `make soak SOAK=1000`: random schedules
+# `make soak SOAK=1000 SEED=123`: random schedules
 SOAK ?= 20000
 # `make fuzz COST_SECONDS=3600`: CPU time for each target of the search for what is costly
 COST_SECONDS ?= 300
@@ -101,7 +103,7 @@ hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on si
 	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" HOSTILE_GANGS="$(HOSTILE_GANGS)" $(BIN)/pytest -s -m long tests/apiserver/test_hostile_neighbours.py
 
 soak: venv ## Run the controller through twenty thousand random schedules (SOAK=1000)
-	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/test_schedules.py
+	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/test_schedules.py $(if $(SEED),--hypothesis-seed=$(SEED))
 
 fuzz: venv ## Send broken input to injector, watches and barrier, and search for what is costly (COST_SECONDS=300)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt

@@ -1,7 +1,4 @@
-"""No input costs more than `bounds` says: not the known ones, and not those that a fuzzer makes of them in seconds.
-
-`make fuzz` searches for longer.
-"""
+"""No input that was costly once costs more than `bounds` says; `make fuzz` searches for others."""
 
 from __future__ import annotations
 
@@ -32,13 +29,6 @@ SEEDS = [
 @pytest.mark.parametrize(("target", "genome"), SEEDS)
 def test_an_input_that_was_costly_once_is_within_its_bound(target: str, genome: Genome) -> None:
     assert check(TARGETS[target], genome) is not None, "it is larger than any that gets in"
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_what_a_short_search_finds_is_within_its_bound(target: str) -> None:
-    # A Framework of 1,000 roles has to run before it is edited, which takes a second.
-    count, _ = fuzz(TARGETS[target], seconds=4 if target == "edit" else 1, seed=27)
-    assert count > 1
 
 
 def test_each_test_that_the_table_of_bounds_names_is_there() -> None:

@@ -1,65 +1,17 @@
-"""The demo as a person runs it, on its own real node: training, an interruption, failures, the removal."""
+"""The demo as a person runs it, on its own real node: from nothing to a training that has succeeded."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 import pytest
-import yaml
 
-import localcluster
-from frameworkdemo import manifests
-from tests.support.clusters import own_name, require_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.e2e.demo import demo_cluster, finished
 
 pytestmark = pytest.mark.node
 
-REPOSITORY = Path(__file__).parents[2]
 
-
-@pytest.fixture(scope="module")
-def name() -> Iterator[str]:
-    """The demo's local cluster; without root the tests are skipped, or fail where a cluster is required (CI)."""
-    require_node()
-    cluster = own_name("demo-node")
-    try:
-        yield cluster
-    finally:
-        localcluster.down(cluster)
-
-
-def command(name: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "frameworkdemo", *arguments, "--cluster", name]
-
-
-def finished(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command(name, *arguments), cwd=REPOSITORY, capture_output=True, text=True, timeout=1500, check=False
-    )
-    print(done.stdout, done.stderr)
-    return done
-
-
-def variant(folder: Path, **container: Any) -> Path:
-    """Write the example's Framework with other fields in its containers, and return the file."""
-    framework = yaml.safe_load(manifests.FRAMEWORK.read_text())
-    for role in framework["spec"]["taskRoles"]:
-        role["task"]["pod"]["spec"]["containers"][0].update(container)
-    framework["spec"]["retryPolicy"] = {"fancyRetryPolicy": False, "maxRetryCount": 0}
-    file = folder / "framework.yaml"
-    file.write_text(yaml.safe_dump(framework))
-    return file
-
-
-def test_the_training_runs_as_a_gang_by_the_command_line(name: str) -> None:
-    done = finished(name)
+def test_the_training_runs_as_a_gang_by_the_command_line() -> None:
+    with demo_cluster("demo-node") as name:
+        done = finished(name)
     assert done.returncode == 0
     assert "$ frameworkctl submit -f examples/tensorflow/framework.yaml -n demo\n" in done.stdout
     assert "$ frameworkctl watch spirals -n demo\n" in done.stdout
@@ -70,92 +22,3 @@ def test_the_training_runs_as_a_gang_by_the_command_line(name: str) -> None:
     summary = done.stdout.partition("\nsteps:\n")[2].splitlines()
     taken = [line.split("  ")[1] for line in summary]
     assert taken == ["binaries", "cluster", "images", "load", "programs", "gang", "all together"]
-
-
-# Fails unless TensorFlow reads the content of the roster from TF_CONFIG.
-RESOLVES = """
-import json, os
-import tensorflow as tf
-found = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-with open("/mnt/frameworkbarrier/roster.json") as file:
-    roles = json.load(file)["taskRoles"]
-addresses = {role["name"]: [f"{task[1]}:2222" for task in role["tasks"]] for role in roles}
-assert len(addresses.pop("evaluator")) == 1
-assert found.cluster_spec().as_dict() == addresses, (found.cluster_spec(), addresses)
-own = os.environ["FC_TASKROLE_NAME"], int(os.environ["FC_TASK_INDEX"])
-assert (found.task_type, found.task_id) == own, (found.task_type, found.task_id)
-print("resolved", *addresses)
-"""
-
-
-def test_tensorflow_resolves_the_cluster_and_its_own_task_from_tf_config_also_as_ps_and_evaluator(
-    name: str, tmp_path: Path
-) -> None:
-    file = variant(tmp_path, command=["python3", "-c", RESOLVES])
-    framework = yaml.safe_load(file.read_text())
-    chief, worker = framework["spec"]["taskRoles"]
-    framework["spec"]["taskRoles"] = [
-        chief,
-        *({**worker, "name": each, "taskNumber": 1} for each in ("worker", "ps", "evaluator")),
-    ]
-    file.write_text(yaml.safe_dump(framework))
-    done = finished(name, "--framework", str(file))
-    assert done.returncode == 0
-    assert "chief-0 | resolved chief worker ps" in done.stdout
-
-
-def test_an_interrupted_demo_says_how_to_continue_and_the_next_run_does(name: str) -> None:
-    # A shell that runs the tests in the background makes them ignore SIGINT.
-    listening = ["env", "--default-signal=INT", *command(name)]
-    with subprocess.Popen(listening, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as interrupted:
-        assert interrupted.stdout is not None
-        lines = []
-        for line in interrupted.stdout:
-            lines.append(line)
-            if "AttemptRunning" in line:
-                interrupted.send_signal(signal.SIGINT)
-                break
-        lines += interrupted.stdout.readlines()
-        print(*lines, sep="")
-        assert interrupted.wait(timeout=300) == 130
-    assert "`make demo` goes on from here, `make demo-down` removes it" in lines[-1]
-    done = finished(name)
-    assert done.returncode == 0
-    assert "Completed, Succeeded" in done.stdout
-
-
-def test_a_training_that_fails_fails_the_demo_and_shows_its_log(name: str, tmp_path: Path) -> None:
-    script = "import sys; print('the data is not there'); sys.exit(7)"
-    done = finished(name, "--framework", str(variant(tmp_path, command=["python3", "-c", script])))
-    assert done.returncode == 1
-    assert "chief-0, log of tensorflow\n    the data is not there" in done.stdout
-    assert "worker-1, log of tensorflow\n" in done.stdout
-    assert "Completed, ContainerUnrecognizedFailed (7)" in done.stdout
-    for command in ("why", "describe"):
-        assert f"$ frameworkctl {command} spirals -n demo\n" in done.stdout
-    assert "log of frameworkcontroller" in done.stdout
-
-
-def test_a_missing_image_ends_the_demo_with_its_name(name: str, tmp_path: Path) -> None:
-    image = "docker.io/frameworkcontroller/absent:dev"
-    done = finished(name, "--framework", str(variant(tmp_path, image=image, imagePullPolicy="Never")))
-    assert done.returncode == 1
-    assert f'Container image "{image}" is not present' in done.stdout
-
-
-def test_down_leaves_nothing_and_can_be_repeated(name: str) -> None:
-    for _ in range(2):
-        assert finished(name, "down").returncode == 0
-        assert localcluster.status(name) is None
-    assert not [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"/clusters/{name}/" in line]
-
-
-def test_a_demo_on_a_context_that_does_not_exist_fails_with_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text('{"apiVersion": "v1", "kind": "Config", "contexts": [], "clusters": [], "users": []}')
-    arguments = [sys.executable, "-m", "frameworkdemo", "--context", "nowhere", "--kubeconfig", str(file)]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    done = subprocess.run(arguments, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 1
-    assert "no access to the context nowhere" in done.stdout
-    assert done.stderr == ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from localcluster.client import Json, RawClient
     from localcluster.frameworks import Frameworks
 
-pytestmark = [pytest.mark.node, pytest.mark.turns("drills")]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 
 HELD = [{"name": "example.org/held"}]
 STAYS = ["sleep", "600"]

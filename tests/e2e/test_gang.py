@@ -137,21 +137,18 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
     assert "huge-0" in next(end["message"] for end in ends if end["name"] == "frameworkbarrier")
 
 
-@pytest.mark.parametrize(
-    ("policy", "mode"), [("Always", "init"), ("Never", "sidecar")], ids=["a restarted Pod", "a sidecar"]
-)
-def test_a_barrier_that_gives_up_ends_the_attempt_although_the_kubelet_restarts_it(
-    frameworks: Frameworks, policy: str, mode: str
-) -> None:
-    # On a full machine a barrier has been seen to need 19 s until its first request.
-    template = pod(timeout="60", mode=mode)
-    template["spec"]["restartPolicy"] = policy
-    frameworks.create("fw", role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="60", cpu="1000")))
-    status = frameworks.wait("fw", "Completed", 150)
-    completion = status["attemptStatus"]["completionStatus"]
-    assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed"), completion
-    assert completion["trigger"]["taskRoleName"] == "chief"
-    assert "huge-0" in completion["diagnostics"]
+def test_a_barrier_that_gives_up_ends_the_attempt_although_the_kubelet_restarts_it(frameworks: Frameworks) -> None:
+    rows = {"restarted": ("Always", "init"), "sidecar": ("Never", "sidecar")}
+    for name, (policy, mode) in rows.items():
+        # On a full machine a barrier has been seen to need 19 s until its first request.
+        template = pod(timeout="60", mode=mode)
+        template["spec"]["restartPolicy"] = policy
+        frameworks.create(name, role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="60", cpu="1000")))
+    for name in rows:
+        completion = frameworks.wait(name, "Completed", 150)["attemptStatus"]["completionStatus"]
+        assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed"), completion
+        assert completion["trigger"]["taskRoleName"] == "chief"
+        assert "huge-0" in completion["diagnostics"]
     assert frameworks.pods() == {}
 
 

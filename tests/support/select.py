@@ -29,7 +29,11 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/localcluster/": ("localcluster/", "images/", "requirements/"),
     # The other tests of releases find, in seconds, what was not made again after a change of a program.
     "tests/release/test_operations.py": ("release/", "charts/", "deploy/", "kustomize/", "docs/operate/"),
+    "tests/monitoring/": ("release/", "charts/"),
     "tests/demo/": ("demo/", "examples/", "client/", "charts/", "deploy/"),
+    "tests/e2e/test_demo_endings.py": ("demo/", "examples/tensorflow/", "client/"),
+    "tests/e2e/test_chart.py": ("charts/", "deploy/"),
+    "tests/e2e/test_applications.py": _EXAMPLES,
     "tests/e2e/test_examples.py": _EXAMPLES,
     "tests/e2e/test_training_examples.py": _EXAMPLES,
     "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),

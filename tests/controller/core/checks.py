@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,7 @@ def _task_history(old: TaskStatus, new: TaskStatus) -> None:
     assert reachable(old.state, new.state), f"{old.state} -> {new.state}"
 
 
+@functools.cache
 def reachable(before: State, after: State) -> bool:
     """Whether legal changes lead from one state to the other within an attempt."""
     seen, todo = {before}, [before]

@@ -7,6 +7,7 @@ the moment when it does it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field
@@ -82,8 +83,24 @@ def framework_of(text: str) -> dict[str, Any]:
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
         "metadata": {"name": "fw", "namespace": "ns", "uid": "framework-uid", "generation": 1},
-        "spec": yaml.safe_load(text),
+        "spec": msgspec.json.decode(_as_json(text)),
     }
+
+
+@functools.cache
+def _as_json(text: str) -> bytes:
+    """Read a spec once: each life begins with one of its own."""
+    return msgspec.json.encode(yaml.safe_load(text))
+
+
+@functools.lru_cache(maxsize=4)
+def _status_of(stored: bytes) -> FrameworkStatus:
+    """Read a status as it is stored, which is asked for again and again until the next one is written."""
+    status = STATUS_DECODER.decode(stored)
+    attempt = replace(
+        status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
+    )
+    return replace(status, attempt_status=attempt)
 
 
 @dataclass
@@ -192,11 +209,7 @@ class World:
     @property
     def status(self) -> FrameworkStatus:
         assert self.stored is not None
-        status = STATUS_DECODER.decode(self.stored)
-        attempt = replace(
-            status.attempt_status, task_role_statuses=roles_of(status), task_role_statuses_compressed=msgspec.UNSET
-        )
-        return replace(status, attempt_status=attempt)
+        return _status_of(self.stored)
 
     def is_hidden(self, name: str, uid: str) -> bool:
         """Whether no watch ever reports this instance."""
