@@ -79,12 +79,12 @@ class TaskPod(Wire, frozen=True):
     @property
     def role(self) -> str:
         """The TaskRole, "" if the labels name none."""
-        return self.metadata.labels.get(names.TASKROLE_NAME, "")
+        return self.metadata.labels.role or ""
 
     @property
     def index(self) -> int:
         """The index of the Task, -1 if the labels name none."""
-        text = self.metadata.labels.get(names.TASK_INDEX, "")
+        text = self.metadata.labels.index or ""
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
     @property
@@ -112,7 +112,7 @@ class TaskPod(Wire, frozen=True):
     @property
     def lacks_barrier(self) -> bool:
         """Whether its label asks for a barrier that it does not have."""
-        return self.metadata.labels.get(names.BARRIER_LABEL) == "enabled" and not self.has_barrier
+        return self.metadata.labels.barrier == "enabled" and not self.has_barrier
 
     @property
     def statuses(self) -> Iterator[ContainerStatus]:

@@ -101,7 +101,9 @@ class Transport:
             answered = True
             if not isinstance(answer, ApiStatusError):
                 return answer
-            if answer.code in {429, 503} and answer.retry_after_seconds:
+            # What a webhook says of one object is no reason to leave the server alone.
+            is_of_server = not answer.message.startswith("admission webhook ")
+            if answer.code in {429, 503} and answer.retry_after_seconds and is_of_server:
                 self._flow_control.pause(answer.retry_after_seconds)
             raise answer
         finally:

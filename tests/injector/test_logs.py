@@ -18,7 +18,7 @@ EVENT = {"level": "info", "event": "reviewed", "uid": "1", "namespace": "dé\u20
 
 
 def test_a_line_is_that_of_the_controller() -> None:
-    ours, theirs = logs.render_json(None, "", dict(EVENT)), of_the_controller.render_json(None, "", dict(EVENT))
+    ours, theirs = logs.render_json(None, "", dict(EVENT)), of_the_controller.render_json(None, "", dict(EVENT))[0][0]
     found, expected = json.loads(ours), json.loads(theirs)
     assert list(found) == list(expected) == ["ts", "level", "msg", "uid", "namespace", "count", "path"]
     for line in (found, expected):

@@ -131,6 +131,15 @@ async def test_a_lease_may_pass_the_pause(client: KubeClient, server: ScriptedSe
         await client.create(PATH, b"{}")
 
 
+async def test_a_webhook_s_refusal_of_one_object_holds_up_no_other(client: KubeClient, server: ScriptedServer) -> None:
+    denied = refusal(429, "TooManyRequests", 'admission webhook "a" denied the request: x', retryAfterSeconds=300)
+    server.on("POST", denied, answer(201))
+    with pytest.raises(TooManyRequestsError) as caught:
+        await client.create(PATH, b"{}")
+    assert caught.value.retry_after_seconds == 300
+    await client.create(PATH, b"{}")
+
+
 async def test_a_refusal_without_a_pause_leaves_the_decision_to_the_caller(
     client: KubeClient, server: ScriptedServer
 ) -> None:

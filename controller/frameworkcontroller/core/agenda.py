@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 TaskKey: TypeAlias = tuple[str, int]
 """A Task: the name of its role and its index."""
+MOST_VOID: Final = 64
+"""Alarms that an earlier one has made void, beyond as many as there are Tasks with one."""
 
 
 class Agenda:
@@ -20,6 +22,8 @@ class Agenda:
         self._dirty: dict[TaskKey, None] = {}
         self._awaiting: dict[TaskKey, int] = {}
         self._alarms: list[tuple[datetime, TaskKey]] = []
+        self._alarm_of: dict[TaskKey, datetime] = {}
+        """The earliest of each Task; others in the heap are void."""
 
     def touch(self, task_key: TaskKey) -> None:
         """Make the Task dirty."""
@@ -30,8 +34,15 @@ class Agenda:
         self._dirty |= dict.fromkeys(task_keys)
 
     def touch_at(self, task_key: TaskKey, moment: datetime) -> None:
-        """Make the Task dirty at this time of the steady clock."""
+        """Make the Task dirty at this time of the steady clock, or earlier; then it asks for the next time again."""
+        known = self._alarm_of.get(task_key)
+        if known is not None and known <= moment:
+            return
+        self._alarm_of[task_key] = moment
         heapq.heappush(self._alarms, (moment, task_key))
+        if len(self._alarms) > 2 * len(self._alarm_of) + MOST_VOID:
+            self._alarms = [(at, one) for one, at in self._alarm_of.items()]
+            heapq.heapify(self._alarms)
 
     def touch_after(self, task_key: TaskKey, revision: int) -> None:
         """Make the Task dirty once this revision is persisted; it takes the place of an earlier one."""
@@ -46,8 +57,15 @@ class Agenda:
 
     def take_dirty(self, now: datetime) -> list[TaskKey]:
         """Return the dirty Tasks; they are clean then."""
-        while self._alarms and self._alarms[0][0] <= now:
-            self.touch(heapq.heappop(self._alarms)[1])
+        while self._alarms:
+            moment, task_key = self._alarms[0]
+            is_void = self._alarm_of.get(task_key) != moment
+            if moment > now and not is_void:
+                break
+            heapq.heappop(self._alarms)
+            if not is_void:
+                del self._alarm_of[task_key]
+                self.touch(task_key)
         dirty, self._dirty = list(self._dirty), {}
         return dirty
 
@@ -56,6 +74,7 @@ class Agenda:
         self._dirty.clear()
         self._awaiting.clear()
         self._alarms.clear()
+        self._alarm_of.clear()
 
     @property
     def next_alarm(self) -> datetime | None:

@@ -224,6 +224,9 @@ class LabelConfigMap:
 class DeleteFramework:
     """Delete the Framework itself after its retention time, its dependents first."""
 
+    resource_version: str = ""
+    """Of the state that is to be deleted, "" for any."""
+
     @property
     def key(self) -> EffectKey:
         """The key: one deletion."""

@@ -141,7 +141,7 @@ def of_gang_waiting(ready: int, total: int, missing_tasks: Sequence[MissingTask]
 
 def of_missing_barrier(pod: Pod) -> KubeEvent | None:
     """Return the Event of a Pod that asks for the barrier but has none, None for any other Pod."""
-    asked = pod.metadata.labels.get(names.BARRIER_LABEL) == "enabled"
+    asked = pod.metadata.labels.barrier == "enabled"
     if not asked or any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
         return None
     text = (

@@ -34,6 +34,7 @@ PLACEHOLDER_BYTES: Final = 128
 MAX_TEXT: Final = 256
 """Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
+_GPUS: Final = re.compile(rb'"?([0-9]{1,6})"?')
 
 
 class _Variable(Struct, frozen=True, gc=False):
@@ -45,7 +46,8 @@ _WAIT_FOR_ARRIVAL: Final = _Variable(names.BARRIER_WAIT_FOR, names.ARRIVED)
 
 
 class _Resources(Struct, frozen=True):
-    limits: dict[str, str | int | float] | None = None
+    # Each as it is written: to print a number like 1e308 takes 15 us, and a template may have 90,000.
+    limits: dict[str, Raw] | None = None
 
 
 class _Container(Struct, frozen=True):
@@ -66,11 +68,8 @@ class _Container(Struct, frozen=True):
         except _UNREADABLE:
             return 0
         limits = (asked.limits if asked else None) or {}
-        return sum(
-            int(number)
-            for name, number in limits.items()
-            if name.endswith(names.GPU_SUFFIX) and re.fullmatch("[0-9]{1,6}", str(number))
-        )
+        found = (_GPUS.fullmatch(number) for name, number in limits.items() if name.endswith(names.GPU_SUFFIX))
+        return sum(int(number[1]) for number in found if number is not None)
 
     @property
     def is_barrier(self) -> bool:
@@ -183,10 +182,10 @@ class Templates:
         self._read: dict[bytes, RoleFacts] = {}
 
     def unread(self, spec: FrameworkSpec) -> dict[bytes, Raw]:
-        """Return the large templates that were not read, for `learn`."""
-        pods = (role.task.pod for role in spec.task_roles or ())
-        large = {_key(pod): pod for pod in pods if memoryview(pod).nbytes > LARGE_BYTES}
-        return {key: pod for key, pod in large.items() if key not in self._read}
+        """Return the templates that were not read, for `learn`, if they are large together."""
+        pods = {_key(role.task.pod): role.task.pod for role in spec.task_roles or ()}
+        unread = {key: pod for key, pod in pods.items() if key not in self._read}
+        return unread if sum(memoryview(pod).nbytes for pod in unread.values()) > LARGE_BYTES else {}
 
     def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
         """Keep what was read."""

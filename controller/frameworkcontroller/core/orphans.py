@@ -11,7 +11,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from frameworkcontroller.api import names
 from frameworkcontroller.core.attempt import after
 
 if TYPE_CHECKING:
@@ -23,12 +22,12 @@ GRACE: Final = timedelta(seconds=5)
 
 def is_unlabelled(meta: Meta) -> bool:
     """Report whether somebody has removed the label by which the caches find the objects of a Framework."""
-    return names.FRAMEWORK_NAME not in meta.labels
+    return meta.labels.framework is None
 
 
 def is_hidden_pod(meta: Meta) -> bool:
     """Report whether the caches do not show a Pod, because of its labels."""
-    return is_unlabelled(meta) or names.RETAINED_LABEL in meta.labels
+    return is_unlabelled(meta) or meta.labels.retained is not None
 
 
 def grace_deadline(meta: Meta, now: datetime) -> datetime | None:

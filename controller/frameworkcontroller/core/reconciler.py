@@ -288,7 +288,7 @@ class FrameworkReconciler:
             yield from self._framework.steps(ctx)
             yield from self._tasks.steps(ctx)
         self._framework.begin_roles(ctx)
-        self._restarts.advance(ctx)
+        yield from self._restarts.steps(ctx)
         self._report_gang(ctx)
         # The condition CrashLoop is written; nothing waits for that.
         self._state.revision += pauses is not bool(self._state.crash_loops.held)
@@ -351,7 +351,7 @@ class FrameworkReconciler:
             and state.is_reported
             and self._in_flight.is_quiet(ctx.now)
             and self._writer.is_up_to_date(ctx.view.framework)
-            and ctx.framework.metadata.deletion_timestamp is None
+            and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
             and ctx.view.config_map() is None
         )
 

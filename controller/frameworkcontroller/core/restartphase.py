@@ -1,6 +1,6 @@
 """The gang's part of a reconcile pass, of gangs that restart in place: the end of an epoch, and the gate of the next.
 
-`FrameworkReconciler.steps` calls `begin` before the Tasks, and `advance` after them. `restart` decides; this module
+`FrameworkReconciler.steps` calls `begin` before the Tasks, and `steps` after them. `restart` decides; this module
 supplies what the decision needs and changes the state. For all other gangs both do nothing.
 """
 
@@ -17,9 +17,11 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, events, framework, restart
 from frameworkcontroller.core.frameworkstate import Haste
 from frameworkcontroller.core.restartpolicy import Policy
-from frameworkcontroller.core.taskphase import TASKS_WAIT
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, TASKS_WAIT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from frameworkcontroller.api.status import FrameworkAttemptStatus
     from frameworkcontroller.core.agenda import TaskKey
     from frameworkcontroller.core.config import CoreConfig
@@ -55,18 +57,21 @@ class RestartPhase:
         if after is not status.attempt_status:
             self._state.set(replace(status, attempt_status=after))
 
-    def advance(self, ctx: ReconcileContext) -> None:
-        """Begin the next epoch if this one has ended, and open the gate if everybody is there."""
+    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
+        """Begin the next epoch if this one has ended, and open the gate if everybody is there.
+
+        It yields after some Tasks.
+        """
         gate, ends = self._state.gate, self._tasks.take_ends()
         if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
             return
         if gate.is_open and (ends or self._state.member_count != gate.released):
-            self._judge(gate, ends, ctx)
+            yield from self._judge(gate, ends, ctx)
         if self._tasks.starts_while_closed:
-            self._end_those_that_never_stay(ctx)
+            yield from self._end_those_that_never_stay(ctx)
         self._open()
 
-    def _judge(self, gate: restart.Gate, ends: dict[TaskKey, restart.End], ctx: ReconcileContext) -> None:
+    def _judge(self, gate: restart.Gate, ends: dict[TaskKey, restart.End], ctx: ReconcileContext) -> Iterator[None]:
         seen = self._state.status.attempt_status
         verdict = restart.decide(
             gate,
@@ -76,20 +81,25 @@ class RestartPhase:
             members=self._state.member_count,
             succeeded=self._succeeded() if ends else "",
         )
-        for task_key, end in ends.items():
-            if end in verdict.refused:
+        refused = frozenset(verdict.refused)
+        for place, (task_key, end) in enumerate(ends.items()):
+            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+                yield
+            if end in refused:
                 self._end(task_key, ctx)
                 self._state.add_event(events.of_gang_not_restarted(end.task, verdict.why))
         if verdict.cause is not None:
-            self._begin_epoch(restart.next_epoch(seen, verdict, ctx.stamp), ctx)
+            yield from self._begin_epoch(restart.next_epoch(seen, verdict, ctx.stamp), ctx)
         # Members whose instances have ended show at once whether they are back; those that end leave their Pods.
-        self._tasks.advance(ctx)
+        yield from self._tasks.steps(ctx)
 
-    def _end_those_that_never_stay(self, ctx: ReconcileContext) -> None:
+    def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Iterator[None]:
         """End the attempts of Tasks that start again and again before the gate opens: no limit counts those starts."""
         counted = self._tasks.starts_while_closed
         given_up = [task_key for task_key, starts in counted.items() if starts > MAX_STARTS_WHILE_CLOSED]
-        for task_key in given_up:
+        for place, task_key in enumerate(given_up):
+            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+                yield
             del counted[task_key]
             pod_name = names.pod_name(ctx.framework.metadata.name, *task_key)
             if self._state.task(task_key) is None or ctx.view.pod(pod_name) is None:
@@ -98,7 +108,7 @@ class RestartPhase:
             why = f"it has started {MAX_STARTS_WHILE_CLOSED} times more while its gang waited"
             self._state.add_event(events.of_gang_not_restarted(f"{task_key[0]}-{task_key[1]}", why))
         if given_up:
-            self._tasks.advance(ctx)
+            yield from self._tasks.steps(ctx)
 
     def _succeeded(self) -> str:
         """Return the name of a Task of the gang that has succeeded, "" if there is none."""
@@ -120,14 +130,16 @@ class RestartPhase:
         self._state.put(task_key, attempt.complete(current, end))
         self._state.agenda.touch(task_key)
 
-    def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> None:
+    def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> Iterator[None]:
         state = self._state
         state.set(replace(state.status, attempt_status=after))
         state.haste, state.restarting_since = Haste.URGENT, ctx.now
         state.applications.clear()
         self._tasks.starts_while_closed.clear()
         assert after.gang_epoch is not UNSET
-        for task_key in list(state.task_keys()):
+        for place, task_key in enumerate(list(state.task_keys())):
+            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+                yield
             task = state.task(task_key)
             if task is None or task.deletion_pending or task.state is State.COMPLETED:
                 continue

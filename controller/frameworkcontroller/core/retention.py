@@ -63,5 +63,5 @@ def _failed_before_its_application(pod: Pod) -> bool:
 def retained_by(found: Meta) -> str:
     """Return the UID of the Framework whose controller has let go of a Pod, "" if none has."""
     owner = found.controller
-    is_let_go = names.RETAINED_LABEL in found.labels and owner is not None and owner.kind == names.KIND
+    is_let_go = found.labels.retained is not None and owner is not None and owner.kind == names.KIND
     return owner.uid if owner is not None and is_let_go else ""

@@ -6,7 +6,7 @@ decides; this module supplies what the decision needs and emits what follows fro
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -67,12 +67,8 @@ class TaskPhase:
         self._ends: dict[TaskKey, restart.End] = {}
         self.starts_while_closed: Counter[TaskKey] = Counter()
 
-    def advance(self, ctx: ReconcileContext) -> None:
-        """Step every dirty Task and emit the actions that follow; the others cost nothing."""
-        deque(self.steps(ctx), maxlen=0)
-
     def steps(self, ctx: ReconcileContext) -> Iterator[None]:
-        """Step likewise, and yield after some Tasks.
+        """Step every dirty Task and emit the actions that follow; the others cost nothing. It yields after some Tasks.
 
         It needs a Framework whose ConfigMap is there or has been: before that, Tasks stay dirty.
         """

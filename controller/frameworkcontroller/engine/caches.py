@@ -230,4 +230,4 @@ def _frameworks_of(pod: Pod) -> Iterator[FrameworkKey]:
 
 
 def _framework_of(seen: Partial | Pod) -> FrameworkKey:
-    return seen.metadata.namespace, seen.metadata.labels.get(names.FRAMEWORK_NAME, "")
+    return seen.metadata.namespace, seen.metadata.labels.framework or ""

@@ -25,6 +25,7 @@ import structlog
 
 from frameworkcontroller.core.attempt import duration
 from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import DeleteFramework, Failed
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.facts import read_all
 from frameworkcontroller.core.framework import expiry_of
@@ -64,6 +65,9 @@ DECIDING_SECONDS: Final = 0.01
 # Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
 # written lately.
 PUT_OFF_SECONDS: Final = 0.5
+# Frameworks whose time to be kept is over that are deleted at a time, and after how long one is tried again.
+EXPIRED_SLOTS: Final = 4
+AGAIN_SECONDS: Final = 300.0
 
 
 class Engine:
@@ -111,6 +115,8 @@ class Engine:
         self.metrics = metrics or Metrics(config.codes)
         self._reads: Executor[tuple[Work, Mapping[bytes, Raw]]] = Executor(self._read_templates, slots=1, rests=True)
         self._actions = Actions(self, performer, self.metrics, slots=slots, now=self._now)
+        self._performer, self._expiring = performer, set[FrameworkKey]()
+        self._expired: Executor[Outline] = Executor(self._delete_expired, slots=EXPIRED_SLOTS)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._at_rest, self._queue)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
@@ -132,6 +138,7 @@ class Engine:
             group.create_task(self._caches.run())
             group.create_task(self._actions.run())
             group.create_task(self._reads.run())
+            group.create_task(self._expired.run())
             group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
@@ -234,7 +241,7 @@ class Engine:
                 if work is None:
                     self._rest(key, view.framework)
                     return
-                # It was read because its time is over; the cache needs no more of it.
+                # It was read again although it is at rest; the cache needs no more of it.
                 view.framework = work.reconciler.seen
             if work is None or work.reconciler.uid != view.framework.metadata.uid:
                 if work is not None and work.reconciler.knows_newer(view.framework):
@@ -260,7 +267,7 @@ class Engine:
             if decision.wake_at is not None:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
             outline = outline_of(view.framework) if decision.at_rest else None
-            if outline is not None and self._left(outline) > timedelta():
+            if outline is not None and (outline.is_going or self._left(outline) > timedelta()):
                 del self._works[key]
                 self._caches.keep(outline)
                 self._rest(key, outline)
@@ -281,13 +288,29 @@ class Engine:
             work.reads = False
 
     def _rest(self, key: FrameworkKey, outline: Outline) -> None:
-        """Leave the Framework alone until it is to be deleted; then it is read again, and decided on."""
+        """Leave the Framework alone until it is to be deleted."""
         left = self._left(outline)
         self._at_rest[key] = outline.state
         if left <= timedelta():
-            self._reloader.read(key, "its time to be kept is over")
+            if not outline.is_going and key not in self._expiring:
+                self._expiring.add(key)
+                self._expired.submit(key, outline, urgent=False)
         elif left < timedelta.max:
             self._queue.add_after(key, left.total_seconds())
+
+    async def _delete_expired(self, outline: Outline) -> None:
+        """Delete a Framework as it was seen at rest: thousands may be over at once, and none is read for that."""
+        meta = outline.metadata
+        key, effect = (meta.namespace, meta.name), DeleteFramework(meta.resource_version)
+        view = self._caches.view(key)
+        if view is not None and view.framework.metadata == meta and key not in self._works and self._may_act():
+            outcome = await self._performer.perform(Subject(*key, meta.uid), effect)
+            if isinstance(outcome, Failed):
+                self.metrics.retries.inc()
+                _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
+        self._expiring.discard(key)
+        # Whatever came of it, the watch shows; if it shows nothing, it is tried again.
+        self._queue.add_after(key, AGAIN_SECONDS)
 
     def _left(self, outline: Outline) -> timedelta:
         if outline.since is None:
@@ -300,7 +323,11 @@ class Engine:
 
     def _report(self, work: Work, decision: Decision) -> Iterator[None]:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
-        work.history = self._history.write_pass(*work.key, decision.snapshots) or work.history
+        taken = decision.snapshots
+        for place in range(0, len(taken), TASKS_IN_A_ROW):
+            some = taken[place : place + TASKS_IN_A_ROW]
+            work.history = self._history.write_pass(*work.key, some) or work.history
+            yield
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)
         for reason in decision.restarts:

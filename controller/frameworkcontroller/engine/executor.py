@@ -1,9 +1,10 @@
 """Performs many effects at a time, bounded, and fair between namespaces and Frameworks.
 
 The engine makes three executors, one for statuses, one for what is large and one for everything else, and submits
-effects with their Framework as the owner. The promise: at most `slots` items are performed at a time; owners take turns
-(`turns`); an owner's items start in their order, but urgent ones, for which a whole Framework waits (its ConfigMap, its
-roster), before those of single Tasks; of an item that was performed nothing is kept.
+effects with their Framework as the owner. The promise: at most `slots` items of one namespace are performed at a time,
+and a quarter more of all, so that what is slow for one leaves slots to others; owners take turns (`turns`); an owner's
+items start in their order, but urgent ones, for which a whole Framework waits (its ConfigMap, its roster), before those
+of single Tasks; of an item that was performed nothing is kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_SLOTS: Final = 64
+LONGEST_REST: Final = 1.0
+"""Seconds."""
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
 # than the creation of a Pod, and while it waits for its turn, more changes go into it.
 OBJECTS_PER_STATUS: Final = 8
@@ -31,8 +34,9 @@ class Executor(Generic[T]):
 
     Args:
         perform: performs one item; it must not raise.
-        slots: how many items are performed at a time.
-        rests: what an item costs is the time that it takes, and a worker makes a pause as long while others wait.
+        slots: how many items of one namespace are performed at a time.
+        rests: what an item costs is the time that it takes, and a worker makes a pause as long while others wait, up to
+            a second.
         clock: gives the steady time in seconds.
     """
 
@@ -49,6 +53,9 @@ class Executor(Generic[T]):
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
+        self._lanes: dict[Hashable, Turns[tuple[Sequence[Hashable], T, bool]]] = {}
+        self._entered: Counter[Hashable] = Counter()
+        """Items of a namespace that have left its lane, to wait for their turn among all or to be performed."""
 
     def load(self, first: Hashable) -> int:
         """How many items of owners in this namespace wait, are performed, or have started within the last second."""
@@ -66,14 +73,26 @@ class Executor(Generic[T]):
 
     def submit(self, owner: Sequence[Hashable], item: T, *, urgent: bool) -> None:
         """Queue an item."""
-        self._turns.add(owner, (owner, item), urgent=urgent)
-        self._loads[owner[0]] += 1
-        self._waiting.release()
+        first = owner[0]
+        self._loads[first] += 1
+        self._lanes.setdefault(first, Turns()).add(owner[1:], (owner, item, urgent), urgent=urgent)
+        self._enter(first)
+
+    def _enter(self, first: Hashable) -> None:
+        """Let items of a namespace leave its lane, as many as it may have performed at a time."""
+        lane = self._lanes[first]
+        while lane and self._entered[first] < self._slots:
+            owner, item, urgent = lane.take(cost=0 if self._rests else 1)
+            self._entered[first] += 1
+            self._turns.add(owner[:1], (owner, item), urgent=urgent)
+            self._waiting.release()
+        if not self._entered[first]:
+            del self._entered[first], self._lanes[first]
 
     async def run(self) -> NoReturn:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._slots):
+            for _ in range(self._slots + max(1, self._slots // 4)):
                 group.create_task(self._work())
         raise AssertionError
 
@@ -90,9 +109,14 @@ class Executor(Generic[T]):
         self._forget()
         begun = loop.time()
         await self._perform(item)
+        del item
         self._leave(first)
+        seconds = loop.time() - begun
         if self._rests:
-            seconds = loop.time() - begun
-            self._turns.charge(owner, seconds)
-            if self._turns:
-                await asyncio.sleep(seconds)
+            self._turns.charge(owner[:1], seconds)
+            if len(owner) > 1:
+                self._lanes[first].charge(owner[1:], seconds)
+            if self._turns or self._lanes[first]:
+                await asyncio.sleep(min(seconds, LONGEST_REST))
+        self._entered[first] -= 1
+        self._enter(first)

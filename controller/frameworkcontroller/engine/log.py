@@ -15,7 +15,7 @@ import threading
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
@@ -134,9 +134,9 @@ class LineWriter:
             del self._shares[line.owner]
         return line
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: bytes, owner: str = "") -> None:
         """Add a line as it is."""
-        self.put(lambda: line, len(line))
+        self.put(lambda: line, len(line), owner)
 
     def flush(self, seconds: float = 0) -> None:
         """Wait until everything is written, no longer than so many seconds."""
@@ -192,6 +192,19 @@ STDERR: Final = LineWriter(_write_stderr)
 atexit.register(STDERR.flush, LAST_SECONDS)
 
 
+class OwnedLines:
+    """What structlog hands rendered lines to: a line about a Framework takes the place of its namespace."""
+
+    def __init__(self, lines: LineWriter) -> None:
+        self._lines = lines
+
+    def msg(self, line: bytes, owner: str = "") -> None:
+        """Add a line."""
+        self._lines.write(line + b"\n", owner)
+
+    debug = info = warning = error = critical = msg
+
+
 def configure_logging(*, json: bool, debug: bool = False) -> None:
     """Set up structlog for the process."""
     structlog.configure(
@@ -201,22 +214,24 @@ def configure_logging(*, json: bool, debug: bool = False) -> None:
             render_json if json else render_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if debug else logging.INFO),
-        logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", STDERR)),
+        logger_factory=lambda *_: OwnedLines(STDERR),
         cache_logger_on_first_use=True,
     )
 
 
-def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
+def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
     """Render one JSON object: `ts`, `level`, `msg` and the keys."""
-    return _encoder.encode({"ts": _now(), "level": event.pop("level"), "msg": event.pop("event"), **event})
+    line = _encoder.encode({"ts": _now(), "level": event.pop("level"), "msg": event.pop("event"), **event})
+    return (line, str(event.get("framework", ""))), {}
 
 
-def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
+def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
     """Render `TIME level message key=value ...`, with a traceback below."""
     traceback = event.pop("exception", "")
     head = f"{_now()} {event.pop('level'):<7} {event.pop('event')}"
     keys = " ".join(f"{key}={_quoted(value)}" for key, value in event.items())
-    return "\n".join(filter(None, (f"{head}  {keys}".rstrip(), traceback))).encode(errors="backslashreplace")
+    line = "\n".join(filter(None, (f"{head}  {keys}".rstrip(), traceback))).encode(errors="backslashreplace")
+    return (line, str(event.get("framework", ""))), {}
 
 
 def _now() -> str:

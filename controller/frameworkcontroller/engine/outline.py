@@ -1,8 +1,8 @@
 """Frameworks at rest as the cache keeps them: in outline, since they are kept for weeks and nothing happens to them.
 
 A Framework is at rest when it is Completed, or when it is not to start (executionType Create) and has its first status,
-if the status speaks of its newest spec, and nobody has asked to delete it. Only time or a user changes that. So the
-engine needs to know when to delete it and nothing else; before it acts, it reads the Framework again.
+if the status speaks of its newest spec. Only time or a user changes that. So the engine needs to know when to delete it
+and nothing else: it deletes exactly what it has seen. One that somebody holds by a finalizer needs no more.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
         state: Completed, or AttemptCreationPending.
         since: when it was Completed, None if it is not.
         ttl_seconds: its `ttlSecondsAfterFinished`.
+        is_going: it is being deleted.
     """
 
     state: State
     since: datetime | None = None
     ttl_seconds: int | None = None
+    is_going: bool = False
 
 
 def outline_of(found: Framework) -> Outline | None:
@@ -59,11 +61,13 @@ def outline_of(found: Framework) -> Outline | None:
         return None
     status, meta = _STATUS.decode(document), found.metadata
     is_completed = status.state == State.COMPLETED and status.transition_time is not None
-    if status.observed_generation != meta.generation or meta.deletion_timestamp is not None:
-        return None
+    is_going = meta.deletion_timestamp is not None
     if not is_completed and (
-        status.state != State.CREATION_PENDING or _SPEC.decode(found.raw_spec).execution_type != "Create"
+        is_going or status.state != State.CREATION_PENDING or _SPEC.decode(found.raw_spec).execution_type != "Create"
     ):
+        return None
+    # A deletion counts as a generation, which nobody writes any more.
+    if status.observed_generation != meta.generation and not is_going:
         return None
     identity = {
         "name": meta.name,
@@ -79,4 +83,5 @@ def outline_of(found: Framework) -> Outline | None:
         state=State(status.state),
         since=status.transition_time if is_completed else None,
         ttl_seconds=found.spec.ttl_seconds_after_finished if is_completed else None,
+        is_going=is_going,
     )

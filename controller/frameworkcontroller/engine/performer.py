@@ -71,7 +71,10 @@ if TYPE_CHECKING:
 # half of the time if it is a quarter of the size.
 ROSTER_GZIP_FROM_BYTES: Final = 32 * 1024
 # Refusals of a creation that are transient (source: docs/reference/framework-api.md, section 5).
-TRANSIENT_MESSAGES: Final = ("object provided is unrecognized", "exceeded quota")
+# A refusal of what is invalid quotes it, and anybody may write these words: the code has to be that of the refusal.
+TRANSIENT_MESSAGES: Final = {400: "object provided is unrecognized", 403: "exceeded quota"}
+MESSAGE_CHARACTERS: Final = 2048
+"""Of a failure: the text of a refusal may quote a mebibyte."""
 # The authorizer has refused this controller, not the object: so does an API server that has just started. An admission
 # plugin names the object, too: `pods "fw-worker-0" is forbidden: ...`.
 MISSING_PERMISSIONS: Final = ('pods is forbidden: User "', 'configmaps is forbidden: User "')
@@ -109,7 +112,7 @@ class Performer:
         except NotFoundError:
             return Missing()
         except ApiStatusError as error:
-            return Failed(str(error), error.retry_after_seconds)
+            return _failed(error)
         except KubeError as error:
             return Failed(str(error))
         except (msgspec.DecodeError, UnreadableStatusError, RecursionError) as error:
@@ -135,8 +138,7 @@ class Performer:
                 path = _pod_path(subject, effect)
                 meta = await self._read(path)
                 # Anybody may use the name of a Pod for one of some MiB; only of one that was let go more is asked.
-                is_let_go = names.RETAINED_LABEL in meta.labels
-                ended = is_let_go and has_ended(POD_DECODER.decode(await self._client.get(path)))
+                ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._client.get(path)))
                 return Found(meta, ended)
             case FindConfigMap():
                 return Found(await self._read(_config_map_path(subject)))
@@ -153,8 +155,8 @@ class Performer:
             case GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
             case DeleteFramework():
-                await self._client.delete(subject.path, uid=subject.uid, propagation="Foreground")
-                return Done()
+                version = effect.resource_version or None
+                return await self._delete(subject.path, subject.uid, resource_version=version, propagation="Foreground")
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
@@ -164,12 +166,9 @@ class Performer:
         except AlreadyExistsError as error:
             return NameTaken(f"the name is in use: {error.message}")
         except ApiStatusError as error:
-            transient = error.message.startswith(MISSING_PERMISSIONS) or any(
-                part in error.message for part in TRANSIENT_MESSAGES
-            )
-            if error.code in PERMANENT_CODES and not transient:
+            if error.code in PERMANENT_CODES and not _is_transient(error):
                 return Refused(error.code, describe(error))
-            return Failed(str(error), error.retry_after_seconds)
+            return _failed(error)
         made = PARTIAL_DECODER.decode(answer).metadata
         return Done(made.uid, made.resource_version)
 
@@ -321,6 +320,15 @@ class Performer:
             changes["metadata"] = {"uid": metadata.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
             await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
         return None
+
+
+def _failed(error: ApiStatusError) -> Failed:
+    return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds)
+
+
+def _is_transient(error: ApiStatusError) -> bool:
+    words = TRANSIENT_MESSAGES.get(error.code)
+    return error.message.startswith(MISSING_PERMISSIONS) or (words is not None and words in error.message)
 
 
 def _pod_path(subject: Subject, effect: FindPod | DeletePod | RetainPod) -> str:

@@ -23,23 +23,22 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 C = TypeVar("C", bound=ContainerStatus)
 
-LABELS: Final = frozenset({names.FRAMEWORK_NAME, names.TASKROLE_NAME, names.BARRIER_LABEL})
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
-FOUND_LABELS: Final = LABELS | {names.RETAINED_LABEL}
 FOUND_ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) | CONFIG_MAP_ANNOTATIONS
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 50_000
-"""Parts that are remembered, about 10 MiB, also of Pods that are gone; with more, sharing begins again. A Framework has
-ten or so: with fewer than all Frameworks whose Pods change in turn have together, nothing is shared any more."""
+"""Parts that are remembered, about 10 MiB, also of Pods that are gone; each container counts as one. With more, sharing
+begins again. A Framework has ten or so: with fewer than all Frameworks whose Pods change in turn have together, nothing
+is shared any more."""
 MAX_VALUE: Final = 256
 """Characters of an annotation; the controller writes none that is longer."""
 MAX_SIDECARS: Final = 256
 """Of a Pod, as many as the controller lets it have containers by default."""
-MAX_SIDECARS_SHARED: Final = 20
-"""What a Pod with more of them has is not shared."""
+MAX_CONTAINERS_SHARED: Final = 20
+"""What a Pod with more of them, or of sidecars, has is not shared."""
 
 
 class SlimPods:
@@ -47,13 +46,14 @@ class SlimPods:
 
     def __init__(self) -> None:
         self._shared: dict[Hashable, object] = {}
+        self._size = 0
 
     def __len__(self) -> int:
         """Return how many parts are remembered."""
-        return len(self._shared)
+        return self._size
 
     def __call__(self, pod: Pod) -> Pod:
-        """Return the Pod without labels and annotations of others, its parts shared with equal ones."""
+        """Return the Pod without annotations of others, its parts shared with equal ones."""
         meta, status = pod.metadata, pod.status
         return replace(
             pod,
@@ -61,8 +61,8 @@ class SlimPods:
                 meta,
                 namespace=self._share(meta.namespace),
                 creation_timestamp=self._share(meta.creation_timestamp),
-                labels=self._kept(meta.labels, LABELS),
-                annotations=self._kept(meta.annotations, ANNOTATIONS),
+                labels=self._share(replace(meta.labels, index=None)),
+                annotations=self._kept(meta.annotations),
                 owner_references=self._share(_controller(meta)),
             ),
             spec=self._spec(pod.spec),
@@ -80,43 +80,49 @@ class SlimPods:
         """Keep the init containers that decisions look for: the barrier and sidecars."""
         kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_SIDECARS]
         slim = replace(spec, init_containers=kept)
-        return self._share(slim) if len(kept) <= MAX_SIDECARS_SHARED else slim
+        return self._share(slim, len(kept) + 1) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
     def _containers(self, statuses: tuple[C, ...]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
         slim = tuple(map(_without_end_time, statuses))
-        return self._share(slim) if all(_says_nothing(one) for one in slim) else slim
+        is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
+        return self._share(slim, len(slim) + 1) if is_shared else slim
 
-    def _kept(self, found: dict[str, str], wanted: frozenset[str]) -> dict[str, str]:
-        # A value that is longer than any that the controller writes matches nothing, and is not kept for ever.
-        kept = tuple((key, self._share(value[:MAX_VALUE])) for key, value in found.items() if key in wanted)
+    def _kept(self, found: dict[str, str]) -> dict[str, str]:
+        # What is longer than any value that the controller writes, or no ASCII, matches nothing: little is kept of it.
+        kept = tuple((key, self._share(_short(value))) for key, value in found.items() if key in ANNOTATIONS)
         # An empty tuple is a value of its own, no key of an empty dict.
         return self._shared_as((dict, kept), dict(kept))
 
-    def _share(self, value: V) -> V:
-        return self._shared_as(value, value)
+    def _share(self, value: V, parts: int = 1) -> V:
+        return self._shared_as(value, value, parts)
 
-    def _shared_as(self, key: Hashable, value: V) -> V:
-        if len(self._shared) >= MAX_SHARED:
+    def _shared_as(self, key: Hashable, value: V, parts: int = 1) -> V:
+        if self._size >= MAX_SHARED:
             self._shared.clear()
-        return cast("V", self._shared.setdefault(key, value))  # equal keys have equal values
+            self._size = 0
+        before = len(self._shared)
+        found = cast("V", self._shared.setdefault(key, value))  # equal keys have equal values
+        self._size += parts * (len(self._shared) - before)
+        return found
 
 
 def slim_config_map(found: Partial) -> Partial:
-    """Return the ConfigMap without labels, annotations and owners of others."""
-    return replace(found, metadata=slim_meta(found.metadata, LABELS, CONFIG_MAP_ANNOTATIONS))
+    """Return the ConfigMap without annotations and owners of others."""
+    return replace(found, metadata=slim_meta(found.metadata, CONFIG_MAP_ANNOTATIONS))
 
 
-def slim_meta(
-    meta: Meta, labels: frozenset[str] = FOUND_LABELS, annotations: frozenset[str] = FOUND_ANNOTATIONS
-) -> Meta:
-    """Return metadata with these labels and annotations alone: by default, those that say whose an object is."""
+def slim_meta(meta: Meta, annotations: frozenset[str] = FOUND_ANNOTATIONS) -> Meta:
+    """Return metadata with these annotations alone: by default, those that say whose an object is."""
     return replace(
         meta,
-        labels={key: value[:MAX_VALUE] for key, value in meta.labels.items() if key in labels},
-        annotations={key: value[:MAX_VALUE] for key, value in meta.annotations.items() if key in annotations},
+        annotations={key: _short(value) for key, value in meta.annotations.items() if key in annotations},
         owner_references=_controller(meta),
     )
+
+
+def _short(value: str) -> str:
+    return value[:MAX_VALUE] if value.isascii() else ""
 
 
 def _controller(meta: Meta) -> tuple[OwnerReference, ...]:
@@ -124,7 +130,7 @@ def _controller(meta: Meta) -> tuple[OwnerReference, ...]:
     owner = meta.controller
     if owner is None:
         return ()
-    return (replace(owner, kind=owner.kind[:MAX_VALUE], name=owner.name[:MAX_VALUE], uid=owner.uid[:MAX_VALUE]),)
+    return (replace(owner, kind=_short(owner.kind), name=_short(owner.name), uid=_short(owner.uid)),)
 
 
 def _is_looked_for(container: Container) -> bool:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.meta import Labels
 from frameworkcontroller.api.pod import Container, Pod
 from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
@@ -137,7 +138,7 @@ def asks_for_the_barrier(*, has_it: bool, value: str = "enabled") -> Pod:
     containers = (Container(names.BARRIER_CONTAINER),) if has_it else ()
     return replace(
         found,
-        metadata=replace(found.metadata, labels={names.BARRIER_LABEL: value}),
+        metadata=replace(found.metadata, labels=Labels(barrier=value)),
         spec=replace(found.spec, init_containers=containers),
     )
 

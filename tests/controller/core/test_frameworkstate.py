@@ -136,8 +136,18 @@ def test_a_task_is_looked_at_when_its_time_has_come(state: Scaled) -> None:
     assert state.agenda.next_alarm == at(10)
     assert state.agenda.take_dirty(at(9.9)) == []
     assert sorted(state.agenda.take_dirty(at(10))) == [W0, W1]
-    assert state.agenda.next_alarm == at(20)
-    assert state.agenda.take_dirty(at(30)) == [W1]
+    assert state.agenda.next_alarm is None, "who was looked at asks again"
+
+
+def test_a_far_alarm_that_is_asked_for_again_and_again_is_kept_once(state: Scaled) -> None:
+    """9,999 Tasks whose Pods may take 68 years to end, and an edit of their Framework each second, had no bound."""
+    for second in range(1000):
+        state.agenda.touch_at(W0, at(10**9))
+        state.agenda.touch_at(W1, at(second + 1))
+        assert state.agenda.take_dirty(at(second + 1)) == [W1]
+        state.agenda.touch_at(W1, at(10**9))
+    assert len(state.agenda._alarms) < 100
+    assert sorted(state.agenda.take_dirty(at(10**9))) == [W0, W1]
     assert state.agenda.next_alarm is None
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.meta import Labels, Meta
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
@@ -73,8 +72,8 @@ def state_of(current: TaskStatus) -> FrameworkState:
 FIND = FindPod("worker", 0)
 
 
-def found(uid: str = POD_UID, labels: dict[str, str] | None = None) -> Found:
-    return Found(Meta("fw-worker-0", uid, "1", labels={names.FRAMEWORK_NAME: "fw"} if labels is None else labels))
+def found(uid: str = POD_UID, labels: Labels = Labels(framework="fw")) -> Found:  # noqa: B008 -- frozen
+    return Found(Meta("fw-worker-0", uid, "1", labels=labels))
 
 
 @dataclass(frozen=True)
@@ -123,11 +122,11 @@ CASES = {
     "looked for, gone": Case(task(S.RUNNING), FIND, Missing(), S.RUNNING),
     "looked for, another one is there": Case(task(S.RUNNING), FIND, found("another"), S.RUNNING),
     "looked for, there: the cache is late": Case(task(S.RUNNING), FIND, found(), S.RUNNING, later=True),
-    "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labels={}), S.RUNNING, -101),
+    "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labels=Labels()), S.RUNNING, -101),
     "looked for, not found out": Case(task(S.RUNNING), FIND, Failed("sick"), S.RUNNING),
     "looked for before its creation, there: wait": Case(task(), FIND, found(), S.CREATION_PENDING, later=True),
     "looked for before its creation, there without its label": Case(
-        task(), FIND, found(labels={}), S.CREATION_PENDING, later=True
+        task(), FIND, found(labels=Labels()), S.CREATION_PENDING, later=True
     ),
     "deleted while it is not seen, until it is gone": Case(
         task(S.RUNNING, ended(-101)), CONFIRM, Done(), S.RUNNING, -101, later=True

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.meta import Labels
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
@@ -360,7 +361,7 @@ def test_a_config_map_that_lost_its_label_gets_it_back_and_the_attempt_goes_on()
     manual.touch_config_map()
     manual.at_rest()
     assert manual.world.config_map is not None
-    assert manual.world.config_map.metadata.labels == {"FC_FRAMEWORK_NAME": "fw"}
+    assert manual.world.config_map.metadata.labels == Labels(framework="fw")
     assert (manual.world.status.state, manual.world.running.keys()) == (State.RUNNING, pods)
     assert "RosterRestored" in {event.reason for event in manual.events}
 

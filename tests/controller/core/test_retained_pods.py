@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import Meta, OwnerReference
+from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.pod import Pod, PodSpec
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
@@ -32,7 +31,7 @@ LET_GO = OwnerReference(kind="Framework", name="fw", uid="framework-uid", contro
 OF_THE_ATTEMPT = OwnerReference(kind="ConfigMap", name="fw-attempt", uid="config-map-uid", controller=True)
 
 
-def of_somebody(owner: OwnerReference, **labels: str) -> Pod:
+def of_somebody(owner: OwnerReference, labels: Labels) -> Pod:
     return Pod(Meta("fw-worker-0", "old-uid", "1", namespace="ns", labels=labels, owner_references=(owner,)))
 
 
@@ -41,9 +40,9 @@ def of_somebody(owner: OwnerReference, **labels: str) -> Pod:
     [
         of_somebody(
             OwnerReference(kind="Framework", name="fw", uid="of-the-fw-before", controller=True),
-            **{names.FRAMEWORK_NAME: "fw", names.RETAINED_LABEL: "true"},
+            Labels(framework="fw", retained="true"),
         ),
-        of_somebody(OwnerReference(kind="ReplicaSet", name="web", uid="web-uid", controller=True)),
+        of_somebody(OwnerReference(kind="ReplicaSet", name="web", uid="web-uid", controller=True), Labels()),
     ],
     ids=["retained by a Framework of the same name", "unlabelled, of somebody else"],
 )
@@ -111,7 +110,7 @@ def test_a_pod_is_tried_to_be_let_go_so_often(outcome: Failed | Refused, failure
 @pytest.mark.parametrize("is_over", [True, False])
 def test_only_a_pod_that_has_ended_counts_as_let_go(owner: OwnerReference, has_ended: bool, is_over: bool) -> None:
     """Whoever may change Pods may give a running one the label and the owner."""
-    labels = {names.FRAMEWORK_NAME: "fw", names.RETAINED_LABEL: "true"}
+    labels = Labels(framework="fw", retained="true")
     current = ENDED if is_over else task(S.RUNNING)
     state = state_of(current)
     found = Found(Meta("fw-worker-0", POD_UID, "1", labels=labels, owner_references=(owner,)), has_ended)
@@ -134,7 +133,7 @@ def test_a_label_does_not_hide_a_pod_that_runs() -> None:
         if all_run(world) and "done" not in world.notes:
             world.notes["done"] = True
             one = world.pods["fw-worker-0"]
-            labels = one.metadata.labels | {names.RETAINED_LABEL: "true"}
+            labels = replace(one.metadata.labels, retained="true")
             world.pods["fw-worker-0"] = replace(
                 one, metadata=replace(one.metadata, labels=labels, owner_references=(LET_GO,))
             )

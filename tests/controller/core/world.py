@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from frameworkbarrier import roster as barrier_roster
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
+from frameworkcontroller.api.meta import Labels, Meta, OwnerReference, Partial
 from frameworkcontroller.api.pod import (
     POD_DECODER,
     ContainerState,
@@ -312,7 +312,7 @@ class World:
                 self._next_version(),
                 creation_timestamp=self.stamp,
                 owner_references=(owner,),
-                labels={names.FRAMEWORK_NAME: "fw"},
+                labels=Labels(framework="fw"),
             )
         )
         return uid
@@ -352,7 +352,7 @@ class World:
         assert effect.uid not in self.running
         del self.pods[name]
         owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
-        labels = pod.metadata.labels | {names.RETAINED_LABEL: "true"}
+        labels = replace(pod.metadata.labels, retained="true")
         self.retained[name] = replace(pod, metadata=replace(pod.metadata, labels=labels, owner_references=(owner,)))
         return Done()
 
@@ -377,7 +377,7 @@ class World:
         if self.config_map is None or self.config_map.metadata.uid != effect.uid:
             return Missing()
         version = self._next_version()
-        labels = {names.FRAMEWORK_NAME: "fw"}
+        labels = Labels(framework="fw")
         self.config_map = Partial(replace(self.config_map.metadata, labels=labels, resource_version=version))
         return Done(resource_version=version)
 
@@ -429,7 +429,7 @@ class World:
     def unlabel_pod(self, name: str) -> None:
         """Remove the label by which the controller finds the Pod."""
         pod = self.pods[name]
-        labels = {key: value for key, value in pod.metadata.labels.items() if key != names.FRAMEWORK_NAME}
+        labels = replace(pod.metadata.labels, framework=None)
         self.pods[name] = replace(pod, metadata=replace(pod.metadata, labels=labels))
 
     def tamper(self, annotation: str | None = None) -> None:
@@ -454,7 +454,7 @@ class World:
         """Remove the label by which the controller finds the ConfigMap."""
         if self.config_map is not None:
             version = self._next_version()
-            self.config_map = Partial(replace(self.config_map.metadata, labels={}, resource_version=version))
+            self.config_map = Partial(replace(self.config_map.metadata, labels=Labels(), resource_version=version))
 
     def delete_framework(self) -> None:
         """Foreground."""

@@ -17,7 +17,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.snapshots import Lines, Trigger
 from frameworkcontroller.core.template import RoleAttempt
-from frameworkcontroller.engine.log import LineWriter
+from frameworkcontroller.engine.log import LineWriter, OwnedLines, render_json, render_text
 from localcluster.waiting import patience
 from tests.controller.core.values import ended, task
 
@@ -245,3 +245,22 @@ def test_owners_of_short_lines_take_place_too() -> None:
     reader.reads.set()
     lines.flush(patience(20))
     assert (lines._waiting, lines._shares) == (0, {})
+
+
+def test_a_line_about_a_framework_takes_the_place_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a slow reader, 20,000 lines about Tasks of one namespace pushed out a third of those of another."""
+    reader = Reader()
+    lines = LineWriter(reader.write, capacity=512 * KIB)
+    lines.write(b"first\n")
+    assert reader.asked.wait(patience(20))
+    logger = OwnedLines(lines)
+    for render in (render_json, render_text):
+        for number in range(20):
+            (line, owner), _ = render(None, "", {"level": "info", "event": "x", "framework": "ns/gang", "n": number})
+            logger.info(line, owner)
+        for number in range(5000):
+            logger.info(b"x" * 100, f"hostile/fw-{number % 3}")
+    reader.reads.set()
+    lines.flush(patience(20))
+    assert reader.taken.count(b"ns/gang") == 40
+    assert lines.dropped > 5000

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Labels
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -28,6 +29,7 @@ from frameworkcontroller.engine.manifests import Subject
 from frameworkcontroller.engine.performer import Performer
 from frameworkkube.rest import (
     PARTIAL_METADATA,
+    ApiStatusError,
     ConflictError,
     InvalidError,
     KubeError,
@@ -138,6 +140,26 @@ async def test_the_refusal_of_a_pod_has_the_form_of_microsofts_controller() -> N
 
 
 @pytest.mark.parametrize(
+    ("code", "message", "is_final"),
+    [
+        (403, 'pods "fw-w-0" is forbidden: exceeded quota: compute', False),
+        (422, 'Pod "fw-w-0" is invalid: spec.x: Invalid value: "exceeded quota"', True),
+        (400, "the object provided is unrecognized (must be of type Pod)", False),
+        (422, 'Pod "fw-w-0" is invalid: spec.x: Invalid value: "object provided is unrecognized"', True),
+    ],
+)
+async def test_words_that_a_user_has_written_make_no_refusal_one_to_try_again(
+    code: int, message: str, *, is_final: bool
+) -> None:
+    refusal = ApiStatusError(code, "Invalid", message + "x" * 100_000)
+    outcome = await Performer(Client(refusal)).perform(  # type: ignore[arg-type]
+        SUBJECT, CreatePod("worker", 0, "uid", 0, PodSource(ATTEMPT, msgspec.Raw(b"{}"), 100))
+    )
+    assert isinstance(outcome, Refused if is_final else Failed)
+    assert len(outcome.message) < 3000
+
+
+@pytest.mark.parametrize(
     "effect", [CreateConfigMap(0, b"{}"), DeletePod("worker", 0, "uid", on_node=True)], ids=["creation", "deletion"]
 )
 async def test_an_answer_that_cannot_be_decoded_is_a_failure_to_try_again(effect: Effect) -> None:
@@ -154,7 +176,7 @@ async def test_access_to_the_roster_is_a_role_and_its_binding() -> None:
 
 async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -> None:
     """A Pod of some MiB under the name of each Task was 429 MiB in the controller."""
-    own = {names.FRAMEWORK_NAME: "x" * 300, "of-a-user": "y" * 1000}
+    own = {names.FRAMEWORK_NAME: "fw", "of-a-user": "y" * 1000}
     owner = {"kind": "K" * 1000, "name": "n", "uid": "u", "controller": True}
     found = {
         "metadata": {
@@ -170,5 +192,5 @@ async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -
     outcome = await Performer(client).perform(SUBJECT, FindPod("worker", 0))  # type: ignore[arg-type]
     assert client.accepted == [PARTIAL_METADATA], "of the API server, too"
     assert isinstance(outcome, Found)
-    assert (outcome.metadata.labels, outcome.metadata.annotations) == ({names.FRAMEWORK_NAME: "x" * 256}, {})
+    assert (outcome.metadata.labels, outcome.metadata.annotations) == (Labels(framework="fw"), {})
     assert [len(one.kind) for one in outcome.metadata.owner_references] == [256]

@@ -275,24 +275,41 @@ async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> No
 
     executor: Executor[str] = Executor(perform, slots=1, rests=True)
     start = loop.time()
-    for item in ("slow", "slow", "slow"):
-        executor.submit(("a", "fw"), item, urgent=False)
-    for item in ("fast", "fast", "fast"):
-        executor.submit(("b", "fw"), item, urgent=False)
+    for namespace, item in (("a", "slow"), ("b", "fast"), ("c", "fast")):
+        for _ in range(3):
+            executor.submit((namespace, "fw"), item, urgent=False)
     async with running(executor):
         await asyncio.sleep(60)
-    assert [item for item, _ in begun] == ["slow", "fast", "fast", "fast", "slow", "slow"]
-    assert [round(at - start) for _, at in begun] == [0, 6, 8, 10, 12, 18]
+    # Two at a time, of two namespaces, with a second of rest after each; the one that takes long comes behind.
+    assert [round(at - start) for item, at in begun if item == "fast"] == [0, 2, 4, 4, 6, 6]
+    assert [round(at - start) for item, at in begun if item == "slow"] == [0, 8, 12]
 
 
-async def test_urgent_items_start_before_those_of_single_tasks() -> None:
+async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
+    """A webhook that took 30 s for Pods of one held all 64 slots: a gang of another started after 40 to 57 s."""
+    work = Work()
+    executor = Executor(work.perform, slots=4)
+    async with running(executor):
+        for number in range(20):
+            executor.submit(("crowd", str(number)), "slow", urgent=False)
+        await work.begins(4)
+        executor.submit(A, "pod", urgent=False)
+        await work.begins(5)
+        assert work.begun[-1] == "pod"
+        for _ in range(21):
+            work.gate.release()
+        await work.begins(21)
+        assert (executor._lanes, executor._entered) == ({}, {})
+
+
+async def test_urgent_items_start_before_those_of_single_tasks_that_wait() -> None:
     work = Work()
     executor = Executor(work.perform, slots=1)
-    executor.submit(A, "pod", urgent=False)
+    for number in range(2):
+        executor.submit(A, f"pod {number}", urgent=False)
     executor.submit(A, "roster", urgent=True)
-    executor.submit(B, "config map", urgent=True)
     async with running(executor):
         for number in range(1, 4):
             await work.begins(number)
             work.gate.release()
-    assert work.begun == ["roster", "config map", "pod"]
+    assert work.begun == ["pod 0", "roster", "pod 1"]
