@@ -18,7 +18,7 @@ from frameworkrelease.scale import files as scale
 def main() -> int:
     """Write the files and return 0."""
     # The chart first, because the manifests are made from it.
-    (CHART / "files" / "crd.yaml").write_text(crd.manifest())
+    (CHART / "files" / "crd.yaml").write_text(crd.text())
     (CHART / "files" / FILE_NAME).write_text(default_config())
     for file, text in files().items():
         file.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The fields of a Framework: the tables of the reference, from the CustomResourceDefinition and its texts."""
+"""The fields of a Framework: the tables of the reference, from the CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkcontroller.api import crd, explained
+from frameworkcontroller.api import crd
 from frameworkrelease.chart import REPOSITORY
 
 if TYPE_CHECKING:
@@ -17,6 +17,19 @@ PAGE: Final = REPOSITORY / "docs" / "reference" / "framework-api.md"
 _TABLES: Final = re.compile(
     r"(<!-- fields of (spec|status): made by `make manifests` -->\n).*?(<!-- end of fields -->)", re.DOTALL
 )
+ADDED: Final = (
+    "spec.taskRoles[].frameworkAttemptCompletionPolicy.minFailedTaskPercent",
+    "spec.taskRoles[].frameworkAttemptCompletionPolicy.minSucceededTaskPercent",
+    "spec.taskRoles[].dependsOn",
+    "spec.activeDeadlineSeconds",
+    "spec.ttlSecondsAfterFinished",
+    "spec.retainPods",
+    "status.ready",
+    "status.observedGeneration",
+    "status.conditions",
+    "status.attempts",
+)
+"""Fields that Microsoft's controller does not have, with all that is within them."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +37,7 @@ class Field:
     """One field of the schema.
 
     Attributes:
-        path: As in `explained.TEXTS`.
+        path: Its names, joined by dots; `[]` stands for each entry of a list.
         schema: Its own.
         required: Whether an object without it is refused.
     """
@@ -45,7 +58,7 @@ def page(written: str) -> str:
 
 def fields(part: str) -> Iterator[Field]:
     """Yield the fields of `spec` or `status` in their order, each before those within it."""
-    return _within(part, crd.root()["properties"][part])
+    return _within(part, crd.schema()["properties"][part])
 
 
 def _within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
@@ -63,8 +76,8 @@ def _table(part: str) -> str:
 
 
 def _meaning(field: Field) -> str:
-    added = "**Added.** " if field.path in explained.ADDED else ""
-    return f"{added}{explained.TEXTS[field.path]}"
+    added = "**Added.** " if field.path.startswith(ADDED) else ""
+    return f"{added}{field.schema['description']}"
 
 
 def _type_of(field: Field) -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import MAX_DEPENDENCIES
-from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES
+from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES
 from localcluster.client import ApiStatusError
 from localcluster.frameworks import framework, manifests_of, role
 from localcluster.waiting import eventually

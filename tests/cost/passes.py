@@ -16,11 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import MAX_DEPENDENCIES
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
-from frameworkcontroller.api.spec import MAX_ROLES
+from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_ROLES
 from frameworkcontroller.core.context import Decision
 from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, StaleStatus, WriteStatus
 from frameworkcontroller.core.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read

@@ -11,8 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import MAX_DEPENDENCIES
-from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, MAX_TASKS
+from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.facts import MAX_CONTAINERS_OF_FRAMEWORK
 from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
 from localcluster.frameworks import Frameworks

@@ -61,7 +61,8 @@ def test_the_wheel_has_what_the_programs_read_and_nothing_of_the_tools(built: Pa
         "frameworkbarrier", "frameworkclient", "frameworkcontroller", "frameworkinjector", "frameworkkube",
         f"frameworkcontroller-{VERSION}.dist-info",
     }  # fmt: skip
-    assert {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/engine/default.yaml"} <= set(names)
+    data = {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/api/crd.yaml"}
+    assert data | {"frameworkcontroller/engine/default.yaml"} <= set(names)
     assert not [name for name in names if name.endswith(".pyc")]
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
 from frameworkrelease import fields, readme, schema, sdk
@@ -34,10 +35,22 @@ def test_the_reference_has_the_fields_of_the_definition() -> None:
     assert "| `taskRoles[].taskNumber` | 0 to 10,000, default `0` | How many Tasks the role has" in written
 
 
+def test_additions_are_fields_and_marked_with_all_that_is_within_them() -> None:
+    assert set(fields.ADDED) <= {one.path for part in ("spec", "status") for one in fields.fields(part)}
+    written = fields.PAGE.read_text()
+    assert (
+        "| `taskRoles[].dependsOn[].status` | `Ready` or `Complete`, required | **Added.** Ready: the Pods" in written
+    )
+
+
 def test_the_readme_has_the_comments_of_the_values() -> None:
     written = readme.FILE.read_text()
     assert written == readme.readme(written, readme.VALUES.read_text()), ADVICE
     assert "| `controller.replicas` | `2` | One replica works" in written
+
+
+def test_the_chart_holds_the_definition_of_the_package() -> None:
+    assert (CHART / "files" / "crd.yaml").read_text() == crd.text(), ADVICE
 
 
 def test_the_chart_holds_the_shipped_configuration() -> None:

@@ -8,8 +8,7 @@ import msgspec
 
 from frameworkclient.checks import gang, schema, template
 from frameworkclient.checks.problem import Problem, Severity, error, warning
-from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import crd
+from frameworkcontroller.api import crd, names
 from frameworkcontroller.api.spec import SPEC_DECODER, bounded
 from frameworkcontroller.core.dependencies import problems_of
 
@@ -39,7 +38,7 @@ def _document(manifest: Mapping[str, Any]) -> Iterator[Problem]:
         if manifest.get(field) != wanted:
             yield error(field, f"must be {wanted}, not {manifest.get(field)}")
     stored = {key: value for key, value in manifest.items() if key not in _SERVER_FIELDS}
-    yield from schema.problems(stored, crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    yield from schema.problems(stored, crd.schema())
 
 
 def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import EXECUTION_TYPE_RULE, ROLES_RULE, TASKS_RULE
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_SECONDS, MAX_TASKS
 
 if TYPE_CHECKING:
@@ -34,10 +33,20 @@ def _is_named(manifest: Any) -> bool:
 
 RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     f"self.metadata.name.matches('{names.NAME_PATTERN}')": _is_named,
-    TASKS_RULE: _few_tasks,
-    ROLES_RULE: lambda spec: len(_roles(spec)) <= MAX_ROLES,
+    (
+        f"!has(self.taskRoles) || self.taskRoles.map(role, role.taskNumber).sum() <= {MAX_TASKS} || "
+        "oldSelf.hasValue() && has(oldSelf.value().taskRoles) && self.taskRoles.map(role, role.taskNumber).sum() <= "
+        "oldSelf.value().taskRoles.map(role, role.taskNumber).sum()"
+    ): _few_tasks,
+    (
+        f"!has(self.taskRoles) || self.taskRoles.size() <= {MAX_ROLES} || oldSelf.hasValue() && "
+        "has(oldSelf.value().taskRoles) && self.taskRoles.size() <= oldSelf.value().taskRoles.size()"
+    ): lambda spec: len(_roles(spec)) <= MAX_ROLES,
     # It is about changes.
-    EXECUTION_TYPE_RULE: lambda _: True,
+    (
+        "self.executionType == oldSelf.executionType || oldSelf.executionType == 'Create' || "
+        "(oldSelf.executionType == 'Start' && self.executionType == 'Stop')"
+    ): lambda _: True,
     "self != 0 || oldSelf.orValue(1) == 0": lambda number: bool(number != 0),
     "self >= 0 || self == oldSelf.orValue(0)": lambda number: bool(number >= 0),
     f"self <= {MAX_SECONDS} || self == oldSelf.orValue(0)": lambda number: bool(number <= MAX_SECONDS),

@@ -19,6 +19,8 @@ MAX_TASK_NUMBER: Final = 10_000
 MAX_TASKS: Final = 10_000
 """Of all roles together: what etcd holds of a compressed status."""
 MAX_ROLES: Final = 1_000
+MAX_DEPENDENCIES: Final = 16
+"""Entries of `dependsOn` of one role."""
 MAX_EDGES: Final = 10_000
 """Entries of `dependsOn` of all roles together."""
 # 68 years; a longer time overflows what is added to it.

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.api.crd import MAX_DEPENDENCIES
-from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, Dependency, FrameworkSpec
+from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import dependencies
 from frameworkcontroller.core.dependencies import (
