@@ -11,7 +11,6 @@ from frameworkcontroller.engine.settings import FILE_NAME, default_config
 from frameworkrelease import chart, fields, permissions, plain, readme, schema, sdk
 from frameworkrelease.chart import CHART
 from frameworkrelease.matrix import page, results
-from frameworkrelease.monitoring.files import files
 from frameworkrelease.scale import files as scale
 
 
@@ -20,9 +19,6 @@ def main() -> int:
     # The chart first, because the manifests are made from it.
     (CHART / "files" / "crd.yaml").write_text(crd.text())
     (CHART / "files" / FILE_NAME).write_text(default_config())
-    for file, text in files().items():
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
     schema.FILE.write_text(schema.text())
     fields.PAGE.write_text(fields.page(fields.PAGE.read_text()))
     sdk.FILE.write_text(sdk.text())

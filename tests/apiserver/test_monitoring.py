@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from frameworkdemo.manifests import REPOSITORY
-from frameworkrelease.monitoring import alerts, dashboard
 from localcluster.frameworks import ControllerProcess, role
 from localcluster.ports import free_port
 from localcluster.restartinggang import RestartingGang
 from localcluster.waiting import eventually
 from tests.injector.replica_processes import call, identity_of, installed_on, start
 from tests.support.http import fetch
+from tests.support.monitoring import ALERTS, DASHBOARD, MODEL, RULES, panels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,14 +105,11 @@ def labels(text: str, name: str) -> set[str]:
 
 def queries() -> dict[str, str]:
     """Return the expressions of all alerts and panels, by the names of these."""
-    found = {alert.name: alert.expr for group in alerts.GROUPS.values() for alert in group}
-    for row in dashboard.ROWS.values():
-        found |= {f"{panel.title}: {legend}": query for panel in row for legend, query in panel.queries.items()}
-    return found
+    return {name: alert["expr"] for name, alert in ALERTS.items()} | panels()
 
 
 def documents() -> dict[str, str]:
-    files = [*REPOSITORY.glob("docs/**/*.md"), REPOSITORY / "README.md", *REPOSITORY.glob("deploy/monitoring/*")]
+    files = [*REPOSITORY.glob("docs/**/*.md"), REPOSITORY / "README.md", RULES, DASHBOARD]
     return {str(file.relative_to(REPOSITORY)): file.read_text() for file in files}
 
 
@@ -146,10 +142,9 @@ def test_each_metric_that_is_named_exists_with_its_labels(scraped: str) -> None:
 
 
 def test_the_dashboard_is_a_model_that_grafana_can_import() -> None:
-    model = json.loads((REPOSITORY / "deploy" / "monitoring" / "dashboard.json").read_text())
-    assert {"uid", "title", "schemaVersion", "panels", "templating", "time"} <= {*model}
-    ids = [panel["id"] for panel in model["panels"]]
+    assert {"uid", "title", "schemaVersion", "panels", "templating", "time"} <= {*MODEL}
+    ids = [panel["id"] for panel in MODEL["panels"]]
     assert len(ids) == len({*ids})
-    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in model["panels"]}
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in MODEL["panels"]}
     assert len(places) == len(ids)
-    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in model["panels"])
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in MODEL["panels"])

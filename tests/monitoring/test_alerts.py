@@ -7,17 +7,14 @@ import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from frameworkdemo.manifests import REPOSITORY
-from frameworkrelease.monitoring import alerts, dashboard
-from frameworkrelease.monitoring.files import files
 from localcluster.waiting import patience
+from tests.support.monitoring import ALERTS, RULES, panels
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RULES = REPOSITORY / "deploy" / "monitoring" / "rules.yaml"
+MANUAL = REPOSITORY / "docs" / "operate" / "monitoring.md"
 MINUTES = 120
 Series = dict[str, str]
 
@@ -119,7 +116,11 @@ CASES: dict[str, tuple[Series, Series]] = {
         always("frameworkinjector_version_skew_total", 5),
     ),
 }
-BY_NAME = {alert.name: alert for group in alerts.GROUPS.values() for alert in group}
+
+
+def minutes(alert: dict[str, Any]) -> int:
+    """For how long it must hold."""
+    return int(alert["for"].removesuffix("m"))
 
 
 def run(promtool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -140,7 +141,7 @@ def case(name: str, series: Series, expected: int) -> dict[str, Any]:
                 "eval_time": f"{minute}m",
                 "exp_samples": [{"labels": "{}", "value": value}],
             }
-            for minute, value in ((BY_NAME[name].minutes - 1, 0), (MINUTES - 1, expected))
+            for minute, value in ((minutes(ALERTS[name]) - 1, 0), (MINUTES - 1, expected))
         ],
     }
 
@@ -148,14 +149,13 @@ def case(name: str, series: Series, expected: int) -> dict[str, Any]:
 def test_promtool_accepts_the_rules(promtool: str) -> None:
     checked = run(promtool, "check", "rules", "--lint-fatal", str(RULES))
     assert checked.returncode == 0, checked.stderr + checked.stdout
-    assert f"{len(BY_NAME)} rules found" in checked.stdout
+    assert f"{len(ALERTS)} rules found" in checked.stdout
 
 
 def test_promtool_accepts_the_queries_of_the_dashboard_and_the_manual(promtool: str, tmp_path: Path) -> None:
-    manual = re.findall(r"```promql\n(.*?)```", (REPOSITORY / alerts.RUNBOOK).read_text(), re.DOTALL)
-    panels = [query for row in dashboard.ROWS.values() for panel in row for query in panel.queries.values()]
+    manual = re.findall(r"```promql\n(.*?)```", MANUAL.read_text(), re.DOTALL)
     assert manual
-    queries = [query.replace("$__rate_interval", "5m") for query in (*manual, *panels)]
+    queries = [query.replace("$__rate_interval", "5m") for query in (*manual, *panels().values())]
     rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
     file = tmp_path / "rules.yaml"
     file.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
@@ -164,7 +164,7 @@ def test_promtool_accepts_the_queries_of_the_dashboard_and_the_manual(promtool: 
 
 
 def test_each_alert_is_active_when_it_should_be(promtool: str, tmp_path: Path) -> None:
-    assert {*CASES} == {*BY_NAME}
+    assert {*CASES} == {*ALERTS}
     cases = [
         case(name, series, expected)
         for name, pair in CASES.items()
@@ -179,15 +179,13 @@ def test_each_alert_is_active_when_it_should_be(promtool: str, tmp_path: Path) -
 
 def test_an_alert_says_how_long_a_gang_has_waited_and_what_for(promtool: str, tmp_path: Path) -> None:
     series, _ = CASES["FrameworkGangWaits"]
-    alert = BY_NAME["FrameworkGangWaits"]
-    shown = {
-        "summary": "A gang has waited for more than 30 minutes; 3 Tasks are missing: not-ready.",
-        "description": f"{alert.meaning} {alert.action}",
-        "runbook": "docs/operate/monitoring.md#alerts",
+    name = "FrameworkGangWaits"
+    shown = ALERTS[name]["annotations"] | {
+        "summary": "A gang has waited for more than 30 minutes; 3 Tasks are missing: not-ready."
     }
     expected = {"exp_labels": {"severity": "warning", "reason": "not-ready"}, "exp_annotations": shown}
-    found = case(alert.name, series, 1) | {
-        "alert_rule_test": [{"eval_time": "1h", "alertname": alert.name, "exp_alerts": [expected]}]
+    found = case(name, series, 1) | {
+        "alert_rule_test": [{"eval_time": "1h", "alertname": name, "exp_alerts": [expected]}]
     }
     file = tmp_path / "rules_test.yaml"
     file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [found]}))
@@ -195,15 +193,21 @@ def test_an_alert_says_how_long_a_gang_has_waited_and_what_for(promtool: str, tm
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
-def test_the_files_are_those_of_the_code() -> None:
-    for file, text in files().items():
-        assert file.read_text() == text, f"{file}: run `make manifests`"
+def test_each_alert_says_how_grave_it_is_what_it_means_and_what_to_do() -> None:
+    for name, alert in ALERTS.items():
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"}, name
+        assert minutes(alert) > 0, name
+        assert {*alert["annotations"]} == {"summary", "description", "runbook"}, name
+        assert alert["annotations"]["summary"].endswith("."), name
+        assert alert["annotations"]["runbook"] == "docs/operate/monitoring.md#alerts", name
 
 
-@pytest.mark.parametrize("alert", BY_NAME.values(), ids=lambda alert: alert.name)
-def test_each_alert_says_what_it_means_and_what_to_do(alert: alerts.Alert) -> None:
-    assert alert.severity in {"critical", "warning", "info"}
-    assert alert.minutes > 0
-    assert all(text.endswith(".") for text in (alert.summary, alert.meaning, alert.action))
-    # Cells of the table.
-    assert "|" not in alert.meaning + alert.action
+def test_the_table_of_the_manual_says_the_same() -> None:
+    rows = []
+    for name, alert in ALERTS.items():
+        meaning, action = alert["annotations"]["description"].split("\n")
+        assert meaning.endswith("."), name
+        assert action.endswith("."), name
+        assert "|" not in meaning + action, f"{name}: these are cells of the table"
+        rows.append(f"| `{name}` | {alert['labels']['severity']} | {minutes(alert)} min | {meaning} | {action} |")
+    assert re.findall(r"^\| `Framework.*", MANUAL.read_text(), re.MULTILINE) == rows

@@ -12,10 +12,9 @@ import yaml
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
 from frameworkrelease import chart, plain, readme
 from frameworkrelease.chart import CHART, ChartError
-from frameworkrelease.monitoring import alerts
-from frameworkrelease.monitoring.dashboard import dashboard
 from tests.release.objects import identities, kinds, only, pod_of
 from tests.release.values import DIGEST, MATRIX, Values
+from tests.support.monitoring import GROUPS, MODEL
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
@@ -246,15 +245,15 @@ def test_alerts_of_the_injector_are_only_where_it_is(render: Render) -> None:
         made = render({"monitoring": {"prometheusRule": {"enabled": True}}, **values})
         return [group["name"] for group in only(made, "PrometheusRule")["spec"]["groups"]]
 
-    assert groups() == [group["name"] for group in alerts.rules()["groups"]]
+    assert groups() == [group["name"] for group in GROUPS]
     assert groups(injection="none") == [name for name in groups() if name != "frameworkinjector"]
 
 
-def test_the_dashboard_and_the_alerts_are_those_of_the_code(render: Render) -> None:
+def test_the_dashboard_and_the_alerts_are_those_of_the_files(render: Render) -> None:
     manifests = render("monitors of Prometheus")
     (made,) = only(manifests, "ConfigMap", "frameworkcontroller-dashboard")["data"].values()
-    assert json.loads(made) == dashboard()
-    assert only(manifests, "PrometheusRule")["spec"] == alerts.prometheus_rule()["spec"]
+    assert json.loads(made) == MODEL
+    assert only(manifests, "PrometheusRule")["spec"] == {"groups": GROUPS}
 
 
 @pytest.mark.parametrize("case", ["a certificate of cert-manager", "an issuer of cert-manager"])

@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
 
 INSTALL, UPGRADE = "docs/operate/install.md", "docs/operate/upgrade.md"
 BACKUP, HARDENING, MIGRATE = "docs/operate/backup.md", "docs/operate/hardening.md", "docs/operate/migrate.md"
+MONITORING = "docs/operate/monitoring.md"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}"
 WITHOUT_DEFINITION = f"helm install {RELEASE} charts/frameworkcontroller -n {NAMESPACE} --create-namespace --wait "
 WITHOUT_DEFINITION += "--set=crds.enabled=false"
@@ -54,6 +55,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
     ],
     "with kubectl": [
         (INSTALL, "With kubectl", 0),
+        (MONITORING, "Install", 0),
         (UPGRADE, "Upgrade with kubectl or kustomize", 0),
         (INSTALL, "With kubectl", 1),
     ],

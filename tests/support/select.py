@@ -29,7 +29,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/localcluster/": ("localcluster/", "images/", "requirements/"),
     # The other tests of releases find, in seconds, what was not made again after a change of a program.
     "tests/release/test_operations.py": ("release/", "charts/", "deploy/", "kustomize/", "docs/operate/"),
-    "tests/monitoring/": ("release/", "charts/"),
+    "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("demo/", "examples/", "client/", "charts/", "deploy/"),
     "tests/e2e/test_demo_endings.py": ("demo/", "examples/tensorflow/", "client/"),
     "tests/e2e/test_chart.py": ("charts/", "deploy/"),

@@ -1,1 +1,0 @@
-"""Alerts and the dashboard for Prometheus and Grafana, as data; `make manifests` writes them to `deploy/monitoring`."""
