@@ -77,7 +77,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-logs bench-injector
+.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-injector
 # What must run alone, or for longer than once.
 ALONE := chaos hostile_neighbours controller_large_life
 test-all: lint ## Run all tests without a choice, and what is too long for CI for a short time each; a release needs it
@@ -126,9 +126,6 @@ scale: venv ## Keep what the two benchmarks above have measured, and write docs/
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
 	$(BIN)/python bench/barrier.py
-
-bench-logs: venv ## Measure `frameworkctl logs -f`: lines per second, CPU, memory
-	$(BIN)/python bench/logs.py
 
 bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
 	$(BIN)/python bench/injector.py

@@ -1,6 +1,6 @@
 """The cost of the barrier: its start, and the release of a gang of 1,000, compared with pollers like FC's barrier.
 
-    python bench/barrier.py [--only memory,starts,4,50,polls] [--tasks 1000] [--runs 20] [--poll-seconds 30] [--json F]
+    python bench/barrier.py [--only starts,4,50,polls] [--tasks 1000] [--runs 20] [--poll-seconds 30] [--json F]
 
 The gangs are Frameworks that the real controller runs on a local control plane; the benchmark gives Pods their
 addresses. Times count from just before the last Task gets its address: the controller observes it, persists it in the
@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from barrier_gang import stage
-from barrier_memory import Memory, measure_memory
 from barrier_release import Release, measure_polls, measure_watches
 from barrier_start import Start, measure_starts
 
@@ -32,17 +31,16 @@ from localcluster import Depth
 class Figures:
     """The figures of a run."""
 
-    memory: list[Memory] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
 
 
 def main() -> None:
-    """Measure and print three tables."""
+    """Measure and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--only",
-        default="memory,starts,4,50,polls",
+        default="starts,4,50,polls",
         help="what to measure; a number: a gang with that many barriers as processes (%(default)s)",
     )
     parser.add_argument("--tasks", type=int, default=1000)
@@ -57,9 +55,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, stage(cluster, Path(scratch)) as here:
         for part in options.only.split(","):
             print(f"{part} ...", flush=True)
-            if part == "memory":
-                figures.memory = measure_memory()
-            elif part == "starts":
+            if part == "starts":
                 figures.starts = measure_starts(here, options.runs)
             elif part == "polls":
                 figures.releases.append(asyncio.run(measure_polls(here, options.tasks, options.poll_seconds)))
@@ -71,10 +67,7 @@ def main() -> None:
 
 
 def show(figures: Figures) -> None:
-    """Print three tables."""
-    print("\na whole wait, by source and size of the gang       peak MiB   CPU s")
-    for memory in figures.memory:
-        print(f"{memory.source:10} {memory.tasks:6} Tasks {memory.peak_mib:36.1f} {memory.cpu_s:7.2f}")
+    """Print both tables."""
     print("\na whole run against an open gang of 10   first request ms   total ms   CPU s   peak MiB")
     for start in figures.starts:
         figures_of = f"{start.first_request_ms:16.0f} {start.total_ms:10.0f} {start.cpu_s:7.3f} {start.peak_mib:10.1f}"

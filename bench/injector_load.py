@@ -34,13 +34,11 @@ class Server:
     Attributes:
         process: The process.
         port: The port of the webhook.
-        health_port: The port of health and metrics.
         trust: The certificate authority, in PEM.
     """
 
     process: subprocess.Popen[bytes]
     port: int
-    health_port: int
     trust: bytes
 
 
@@ -67,7 +65,7 @@ def server(folder: Path) -> Iterator[Server]:
             time.sleep(0.05)
         else:
             raise RuntimeError((folder / "log").read_text())
-        yield Server(process, port, health, authority.cert_pem.bytes())
+        yield Server(process, port, authority.cert_pem.bytes())
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(15)
