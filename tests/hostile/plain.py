@@ -128,7 +128,8 @@ class Plain:
     async def _delete(self, name: str, uid: str | None = None) -> None:
         path = f"{self._pods}/{name}"
         with contextlib.suppress(NotFoundError):
-            await self._client.delete(path, uid=uid, grace_period_seconds=0, accept=PARTIAL_METADATA)
+            # As the controller does: what runs has its time to end.
+            await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA)
         self._made.discard(name)
 
     async def _create(self, name: str, template: Json, index: int) -> None:

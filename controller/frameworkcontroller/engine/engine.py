@@ -23,18 +23,15 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from frameworkcontroller.core.attempt import duration
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import DeleteFramework, Failed
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.facts import read_all
-from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.slowstart import Spending
 from frameworkcontroller.core.snapshots import Trigger
 from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
-from frameworkcontroller.engine.actions import Actions, Work
-from frameworkcontroller.engine.caches import Caches, FrameworkKey
+from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Actions, Work
+from frameworkcontroller.engine.caches import Caches, CacheView, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
 from frameworkcontroller.engine.executor import DEFAULT_SLOTS, Executor
 from frameworkcontroller.engine.history import History
@@ -44,6 +41,7 @@ from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.outline import Outline, outline_of
 from frameworkcontroller.engine.queue import WorkQueue
 from frameworkcontroller.engine.reloader import Reloader, edition_of
+from frameworkcontroller.engine.rest import Rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.states import State
+    from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import Decision
     from frameworkcontroller.engine.performer import Performer
@@ -65,9 +63,10 @@ DECIDING_SECONDS: Final = 0.01
 # Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
 # written lately.
 PUT_OFF_SECONDS: Final = 0.5
-# Frameworks whose time to be kept is over that are deleted at a time, and after how long one is tried again.
-EXPIRED_SLOTS: Final = 4
-AGAIN_SECONDS: Final = 300.0
+# Large Frameworks of a namespace that are worked on until they have a status, and how soon the next one looks for a
+# place: each takes up to 12 MiB until then, and most of those that are Completed, or not to start, nothing after it.
+BEGINNING: Final = 6
+BEGIN_SECONDS: Final = 0.2
 
 
 class Engine:
@@ -108,17 +107,23 @@ class Engine:
         self._events = EventRecorder(client, clock=clock)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
-        self._at_rest: dict[FrameworkKey, State] = {}
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
+        self._beginning: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
         self._reads: Executor[tuple[Work, Mapping[bytes, Raw]]] = Executor(self._read_templates, slots=1, rests=True)
         self._actions = Actions(self, performer, self.metrics, slots=slots, now=self._now)
-        self._performer, self._expiring = performer, set[FrameworkKey]()
-        self._expired: Executor[Outline] = Executor(self._delete_expired, slots=EXPIRED_SLOTS)
+        self._rest = Rest(
+            performer,
+            config.framework_completed_retain_sec,
+            clock,
+            may_act,
+            self._queue.add_after,
+            self.metrics.retries.inc,
+        )
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
-        self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._at_rest, self._queue)
+        self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._rest.states, self._queue)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
         self._queue.on_add, self._queue.on_take = self.metrics.queue_adds.inc, self.metrics.queue_seconds.observe
 
@@ -138,7 +143,7 @@ class Engine:
             group.create_task(self._caches.run())
             group.create_task(self._actions.run())
             group.create_task(self._reads.run())
-            group.create_task(self._expired.run())
+            group.create_task(self._rest.run())
             group.create_task(self._events.run())
             group.create_task(self._dispatch())
         raise AssertionError
@@ -170,7 +175,7 @@ class Engine:
     def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
         self._works.pop(key, None)
-        self._at_rest.pop(key, None)
+        self._rest.forget(key)
         self._queue.forget(key)
         self._reloader.forget(key)
 
@@ -236,17 +241,9 @@ class Engine:
         if view is None or key in self._reloader:
             return
         try:
-            work = self._works.get(key)
-            if isinstance(view.framework, Outline):
-                if work is None:
-                    self._rest(key, view.framework)
-                    return
-                # It was read again although it is at rest; the cache needs no more of it.
-                view.framework = work.reconciler.seen
-            if work is None or work.reconciler.uid != view.framework.metadata.uid:
-                if work is not None and work.reconciler.knows_newer(view.framework):
-                    return  # the cache still shows an earlier Framework of this name, and will show this one
-                work = self._start(key, view.framework)
+            work = self._work_on(key, view)
+            if work is None:
+                return
             now, begun = self._now(), time.perf_counter()
             outcomes, work.outcomes = work.outcomes, []
             for effect, outcome in outcomes:
@@ -267,12 +264,39 @@ class Engine:
             if decision.wake_at is not None:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
             outline = outline_of(view.framework) if decision.at_rest else None
-            if outline is not None and (outline.is_going or self._left(outline) > timedelta()):
+            if outline is not None and (outline.is_going or self._rest.left(outline) > timedelta()):
                 del self._works[key]
                 self._caches.keep(outline)
-                self._rest(key, outline)
+                self._rest.put(key, outline)
         except Exception as error:  # noqa: BLE001 -- a status that cannot be read, a defect of this program
             self._isolate(key, error)
+
+    def _work_on(self, key: FrameworkKey, view: CacheView) -> Work | None:
+        """Return the work of the Framework that the cache shows, None if nothing is to be decided now."""
+        work = self._works.get(key)
+        if isinstance(view.framework, Outline):
+            if work is None:
+                self._rest.put(key, view.framework)
+                return None
+            # It was read again although it is at rest; the cache needs no more of it.
+            view.framework = work.reconciler.seen
+        if work is None and not self._may_begin(key, view.framework.spec):
+            self._queue.add_after(key, BEGIN_SECONDS)
+            return None
+        if work is None or work.reconciler.uid != view.framework.metadata.uid:
+            if work is not None and work.reconciler.knows_newer(view.framework):
+                return None  # the cache still shows an earlier Framework of this name, and will show this one
+            work = self._start(key, view.framework)
+        return work
+
+    def _may_begin(self, key: FrameworkKey, spec: FrameworkSpec) -> bool:
+        """Report whether the Framework may be worked on now: of a namespace few large ones begin at a time."""
+        if max(spec.tasks, len(spec.task_roles or ())) <= LARGE_STATUS_TASKS:
+            return True
+        begin = {one for one in self._beginning.pop(key[0], ()) if one in self._works and not self._works[one].wrote}
+        may = len(begin) < BEGINNING
+        self._beginning[key[0]] = begin | {key} if may else begin
+        return may
 
     async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
         """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
@@ -286,37 +310,6 @@ class Engine:
             self.on_error(work, error)
         finally:
             work.reads = False
-
-    def _rest(self, key: FrameworkKey, outline: Outline) -> None:
-        """Leave the Framework alone until it is to be deleted."""
-        left = self._left(outline)
-        self._at_rest[key] = outline.state
-        if left <= timedelta():
-            if not outline.is_going and key not in self._expiring:
-                self._expiring.add(key)
-                self._expired.submit(key, outline, urgent=False)
-        elif left < timedelta.max:
-            self._queue.add_after(key, left.total_seconds())
-
-    async def _delete_expired(self, outline: Outline) -> None:
-        """Delete a Framework as it was seen at rest: thousands may be over at once, and none is read for that."""
-        meta = outline.metadata
-        key, effect = (meta.namespace, meta.name), DeleteFramework(meta.resource_version)
-        view = self._caches.view(key)
-        if view is not None and view.framework.metadata == meta and key not in self._works and self._may_act():
-            outcome = await self._performer.perform(Subject(*key, meta.uid), effect)
-            if isinstance(outcome, Failed):
-                self.metrics.retries.inc()
-                _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
-        self._expiring.discard(key)
-        # Whatever came of it, the watch shows; if it shows nothing, it is tried again.
-        self._queue.add_after(key, AGAIN_SECONDS)
-
-    def _left(self, outline: Outline) -> timedelta:
-        if outline.since is None:
-            return timedelta.max
-        retain = duration(self._config.framework_completed_retain_sec)
-        return expiry_of(outline.since, outline.ttl_seconds, retain) - self._clock()
 
     def _now(self) -> Now:
         return Now(self._started_wall + timedelta(seconds=self._monotonic() - self._started), self._clock())
@@ -358,7 +351,7 @@ class Engine:
             spending=self._spendings[key[0]],
         )
         work = self._works[key] = Work(key, reconciler)
-        self._at_rest.pop(key, None)
+        self._rest.forget(key)
         return work
 
     # --- called by the actions ---------------------------------------------------------------------------------------

@@ -18,14 +18,13 @@ from frameworkcontroller.core.effects import Missing, Refused
 from frameworkcontroller.core.gangstate import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+    from collections.abc import Callable, Iterable, Iterator, Sized
 
     from frameworkcontroller.core.classify import CodeInfo
     from frameworkcontroller.core.context import Milestone
     from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.core.journal import Transition
     from frameworkcontroller.core.reconciler import FrameworkReconciler
-    from frameworkcontroller.engine.caches import FrameworkKey
 
 CONTROLLER: Final = "framework"
 OTHER: Final = "other"
@@ -69,10 +68,10 @@ class _States(Collector):
 
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
-        self.at_rest: Mapping[FrameworkKey, State] = {}
+        self.at_rest: Callable[[], Iterable[State]] = tuple
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        frameworks: Tally[str] = Tally(map(str, self.at_rest.values()))
+        frameworks: Tally[str] = Tally(map(str, self.at_rest()))
         tasks: Tally[str] = Tally()
         waiting = 0
         for reconciler in self.reconcilers():
@@ -236,10 +235,10 @@ class Metrics:
     def watch(
         self,
         reconcilers: Callable[[], Iterable[FrameworkReconciler]],
-        at_rest: Mapping[FrameworkKey, State],
+        at_rest: Callable[[], Iterable[State]],
         queue: Sized,
     ) -> None:
-        """Read these at each scrape: the Frameworks, those at rest, and how many wait for a decision."""
+        """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
         self._states.reconcilers = self._gangs.reconcilers = reconcilers
         self._states.at_rest = at_rest
         self._depth.set_function(lambda: len(queue))

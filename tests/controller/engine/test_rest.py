@@ -17,8 +17,10 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import DeleteFramework, Done, Effect, Failed, Missing, Outcome, WriteStatus
 from frameworkcontroller.engine import engine
-from frameworkcontroller.engine.engine import AGAIN_SECONDS, EXPIRED_SLOTS
+from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS
+from frameworkcontroller.engine.engine import BEGINNING
 from frameworkcontroller.engine.outline import Outline, outline_of
+from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
 from frameworkcontroller.engine.settings import Settings
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
@@ -152,7 +154,7 @@ async def test_of_many_whose_time_is_over_few_are_deleted_at_a_time_and_none_is_
     client.reads = []
     async with running(client, performer, clock=clock):
         await asyncio.sleep(40)
-        assert (len(performer.performed), performer.most) == (100, EXPIRED_SLOTS)
+        assert (len(performer.performed), performer.most) == (100, SLOTS)
         await asyncio.sleep(AGAIN_SECONDS - 60)
         assert len(performer.performed) == 100
         await asyncio.sleep(60)
@@ -243,6 +245,36 @@ async def test_one_that_is_not_to_start_takes_little_memory_however_many_tasks_i
     finally:
         tracemalloc.stop()
     assert (used - before) / len(wanted) < 4 * BYTES
+
+
+class Late(Acceptor):
+    """An API server that takes a second for each status, and sees how many Frameworks are worked on."""
+
+    most = 0
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        await asyncio.sleep(1)
+        self.most = max(self.most, sum(not one.wrote for one in self.engine._works.values()))
+        return await super().perform(subject, effect)
+
+    engine: engine.Engine
+
+
+@in_virtual_time
+async def test_of_many_large_ones_few_are_worked_on_until_they_have_a_status() -> None:
+    """130 of 10,000 Tasks that were not to start took a gibibyte until each had one."""
+    role = framework()["spec"]["taskRoles"][0] | {"taskNumber": LARGE_STATUS_TASKS + 1}
+    wanted = []
+    for number in range(40):
+        one = framework(uid=f"u{number}")
+        one["metadata"] |= {"name": f"fw{number}"}
+        wanted.append(one | {"spec": {"executionType": "Create", "taskRoles": [role]}})
+    client = Client(*wanted)
+    performer = Late(client, wanted)
+    async with running(client, performer) as performer.engine:
+        idle = b'_frameworks{state="AttemptCreationPending"} 40.0'
+        await until(lambda: idle in performer.engine.metrics.text() and not performer.engine._works, every=1)
+        assert performer.most <= BEGINNING
 
 
 @pytest.mark.parametrize("owner", ["fw-attempt", "other-attempt", ""])

@@ -1,0 +1,105 @@
+"""Frameworks at rest: nothing is decided on them until an edit, or until their time to be kept is over.
+
+The engine puts each here with its `Outline`. The promise: one whose time is over is deleted exactly as it was seen, few
+at a time, and without being read: thousands may be over at once, and each may have ten thousand Tasks.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import structlog
+
+from frameworkcontroller.core.attempt import duration
+from frameworkcontroller.core.effects import DeleteFramework, Failed
+from frameworkcontroller.core.framework import expiry_of
+from frameworkcontroller.engine.executor import Executor
+from frameworkcontroller.engine.manifests import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frameworkcontroller.api.states import State
+    from frameworkcontroller.engine.caches import FrameworkKey
+    from frameworkcontroller.engine.outline import Outline
+    from frameworkcontroller.engine.performer import Performer
+
+_log = structlog.get_logger(__name__)
+
+SLOTS: Final = 4
+"""Deletions at a time, of one namespace."""
+AGAIN_SECONDS: Final = 300.0
+"""After so long a deletion of which nothing was seen is tried again."""
+
+
+class Rest:
+    """The Frameworks at rest.
+
+    Args:
+        performer: deletes them.
+        retain_seconds: how long a Framework is kept that says nothing about it.
+        clock: the time of day, aware.
+        may_act: whether this process may still change anything.
+        wake_after: has `put` called again for a Framework in so many seconds, if it is still at rest.
+        on_failure: is told of each deletion that failed.
+    """
+
+    def __init__(
+        self,
+        performer: Performer,
+        retain_seconds: int,
+        clock: Callable[[], datetime],
+        may_act: Callable[[], bool],
+        wake_after: Callable[[FrameworkKey, float], object],
+        on_failure: Callable[[], object],
+    ) -> None:
+        self._performer, self._retain, self._clock = performer, duration(retain_seconds), clock
+        self._may_act, self._wake_after, self._on_failure = may_act, wake_after, on_failure
+        self._outlines: dict[FrameworkKey, Outline] = {}
+        self._going: set[FrameworkKey] = set()
+        self._deletions: Executor[FrameworkKey] = Executor(self._delete, slots=SLOTS)
+
+    def states(self) -> Iterator[State]:
+        """Iterate over the states of all, for metrics."""
+        return (outline.state for outline in self._outlines.values())
+
+    async def run(self) -> NoReturn:
+        """Delete those whose time is over, until cancelled."""
+        await self._deletions.run()
+
+    def put(self, key: FrameworkKey, outline: Outline) -> None:
+        """Leave the Framework alone until its time is over; then delete it."""
+        self._outlines[key] = outline
+        left = self.left(outline)
+        if left > timedelta():
+            if left < timedelta.max:
+                self._wake_after(key, left.total_seconds())
+        elif not outline.is_going and key not in self._going:
+            self._going.add(key)
+            self._deletions.submit(key, key, urgent=False)
+
+    def forget(self, key: FrameworkKey) -> None:
+        """Forget a Framework that is gone, or worked on again."""
+        self._outlines.pop(key, None)
+
+    def left(self, outline: Outline) -> timedelta:
+        """Return for how long it is to be kept, `timedelta.max` for ever."""
+        if outline.since is None:
+            return timedelta.max
+        return expiry_of(outline.since, outline.ttl_seconds, self._retain) - self._clock()
+
+    async def _delete(self, key: FrameworkKey) -> None:
+        self._going.discard(key)
+        outline = self._outlines.get(key)
+        if outline is None or outline.is_going or self.left(outline) > timedelta():
+            return
+        if self._may_act():
+            meta = outline.metadata
+            effect = DeleteFramework(meta.resource_version)
+            outcome = await self._performer.perform(Subject(*key, meta.uid), effect)
+            if isinstance(outcome, Failed):
+                self._on_failure()
+                _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
+        # Whatever has come of it, the watch shows; if it shows nothing, it is tried again.
+        self._wake_after(key, AGAIN_SECONDS)
