@@ -26,6 +26,8 @@ PROBES_PER_SEC: Final = 10
 # What refused Pods may cost in a minute: so many times the largest one, or so many bytes, whatever is more.
 LARGEST_A_MINUTE: Final = 10
 BYTES_A_MINUTE: Final = 10 * 1024 * 1024
+LEAST_BYTES: Final = 16 * 1024
+"""As what a smaller Pod counts: 640 of them in a minute."""
 
 
 class SlowStart:
@@ -99,7 +101,8 @@ class Spending:
         self._largest, self._spent, self._at = 0, 0.0, EARLIEST
 
     def pay(self, size: int, now: datetime) -> None:
-        """Note that a Pod of so many bytes was sent, and refused."""
+        """Note that a Pod of so many bytes was sent, and refused; a small one costs the API server as much as any."""
+        size = max(size, LEAST_BYTES)
         self._spent, self._at = self._still_spent(now) + size, now
         self._largest = max(self._largest, size)
 
