@@ -114,7 +114,8 @@ class Plain:
     async def _watch(self) -> None:
         """Learn which Pods have ended; without a version, a watch begins with those that are there."""
         while True:
-            with contextlib.suppress(KubeError):
+            # A watch that cannot follow ends with an event that is no Pod.
+            with contextlib.suppress(KubeError, msgspec.ValidationError):
                 self._ended.clear()
                 async for line in self._client.stream(self._pods, {"watch": "true"}):
                     event = _EVENT.decode(line)
