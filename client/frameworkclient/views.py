@@ -15,7 +15,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.framework import Framework as Stored
-from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.api.status import FrameworkStatus, UnreadableStatusError, roles_of
@@ -141,6 +141,12 @@ class RoleView:
     waits: bool = False
 
 
+class _Labelled(Wire, frozen=True):
+    """All labels of a Framework; the controller reads its own alone."""
+
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class FrameworkView:
     """A Framework as the API server had it.
 
@@ -164,7 +170,7 @@ class FrameworkView:
         self.resource_version = meta.resource_version
         self.generation = meta.generation
         self.created = meta.creation_timestamp or datetime.now(UTC)
-        self.labels = msgspec.json.decode(stored.raw_metadata, type=Meta).labels
+        self.labels = msgspec.json.decode(stored.raw_metadata, type=_Labelled).labels
         self.deleting = meta.deletion_timestamp is not None
 
     @classmethod

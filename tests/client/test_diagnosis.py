@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from frameworkclient.diagnosis.evidence import Evidence
@@ -142,7 +143,8 @@ def test_the_barrier_names_who_is_missing_or_why_it_cannot_know() -> None:
 def test_a_pod_without_its_barrier_is_told() -> None:
     view = framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]})
     assert "has the label of the barrier and no barrier" in why(
-        view, pod(node="n", statuses=[container()], metadata={"labels": LABEL | pod().metadata.labels})
+        view,
+        pod(node="n", statuses=[container()], metadata={"labels": LABEL | msgspec.to_builtins(pod().metadata.labels)}),
     )
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
-from frameworkcontroller.api.meta import Meta, OwnerReference
+from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_ROLES
 from frameworkcontroller.core.context import Decision
@@ -487,7 +487,7 @@ class CheapWorld(World):
             namespace="ns",
             creation_timestamp=self.stamp,
             annotations=notes,
-            labels={names.FRAMEWORK_NAME: "fw"},
+            labels=Labels(framework="fw"),
             owner_references=(self._owner,),
         )
         has_barrier = self._genes["barrier"] or self._genes["in_place"]
