@@ -23,7 +23,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.gang import identity_of
 from frameworkcontroller.core.orphans import is_unlabelled
 from frameworkcontroller.core.rescale import held_back
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, TASKS_WAIT
+from frameworkcontroller.core.taskphase import TASKS_WAIT, ends_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -186,7 +186,7 @@ class FrameworkPhase:
             return
         ending = classify.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
         for place, task_key in enumerate(self._state.task_keys()):
-            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+            if ends_turn(place):
                 yield
             current = self._state.task(task_key)
             assert current is not None

@@ -17,7 +17,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import attempt, classify, events, framework, restart
 from frameworkcontroller.core.frameworkstate import Haste
 from frameworkcontroller.core.restartpolicy import Policy
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, TASKS_WAIT
+from frameworkcontroller.core.taskphase import TASKS_WAIT, ends_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ class RestartPhase:
         )
         refused = frozenset(verdict.refused)
         for place, (task_key, end) in enumerate(ends.items()):
-            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+            if ends_turn(place):
                 yield
             if end in refused:
                 self._end(task_key, ctx)
@@ -98,7 +98,7 @@ class RestartPhase:
         counted = self._tasks.starts_while_closed
         given_up = [task_key for task_key, starts in counted.items() if starts > MAX_STARTS_WHILE_CLOSED]
         for place, task_key in enumerate(given_up):
-            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+            if ends_turn(place):
                 yield
             del counted[task_key]
             pod_name = names.pod_name(ctx.framework.metadata.name, *task_key)
@@ -138,7 +138,7 @@ class RestartPhase:
         self._tasks.starts_while_closed.clear()
         assert after.gang_epoch is not UNSET
         for place, task_key in enumerate(list(state.task_keys())):
-            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+            if ends_turn(place):
                 yield
             task = state.task(task_key)
             if task is None or task.deletion_pending or task.state is State.COMPLETED:

@@ -47,6 +47,11 @@ SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
 OVER: Final = frozenset({State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
 
 
+def ends_turn(place: int) -> bool:
+    """Report whether a loop over Tasks, at this one, lets others have their turn."""
+    return place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1
+
+
 class TaskPhase:
     """The state machines of all Tasks of one Framework.
 
@@ -78,7 +83,7 @@ class TaskPhase:
         contexts: dict[str, task.TaskContext] = {}
         gate = self._state.gate
         for place, task_key in enumerate(self._state.agenda.take_dirty(ctx.now)):
-            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+            if ends_turn(place):
                 yield
             current = self._state.task(task_key)
             if current is None or ctx.in_flight.is_busy(("pod", *task_key)):

@@ -29,7 +29,7 @@ from frameworkcontroller.core.facts import read_all
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.slowstart import Spending
 from frameworkcontroller.core.snapshots import Trigger
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, ends_turn
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Actions, Work
 from frameworkcontroller.engine.caches import Caches, CacheView, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
@@ -108,7 +108,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
-        self._beginning: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
+        self._beginning: dict[str, set[FrameworkKey]] = {}
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
@@ -293,7 +293,7 @@ class Engine:
         """Report whether the Framework may be worked on now: of a namespace few large ones begin at a time."""
         if max(spec.tasks, len(spec.task_roles or ())) <= LARGE_STATUS_TASKS:
             return True
-        begin = {one for one in self._beginning.pop(key[0], ()) if one in self._works and not self._works[one].wrote}
+        begin = {one for one in self._beginning.get(key[0], ()) if one in self._works and not self._works[one].wrote}
         may = len(begin) < BEGINNING
         self._beginning[key[0]] = begin | {key} if may else begin
         return may
@@ -326,7 +326,7 @@ class Engine:
         for reason in decision.restarts:
             self.metrics.gang_restarted(reason)
         for place, transition in enumerate(decision.transitions):
-            if place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1:
+            if ends_turn(place):
                 yield
             self.metrics.state_changed(transition)
             _log.info(

@@ -216,7 +216,7 @@ class Performer:
 
     async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
         """Write the status, and go on as `statusverdict.verdict` says; it never waits, since it holds a slot."""
-        status = await self._encode(effect)
+        status, digest = await self._encode(effect)
         version = effect.resource_version
         for _ in range(STATUS_TRIES):
             answer = await self._attempt_status_write(subject, version, status)
@@ -229,7 +229,7 @@ class Performer:
                 case statusverdict.ReadFirst():
                     raise AssertionError(result)
                 case Done():
-                    return replace(result, roles=roles_digest(STATUS_DECODER.decode(status)))
+                    return replace(result, roles=digest)
                 case _:
                     return result
         return Failed("the Framework changed during each of several attempts to write its status")
@@ -253,11 +253,13 @@ class Performer:
             return statusverdict.Unavailable(str(error))
         return statusverdict.Accepted(PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
-    async def _encode(self, effect: WriteStatus) -> bytes:
+    async def _encode(self, effect: WriteStatus) -> tuple[bytes, int | None]:
+        """Return the status as it is sent, and the digest of its roles: a plain one is not read for that."""
         encoded = msgspec.json.encode(effect.status)
         if not self._compress or statusencoding.is_small(len(encoded), effect.rest_bytes):
-            return encoded
-        return await asyncio.to_thread(statusencoding.compress, effect.status, effect.rest_bytes)
+            return encoded, None
+        encoded = await asyncio.to_thread(statusencoding.compress, effect.status, effect.rest_bytes)
+        return encoded, roles_digest(STATUS_DECODER.decode(encoded))
 
     async def _read_status(self, subject: Subject) -> statusverdict.Found:
         """Read the Framework as the API server has it now; errors are those of `perform`."""

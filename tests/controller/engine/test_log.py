@@ -42,6 +42,15 @@ class Reader:
         self.taken += lines
 
 
+def stuck(kib: int) -> tuple[Reader, LineWriter]:
+    """A reader that has begun and does not go on, and a writer with so many KiB of place for what waits for it."""
+    reader = Reader()
+    lines = LineWriter(reader.write, capacity=kib * KIB)
+    lines.write(b"first\n")
+    assert reader.asked.wait(patience(20))
+    return reader, lines
+
+
 def framework(generation: int, template: bytes) -> Any:
     pod = msgspec.Raw(b'{"metadata":{"annotations":{"x":"' + template + b'"}}}')
     document = {
@@ -71,10 +80,7 @@ def test_lines_come_in_their_order_also_those_that_are_made_late() -> None:
 
 def test_those_who_write_most_lose_their_oldest_lines_first() -> None:
     """A reader of 20 MB/s lost 77 of the 121 lines of healthy gangs beside one Framework that wrote 80 MB/s."""
-    reader = Reader()
-    lines = LineWriter(reader.write, capacity=256 * KIB)
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
+    reader, lines = stuck(256)
     for number in range(1000):
         lines.put(lambda number=number: b"large %d\n" % number, 10 * KIB, "ns/large")  # type: ignore[misc]
         if number % 100 == 0:
@@ -91,10 +97,7 @@ def test_those_who_write_most_lose_their_oldest_lines_first() -> None:
 
 def test_a_namespace_of_many_owners_loses_its_own_lines() -> None:
     """With 5,000 Frameworks of a few lines each, a tenant pushed out what one of many lines had written."""
-    reader = Reader()
-    lines = LineWriter(reader.write, capacity=1024 * KIB)
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
+    reader, lines = stuck(1024)
     for _ in range(100):
         lines.put(lambda: b"gang\n", KIB, "ns/gang")
     for number in range(5000):
@@ -119,8 +122,7 @@ def test_what_a_line_was_made_of_takes_no_place_while_the_line_is_written() -> N
 
 def test_a_place_is_found_among_many_owners_without_a_look_at_each_for_each_line() -> None:
     """With as many owners as there is place for, each line cost the event loop half a millisecond."""
-    reader, looks = Reader(), 0
-    lines = LineWriter(reader.write, capacity=4096 * KIB)
+    (reader, lines), looks = stuck(4096), 0
     make_place = lines._make_place
 
     def counted() -> None:
@@ -129,8 +131,6 @@ def test_a_place_is_found_among_many_owners_without_a_look_at_each_for_each_line
         make_place()
 
     lines._make_place = counted  # type: ignore[method-assign]
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
     for number in range(20_000):
         lines.put(lambda: b"x\n", 2 * KIB, f"ns/{number}")
     assert lines.dropped > 15_000
@@ -140,10 +140,7 @@ def test_a_place_is_found_among_many_owners_without_a_look_at_each_for_each_line
 
 
 def test_nobody_waits_for_lines_that_were_dropped() -> None:
-    reader, written = Reader(), threading.Event()
-    lines = LineWriter(reader.write, capacity=64 * KIB)
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
+    (reader, lines), written = stuck(64), threading.Event()
     lines.put(lambda: b"waited for\n", KIB, "ns/large", written.set)
     lines.put(lambda: b"last\n", 128 * KIB, "ns/large")
     assert written.is_set()
@@ -153,10 +150,7 @@ def test_nobody_waits_for_lines_that_were_dropped() -> None:
 
 
 def test_a_reader_that_stops_costs_the_oldest_lines_and_no_time_and_is_told_so() -> None:
-    reader = Reader()
-    lines = LineWriter(reader.write, capacity=256 * KIB)
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
+    reader, lines = stuck(256)
     tracemalloc.start()
     try:
         for number in range(10_000):
@@ -235,10 +229,7 @@ def test_a_large_template_stands_in_the_snapshot_of_its_framework_to_which_tasks
 
 def test_owners_of_short_lines_take_place_too() -> None:
     """With 73,000 of them to look at, the event loop stood still for 150 ms to find what to drop."""
-    reader = Reader()
-    lines = LineWriter(reader.write, capacity=1024 * KIB)
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
+    reader, lines = stuck(1024)
     for number in range(10_000):
         lines.put(lambda: b"x\n", 2, f"ns/{number}")
     assert lines.dropped > 9_300
@@ -249,10 +240,7 @@ def test_owners_of_short_lines_take_place_too() -> None:
 
 def test_a_line_about_a_framework_takes_the_place_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a slow reader, 20,000 lines about Tasks of one namespace pushed out a third of those of another."""
-    reader = Reader()
-    lines = LineWriter(reader.write, capacity=512 * KIB)
-    lines.write(b"first\n")
-    assert reader.asked.wait(patience(20))
+    reader, lines = stuck(512)
     logger = OwnedLines(lines)
     for render in (render_json, render_text):
         for number in range(20):
