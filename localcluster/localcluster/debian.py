@@ -39,6 +39,8 @@ _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _MERGED: Final = "/usr/share/mmdebstrap/hooks/merged-usr"
 # With it, a file has the same mode on every machine.
 _UMASK: Final = 0o022
+# What Debian's scripts import would leave bytecode behind, or not, as this machine's environment says.
+_SAME_BYTES: Final = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def make_root(root: Path, pip: Path, *, epoch: int, snapshot: str | None = None)
     done = subprocess.run(
         [*command, SUITE, str(root), *_sources(snapshot)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, umask=_UMASK,
-        env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0"},
+        env={**os.environ, **_SAME_BYTES, "SOURCE_DATE_EPOCH": str(epoch)},
     )  # fmt: skip
     if done.returncode:
         end = "\n".join(done.stdout.splitlines()[-10:])

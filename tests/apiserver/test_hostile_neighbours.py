@@ -1,8 +1,8 @@
 """Healthy gangs beside hostile Frameworks of each kind: `make hostile`.
 
 What is hostile is in `tests/hostile/kinds.py`. Each kind is compared with a plain client that makes the same Pods at
-the same API server, while the tenant creates and edits the same Frameworks under another group, on whose objects no
-controller works: no controller can help what all that costs.
+the same API server, while the tenant creates and edits the same Frameworks under another group, with the statuses that
+they had, and no controller works on these: no controller can help what all that costs.
 """
 
 from __future__ import annotations

@@ -159,23 +159,32 @@ def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
     return TaskCompletion(code=last.code, phrase=UNRECOGNIZED_PHRASE, type=FAILED, diagnostics=diagnostics, pod=end)
 
 
+CONTAINER_BYTES: Final = 64
+"""The fields of a terminated container beside its texts."""
+KEPT_CONTAINERS: Final = 4
+
+
 def text_length(end: TaskCompletion | None) -> int:
-    """Return how many bytes, as JSON, others have written into a completion."""
+    """Return how many bytes, as JSON, others have written into a completion; each container takes some, too."""
     if end is None:
         return 0
-    texts = [] if end.pod is None else [end.pod.message, *(one.message for one in end.pod.containers)]
-    return sum(map(_encoded_length, (end.diagnostics, *texts)))
+    containers = () if end.pod is None else end.pod.containers
+    texts = [] if end.pod is None else [end.pod.message]
+    texts += [text for one in containers for text in (one.name, one.reason, one.message)]
+    return CONTAINER_BYTES * len(containers) + sum(map(_encoded_length, (end.diagnostics, *texts)))
 
 
 def shortened(end: TaskCompletion, most: int) -> TaskCompletion:
-    """Return the completion with at most so many characters of each text, which the containers share.
+    """Return the completion with at most so many characters of each text, and few containers, failed ones first.
 
-    Of a text that takes much more as JSON, such as one of control characters, only an eighth of these stays.
+    The containers share these characters. Of a text that takes much more as JSON, such as one of control characters,
+    only an eighth of these stays.
     """
     pod = end.pod
     if pod is not None:
-        each = most // max(1, len(pod.containers))
-        containers = tuple(replace(one, message=_shortened(one.message, each)) for one in pod.containers)
+        kept = sorted(pod.containers, key=lambda one: one.code == 0)[:KEPT_CONTAINERS]
+        each = most // max(1, len(kept))
+        containers = tuple(replace(one, message=_shortened(one.message, each)) for one in kept)
         pod = replace(pod, message=_shortened(pod.message, most), containers=containers)
     return replace(end, diagnostics=_shortened(end.diagnostics, most), pod=pod)
 

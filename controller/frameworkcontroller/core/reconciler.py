@@ -156,6 +156,11 @@ class FrameworkReconciler:
         """The newest state of the Framework that this reconciler was shown."""
         return self._spec.seen
 
+    @property
+    def is_persisted(self) -> bool:
+        """Whether the API server has all that was decided on the spec."""
+        return self._spec.spec is not None and self._state.revision == self._state.persisted_revision
+
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
         return self._spec.knows_newer(seen)

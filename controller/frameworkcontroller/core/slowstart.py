@@ -16,7 +16,7 @@ from frameworkcontroller.core.backoff import pause_seconds
 from frameworkcontroller.core.rolestate import EARLIEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Set
 
     from frameworkcontroller.core.effects import Failed
 
@@ -178,6 +178,12 @@ class Refusals:
         least = len(self._windows) / PROBES_PER_SEC
         until = now + timedelta(seconds=max(least, pause_seconds(failures, self._draw, most=most)))
         return replace(window, failures=failures, until=until, probes=False)
+
+    def keep(self, roles: Set[str]) -> None:
+        """Forget all roles but these, which the spec has."""
+        for known in (self._windows, self._final):
+            for role in known.keys() - roles:
+                del known[role]
 
     def open(self, role: str) -> None:
         """Note that a Pod of the role was created, or that its template has changed."""

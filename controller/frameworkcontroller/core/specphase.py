@@ -84,6 +84,8 @@ class SpecPhase:
             state.set_graceful_timeout(name, role.task.pod_graceful_deletion_timeout_sec)
         if before is not None:
             state.agenda.touch_many(state.crash_loops.follow(before, spec))
-            for name in {*spec.by_name, *before.by_name}:
+            refusals = self._in_flight.refusals
+            refusals.keep(spec.by_name.keys())
+            for name in spec.by_name:
                 if before.task_of(name).pod != spec.task_of(name).pod:
-                    self._in_flight.refusals.open(name)
+                    refusals.open(name)

@@ -21,6 +21,7 @@ from frameworkcontroller.core.effects import (
     Dropped,
     Effect,
     Missing,
+    Refused,
     RetainPod,
     WriteStatus,
 )
@@ -60,7 +61,7 @@ class Work:
         outcomes: of effects, for the next pass.
         history: done when the snapshots so far are written, or were waited for long enough; None if there are none.
         reads: large Pod templates are being read.
-        wrote: a status was written.
+        settled: a status was written or refused, or none had to be.
     """
 
     key: FrameworkKey
@@ -70,7 +71,7 @@ class Work:
     outcomes: list[tuple[Effect, Outcome]] = field(default_factory=list)
     history: asyncio.Future[None] | None = None
     reads: bool = False
-    wrote: bool = False
+    settled: bool = False
 
     @property
     def subject(self) -> Subject:
@@ -165,7 +166,7 @@ class Actions:
         wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
         effect = wanted or effect
         outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
-        work.wrote = work.wrote or (isinstance(effect, WriteStatus) and isinstance(outcome, Done))
+        work.settled = work.settled or (isinstance(effect, WriteStatus) and isinstance(outcome, Done | Refused))
         if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
             self._metrics.status_write_failed(outcome)
             if isinstance(outcome, Missing):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.api.spec import SPEC_DECODER
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.facts import read_all
@@ -108,7 +109,8 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
-        self._beginning: dict[str, set[FrameworkKey]] = {}
+        self._beginning: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
+        self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
@@ -175,6 +177,7 @@ class Engine:
     def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
         self._works.pop(key, None)
+        self._waiting[key[0]].discard(key)
         self._rest.forget(key)
         self._queue.forget(key)
         self._reloader.forget(key)
@@ -259,7 +262,7 @@ class Engine:
                 self._reloader.read(key, "another writer changed the status")
                 return
             yield from self._report(work, decision)
-            work.begun = None
+            work.begun, work.settled = None, work.settled or work.reconciler.is_persisted
             self._actions.submit(work, decision.effects)
             if decision.wake_at is not None:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
@@ -280,8 +283,7 @@ class Engine:
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.seen
-        if work is None and not self._may_begin(key, view.framework.spec):
-            self._queue.add_after(key, BEGIN_SECONDS)
+        if work is None and not self._may_begin(key, view.framework):
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
             if work is not None and work.reconciler.knows_newer(view.framework):
@@ -289,14 +291,21 @@ class Engine:
             work = self._start(key, view.framework)
         return work
 
-    def _may_begin(self, key: FrameworkKey, spec: FrameworkSpec) -> bool:
+    def _may_begin(self, key: FrameworkKey, found: Framework) -> bool:
         """Report whether the Framework may be worked on now: of a namespace few large ones begin at a time."""
-        if max(spec.tasks, len(spec.task_roles or ())) <= LARGE_STATUS_TASKS:
+        known, waiting = self._beginning[key[0]], self._waiting[key[0]]
+        known.intersection_update({one for one in known if one in self._works and not self._works[one].settled})
+        if len(known) < BEGINNING:
+            waiting.discard(key)
+            known.update({key} if _is_large(found.spec) else ())
             return True
-        begin = {one for one in self._beginning.get(key[0], ()) if one in self._works and not self._works[one].wrote}
-        may = len(begin) < BEGINNING
-        self._beginning[key[0]] = begin | {key} if may else begin
-        return may
+        # Of those that wait no spec is kept, or read again.
+        if key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec)):
+            return True
+        waiting.add(key)
+        # All of them together look for a place thirty times a second.
+        self._queue.add_after(key, BEGIN_SECONDS * max(1.0, len(waiting) / BEGINNING))
+        return False
 
     async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
         """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
@@ -395,3 +404,7 @@ class Engine:
         if self._caches.view(key) is not None:
             self._start(key, seen)
             self._queue.add(key)
+
+
+def _is_large(spec: FrameworkSpec) -> bool:
+    return max(spec.tasks, len(spec.task_roles or ())) > LARGE_STATUS_TASKS

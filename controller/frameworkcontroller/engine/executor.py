@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_SLOTS: Final = 64
+REST: Final = 3
+"""Times as long as an item took: what is large may take a quarter of the API server's time."""
 LONGEST_REST: Final = 1.0
 """Seconds."""
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
@@ -35,8 +37,7 @@ class Executor(Generic[T]):
     Args:
         perform: performs one item; it must not raise.
         slots: how many items of one namespace are performed at a time.
-        rests: what an item costs is the time that it takes, and a worker makes a pause as long while others wait, up to
-            a second.
+        rests: what an item costs is the time that it takes, and a worker makes a pause after it while others wait.
         clock: gives the steady time in seconds.
     """
 
@@ -117,6 +118,6 @@ class Executor(Generic[T]):
             if len(owner) > 1:
                 self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
-                await asyncio.sleep(min(seconds, LONGEST_REST))
+                await asyncio.sleep(min(REST * seconds, LONGEST_REST))
         self._entered[first] -= 1
         self._enter(first)

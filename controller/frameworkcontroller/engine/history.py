@@ -86,8 +86,8 @@ class History:
         """Write the last state of a Pod that was deleted, as JSON."""
         meta = POD_DECODER.decode(document).metadata
         framework, owner = meta.labels.framework or "", meta.controller
-        if owner is None or owner.name != names.config_map_name(framework):
-            return  # it is somebody else's, who may take the label off and on at no cost
+        if meta.deletion_timestamp is None or owner is None or owner.name != names.config_map_name(framework):
+            return  # somebody has taken its label off, at no cost, or it is somebody else's
         typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
         whole = document if b'"kind":"Pod"' in document else typed
         self._write(meta.namespace, meta.name, snapshots.of_pod(whole), framework)

@@ -7,7 +7,7 @@ import json
 import tracemalloc
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -221,9 +221,12 @@ def test_no_role_waits_behind_the_tasks_of_another_whose_pods_are_refused() -> N
     assert (server.world.now - begun).total_seconds() <= 3
 
 
-def test_the_window_of_a_role_that_was_removed_is_forgotten() -> None:
+@pytest.mark.parametrize("more", [{}, {"pod": {}}], ids=["a template", "an empty one, as that of a role that is gone"])
+def test_the_window_of_a_role_that_was_removed_is_forgotten(more: dict[str, Any]) -> None:
     server = Server(-2)
+    server.world.spec["taskRoles"][0]["task"] |= more
     server.run(30)
+    assert server.reconciler._in_flight.refusals.window("bad") is not None
     server.world.spec["taskRoles"] = server.world.spec["taskRoles"][1:]
     server.world.edited()
     server.run(5)

@@ -254,21 +254,23 @@ class Late(Acceptor):
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
         await asyncio.sleep(1)
-        self.most = max(self.most, sum(not one.wrote for one in self.engine._works.values()))
+        self.most = max(self.most, sum(not one.settled for one in self.engine._works.values()))
         return await super().perform(subject, effect)
 
     engine: engine.Engine
 
 
+def large(number: int, **more: Any) -> dict[str, Any]:
+    """A Framework `fw<number>` that is large."""
+    one = framework(uid=f"u{number}")
+    one["metadata"] |= {"name": f"fw{number}"}
+    return one | {"spec": {"taskRoles": [one["spec"]["taskRoles"][0] | {"taskNumber": LARGE_STATUS_TASKS + 1}], **more}}
+
+
 @in_virtual_time
 async def test_of_many_large_ones_few_are_worked_on_until_they_have_a_status() -> None:
     """130 of 10,000 Tasks that were not to start took a gibibyte until each had one."""
-    role = framework()["spec"]["taskRoles"][0] | {"taskNumber": LARGE_STATUS_TASKS + 1}
-    wanted = []
-    for number in range(40):
-        one = framework(uid=f"u{number}")
-        one["metadata"] |= {"name": f"fw{number}"}
-        wanted.append(one | {"spec": {"executionType": "Create", "taskRoles": [role]}})
+    wanted = [large(number, executionType="Create") for number in range(40)]
     client = Client(*wanted)
     performer = Late(client, wanted)
     async with running(client, performer) as performer.engine:
@@ -277,16 +279,38 @@ async def test_of_many_large_ones_few_are_worked_on_until_they_have_a_status() -
         assert performer.most <= BEGINNING
 
 
+class Silent(Performer):
+    """Answers nothing."""
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@in_virtual_time
+async def test_large_ones_that_run_are_all_worked_on_by_the_next_leader() -> None:
+    """Nothing of them had to be written, and six kept the places of all others for ever."""
+    status = msgspec.to_builtins(replace(status_of(State.RUNNING), observed_generation=1))
+    tasks = [task(State.RUNNING, index=index) for index in range(LARGE_STATUS_TASKS + 1)]
+    roles = [{"name": "worker", "instanceUID": "r", "taskStatuses": msgspec.to_builtins(tasks)}]
+    status["attemptStatus"]["taskRoleStatuses"] = roles
+    number = 2 * BEGINNING
+    async with running(Client(*(large(one) | {"status": status} for one in range(number))), Silent()) as engine:
+        await until(lambda: len(engine._works) == number, every=1)
+
+
+@pytest.mark.parametrize("is_going", [True, False], ids=["deleted", "without its label"])
 @pytest.mark.parametrize("owner", ["fw-attempt", "other-attempt", ""])
-async def test_of_a_pod_that_is_not_the_frameworks_no_history_is_written(owner: str) -> None:
+async def test_of_a_pod_that_is_not_the_frameworks_no_history_is_written(owner: str, is_going: bool) -> None:
     """Whoever took the label off and on a Pod of a mebibyte wrote 13 MB of log a second."""
     lines = Lines()
     made = engine.Engine(Client(), Performer(), Settings().core, lines=lines)  # type: ignore[arg-type]
     owners = [{"kind": "ConfigMap", "name": owner, "uid": "c", "controller": True}] if owner else []
     pod = {"metadata": {"name": "fw-w-0", "namespace": "n", "uid": "p", "resourceVersion": "1"}}
     pod["metadata"] |= {"labels": {"FC_FRAMEWORK_NAME": "fw"}, "ownerReferences": owners}
+    pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if is_going else {}
     made.on_pod_gone(json.dumps(pod).encode())
-    assert len(lines.written) == (owner == "fw-attempt")
+    assert len(lines.written) == (is_going and owner == "fw-attempt")
 
 
 @pytest.mark.parametrize(
