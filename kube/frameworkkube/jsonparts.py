@@ -11,9 +11,13 @@ from collections.abc import Iterator
 import msgspec
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRING = re.compile(_QUOTED, re.DOTALL)
 _SCALAR = re.compile(rb'[^\[\]{},:" \t\r\n]++')
-_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
+_PLAIN = rb'[^"\[\]{}]*+'
+# An object or array that holds no other, as most of `managedFields` are: it is passed in one step.
+_FLAT = rb"[\[{]%b(?:%b%b)*+[\]}]" % (_PLAIN, _QUOTED, _PLAIN)
+_TO_BRACKET = re.compile(rb"%b(?:(?:%b|%b)%b)*+[\[\]{}]" % (_PLAIN, _QUOTED, _FLAT, _PLAIN), re.DOTALL)
 _OPENING = frozenset(b"[{")
 
 
@@ -26,21 +30,27 @@ def members(document: bytes) -> dict[str, bytes]:
     return dict(_members(document))
 
 
-def member(document: bytes, wanted: str) -> bytes:
-    """Return the first member of this name, as it came; what follows it is not looked at.
+def members_of(document: bytes, wanted: str) -> dict[str, bytes]:
+    """Return the members of the first member of this name, likewise; what follows it is not looked at.
 
     Raises:
-        ValueError: the document is not an object, or not complete.
+        ValueError: the document, or that member, is not an object, or not complete.
         KeyError: there is no such member.
     """
-    for name, value in _members(document):
-        if name == wanted:
-            return value
+    at = _after(document, 0, b"{")
+    while document[at : at + 1] != b"}":
+        name, at = _value(document, at)
+        at = _after(document, at, b":")
+        if msgspec.json.decode(name, type=str) == wanted:
+            return dict(_members(document, at))
+        _, at = _value(document, at)
+        if document[at : at + 1] != b"}":
+            at = _after(document, at, b",")
     raise KeyError(wanted)
 
 
-def _members(document: bytes) -> Iterator[tuple[str, bytes]]:
-    at = _after(document, 0, b"{")
+def _members(document: bytes, at: int = 0) -> Iterator[tuple[str, bytes]]:
+    at = _after(document, at, b"{")
     if document[at : at + 1] == b"}":
         return
     while True:
@@ -92,7 +102,7 @@ def _end_of_value(document: bytes, at: int) -> int:
         if scalar is None:
             raise ValueError(f"expected a value at byte {at}, found {document[at : at + 1]!r}")
         return scalar.end()
-    end, depth = at, 0
+    end, depth = at + 1, 1
     while True:
         bracket = _TO_BRACKET.match(document, end)
         if bracket is None:

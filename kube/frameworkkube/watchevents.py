@@ -169,12 +169,12 @@ class WireDecoder(Generic[T]):
         if not line or line.isspace():
             return None
         try:
-            raw = _raw_event(line)
+            raw, identity = _raw_event(line)
         except (ValueError, LookupError) as error:
             raise MalformedError(f"not a watch event: {error}") from error
         match raw.type:
             case change if change in _CHANGES:
-                found = self._object(raw.object)
+                found = self._object(raw.object, identity)
                 deleted = bytes(raw.object) if raw.type == EventType.DELETED else b""
                 if isinstance(found, UndecodableObject):
                     return Event(raw.type, found, found.identity.resource_version)
@@ -186,13 +186,13 @@ class WireDecoder(Generic[T]):
             case _:
                 return Event(raw.type, None, "")
 
-    def _object(self, raw: msgspec.Raw) -> T | UndecodableObject:
+    def _object(self, raw: msgspec.Raw, identity: Identity | None = None) -> T | UndecodableObject:
         try:
             found = self._objects.decode(raw)
             # A type may decode its parts when they are first asked for; the cache asks for this one.
             found.metadata  # noqa: B018 -- see above
         except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, it costs only itself
-            return UndecodableObject(_identity(raw), str(error) or type(error).__name__)
+            return UndecodableObject(identity or _identity(raw), str(error) or type(error).__name__)
         return found
 
 
@@ -210,25 +210,25 @@ def _raw_list(body: bytes) -> _RawList:
         return _RawList(_list_meta.decode(parts["metadata"]), items)
 
 
-def _raw_event(line: bytes) -> _RawEvent:
-    """Cut a line into type and object, likewise.
+def _raw_event(line: bytes) -> tuple[_RawEvent, Identity | None]:
+    """Cut a line into type and object, likewise, and say whose object it is where that had to be found out.
 
     Raises:
         ValueError, LookupError: the line is not an event.
     """
     try:
-        return _raw_events.decode(line)
+        return _raw_events.decode(line), None
     except (ValueError, RecursionError) as error:
         plain = _PLAIN_EVENT.fullmatch(line) if isinstance(error, RecursionError) else None
-        if plain is not None and _identity(msgspec.Raw(plain[2])).resource_version:
+        if plain is not None and (identity := _identity(msgspec.Raw(plain[2]))).resource_version:
             # As the API server writes it: its end is known without a look at each bracket of a deep object.
-            return _RawEvent(plain[1].decode(), msgspec.Raw(plain[2]))
+            return _RawEvent(plain[1].decode(), msgspec.Raw(plain[2])), identity
         parts = jsonparts.members(line)
         found = msgspec.Raw(parts["object"])
-        if not _identity(found).resource_version:
+        if not (identity := _identity(found)).resource_version:
             # Nobody's object: the stream itself is broken, and only a list gets past that.
             raise ValueError(str(error)) from error
-        return _RawEvent(msgspec.json.decode(parts["type"], type=str), found)
+        return _RawEvent(msgspec.json.decode(parts["type"], type=str), found), identity
 
 
 def _identity(raw: msgspec.Raw) -> Identity:
@@ -238,7 +238,7 @@ def _identity(raw: msgspec.Raw) -> Identity:
     except (ValueError, RecursionError):
         pass
     try:
-        metadata = jsonparts.members(jsonparts.member(bytes(raw), "metadata"))
+        metadata = jsonparts.members_of(bytes(raw), "metadata")
     except (ValueError, LookupError):
         return Identity()
     return Identity(*(_text(metadata.get(field.encode_name)) for field in msgspec.structs.fields(Identity)))

@@ -90,6 +90,8 @@ class WriteStatus:
     """An earlier write whose answer was lost: if it took effect, it is written upon, too."""
     rest_bytes: int = 0
     """The size of the Framework without its status, in JSON."""
+    text_bytes: int = 0
+    """Of what others have written about the ends of Tasks."""
 
     @property
     def key(self) -> EffectKey:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.readiness import annotations_ask_for_arrival, container_asks_for_arrival
 from frameworkcontroller.core.restartpolicy import Policy, read_policy, read_starts
 from frameworkcontroller.core.template import MAX_POD_BYTES, TemplateError, container_count
@@ -31,6 +32,8 @@ MAX_CONTAINERS_OF_FRAMEWORK: Final = 10_000
 # What the controller adds for each container and each placeholder, at most about.
 CONTAINER_BYTES: Final = 2048
 PLACEHOLDER_BYTES: Final = 128
+LEARNED: Final = 2 * MAX_ROLES
+"""Templates of one Framework that were read: as many as two specs have."""
 MAX_TEXT: Final = 256
 """Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
@@ -180,6 +183,7 @@ class Templates:
 
     def __init__(self) -> None:
         self._read: dict[bytes, RoleFacts] = {}
+        self._followed: tuple[bytes, ...] = ()
 
     def unread(self, spec: FrameworkSpec) -> dict[bytes, Raw]:
         """Return the templates that were not read, for `learn`, if they are large together."""
@@ -188,7 +192,9 @@ class Templates:
         return unread if sum(memoryview(pod).nbytes for pod in unread.values()) > LARGE_BYTES else {}
 
     def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
-        """Keep what was read."""
+        """Keep what was read; of states that were edited again before they were followed, only a while."""
+        if len(self._read) > LEARNED:
+            self._read = {key: self._read[key] for key in self._followed}
         self._read |= facts
 
     def facts(self, spec: FrameworkSpec) -> TemplateFacts:
@@ -198,7 +204,8 @@ class Templates:
         for name, key in keys.items():
             if key not in self._read:
                 self._read[key] = read(spec.by_name[name].task.pod)
-        self._read = {key: self._read[key] for key in keys.values()}
+        self._followed = tuple(keys.values())
+        self._read = {key: self._read[key] for key in self._followed}
         found = {name: self._read[key] for name, key in keys.items()}
         members = {name: one for name, one in found.items() if one.account is not None}
         policy, problem = read_policy((name, one.annotations) for name, one in members.items())

@@ -172,7 +172,8 @@ class FrameworkPhase:
     def _start_next_attempt(self, ctx: ReconcileContext) -> None:
         """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""
         assert self._writer.persisted is not None
-        taken = snapshots.of_framework(snapshots.Trigger.FRAMEWORK_RETRY, ctx.framework, self._writer.persisted)
+        retry, persisted = snapshots.Trigger.FRAMEWORK_RETRY, self._writer.persisted
+        taken = snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes)
         ctx.decision.snapshots.append(taken)
         self._state.discard_tasks()
         self._rescale(ctx)

@@ -85,6 +85,7 @@ class FrameworkState:
         sizes: of a Pod of each role, about, in bytes.
         problems: why roles can have no Pods, by their names.
         gang_report: what the condition GangReady says.
+        text_bytes: of what others have written about the ends of Tasks.
         crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
         not_retained: the UIDs of Pods that were to stay and cannot.
@@ -127,13 +128,15 @@ class FrameworkState:
         self._rescale_revision = 0  # a role that is gone has no revision of its own
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._ended: tuple[int, bool] | None = None
-        self._texts = 0
+        self.text_bytes = 0
 
     def load(self, status: FrameworkStatus) -> None:
         """Go on from a stored status: all of it is persisted, and every Task is dirty."""
         self.roles = {role.name: RoleState.load(role) for role in roles_of(status)}
         self._status = without_roles(status)
-        self._texts = sum(classify.text_length(task.completion) for one in self.roles.values() for task in one.tasks)
+        self.text_bytes = sum(
+            classify.text_length(task.completion) for one in self.roles.values() for task in one.tasks
+        )
         self.gang_report = gangready.load(status.conditions or ())
         self.touch_all()
 
@@ -266,7 +269,7 @@ class FrameworkState:
         self.gang_report = GangReport()
         self.crash_loops.held.clear()
         self.applications.clear()
-        self._texts = 0
+        self.text_bytes = 0
         self._ended = None
         self._rescaled = None
 
@@ -371,11 +374,11 @@ class FrameworkState:
     def _within_texts(self, before: TaskStatus, new: TaskStatus) -> TaskStatus:
         """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
         more = classify.text_length(new.completion) - classify.text_length(before.completion)
-        if new.completion is not None and self._texts + more > MAX_TEXTS:
+        if new.completion is not None and self.text_bytes + more > MAX_TEXTS:
             end = classify.shortened(new.completion, SHORT_TEXT)
             new = replace(new, attempt_status=replace(new.attempt_status, completion_status=end))
             more = classify.text_length(end) - classify.text_length(before.completion)
-        self._texts += more
+        self.text_bytes += more
         return new
 
     def _is_final(self, task: TaskStatus) -> bool:

@@ -35,15 +35,21 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
     """Return the spec without TaskRoles and Tasks that would be too many, and why as reason and text, None if all fit.
 
     The CRD bounds both; an object that was stored under another definition may ask for any number. It may keep and
-    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`, nor, with Tasks that are still to go, more
-    than can be read again.
+    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`, nor, with what is still to go, more than
+    can be read again, or twice as many TaskRoles.
     """
     why, number = None, len(spec.task_roles or ())
+    new = sum(role.name not in roles for role in spec.task_roles or ())
     # One that is to go has Tasks, and none that are wanted.
-    if number > max(MAX_ROLES, sum(one.counts.active > 0 or not one.tasks for one in roles.values())):
+    is_beyond = number > max(MAX_ROLES, sum(one.counts.active > 0 or not one.tasks for one in roles.values()))
+    if is_beyond or (new and len(roles) + new > 2 * MAX_ROLES):
         spec = replace(spec, task_roles=tuple(role for role in spec.task_roles or () if role.name in roles))
-        text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
-        why = ("TooManyTaskRoles", f"{text}remove some, or use several Frameworks")
+        going = len(roles) + new - number
+        text = f"{going} TaskRoles that are not asked for any more are still to go: their Pods have to end first"
+        if is_beyond:
+            text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
+            text += "remove some, or use several Frameworks"
+        why = ("TooManyTaskRoles", text)
     active = {name: role_state.counts.active for name, role_state in roles.items()}
     wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
     more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())

@@ -121,11 +121,12 @@ class RestartPhase:
         return ""
 
     def _end(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
-        """End the attempt of a Task that has exited, as if its Pod had failed."""
+        """End the attempt of a Task that has exited, as if its Pod had failed; one whose Pod is gone ends by that."""
         current = self._state.task(task_key)
-        assert current is not None
-        pod = ctx.view.pod(current.attempt_status.pod_name)
-        assert pod is not None, "the end was read from it in this pass"
+        pod = None if current is None else ctx.view.pod(current.attempt_status.pod_name)
+        # It may have gone since an earlier turn of this pass.
+        if current is None or pod is None or pod.metadata.uid != current.attempt_status.pod_uid:
+            return
         end = classify.failed(restart.as_failed(pod), self._config.codes)
         self._state.put(task_key, attempt.complete(current, end))
         self._state.agenda.touch(task_key)

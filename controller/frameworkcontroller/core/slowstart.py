@@ -26,8 +26,8 @@ PROBES_PER_SEC: Final = 10
 # What refused Pods may cost in a minute: so many times the largest one, or so many bytes, whatever is more.
 LARGEST_A_MINUTE: Final = 10
 BYTES_A_MINUTE: Final = 10 * 1024 * 1024
-LEAST_BYTES: Final = 16 * 1024
-"""As what a smaller Pod counts: 640 of them in a minute."""
+LEAST_BYTES: Final = 64 * 1024
+"""As what a smaller Pod counts: 160 of them in a minute."""
 
 
 class SlowStart:

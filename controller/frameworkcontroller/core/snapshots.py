@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.core.classify import text_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,8 +65,13 @@ def of_pod(document: bytes) -> Snapshot:
     return Snapshot(Trigger.POD_DELETION, lambda: document, len(document))
 
 
-def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus | msgspec.Raw) -> Snapshot:
-    """Return a snapshot of the Framework with its persisted status, which may be one that cannot be decoded."""
+def of_framework(
+    trigger: Trigger, seen: Framework, status: FrameworkStatus | msgspec.Raw, text_bytes: int = 0
+) -> Snapshot:
+    """Return a snapshot of the Framework with its persisted status, which may be one that cannot be decoded.
+
+    Others have written `text_bytes` about the ends of its Tasks.
+    """
     document = {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
@@ -74,15 +80,14 @@ def of_framework(trigger: Trigger, seen: Framework, status: FrameworkStatus | ms
         "status": status,
     }
     roles = () if isinstance(status, msgspec.Raw) else status.attempt_status.task_role_statuses or ()
-    size = LEAST_BYTES + sum(TASK_BYTES * len(role.task_statuses) for role in roles)
+    size = LEAST_BYTES + text_bytes + sum(TASK_BYTES * len(role.task_statuses) for role in roles)
     return Snapshot(trigger, lambda: msgspec.json.encode(document), size, seen)
 
 
 def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:
     """Return a snapshot of a Task, as an object of its own that the API server does not have."""
     refers = len(memoryview(spec.pod)) > MAX_TASK_BYTES
-    end = task.completion
-    size = LEAST_BYTES + (len(end.diagnostics) if end is not None else 0)
+    size = LEAST_BYTES + text_length(task.completion)
 
     def encode() -> bytes:
         document = {

@@ -167,6 +167,7 @@ class StatusWriter:
             previous_roles=self._roles_digest,
             unanswered=self._unanswered,
             rest_bytes=rest_bytes,
+            text_bytes=state.text_bytes,
         )
 
     def apply_outcome(self, effect: WriteStatus, outcome: Done, state: FrameworkState) -> None:

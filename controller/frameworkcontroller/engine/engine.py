@@ -30,7 +30,7 @@ from frameworkcontroller.core.facts import read_all
 from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.slowstart import Spending
 from frameworkcontroller.core.snapshots import Trigger
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW, ends_turn
+from frameworkcontroller.core.taskphase import ends_turn
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Actions, Work
 from frameworkcontroller.engine.caches import Caches, CacheView, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
@@ -61,6 +61,7 @@ _log = structlog.get_logger(__name__)
 
 # Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
 DECIDING_SECONDS: Final = 0.01
+SNAPSHOTS_IN_A_ROW: Final = 64
 # Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
 # written lately.
 PUT_OFF_SECONDS: Final = 0.5
@@ -326,8 +327,8 @@ class Engine:
     def _report(self, work: Work, decision: Decision) -> Iterator[None]:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
         taken = decision.snapshots
-        for place in range(0, len(taken), TASKS_IN_A_ROW):
-            some = taken[place : place + TASKS_IN_A_ROW]
+        for place in range(0, len(taken), SNAPSHOTS_IN_A_ROW):
+            some = taken[place : place + SNAPSHOTS_IN_A_ROW]
             work.history = self._history.write_pass(*work.key, some) or work.history
             yield
         for milestone in decision.milestones:

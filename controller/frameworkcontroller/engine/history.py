@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.engine.log import LineWriter
 
 # How long a status waits for the history that it may overwrite.
 WRITTEN_SECONDS: Final = 0.1
+REMEMBERED_PODS: Final = 1024
 
 
 class History:
@@ -33,6 +36,8 @@ class History:
         self._lines, self._triggers = lines, triggers
         self._made = Lines()
         self._last_kept: Framework | None = None
+        # The UIDs of Pods whose last state was written, and whether they were being deleted then.
+        self._gone_pods: OrderedDict[str, bool] = OrderedDict()
 
     def write_pass(self, namespace: str, name: str, taken: Iterable[Snapshot]) -> asyncio.Future[None] | None:
         """Write the snapshots of a pass over this Framework.
@@ -83,11 +88,19 @@ class History:
             self._write(meta.namespace, meta.name, snapshot)
 
     def write_pod(self, document: bytes) -> None:
-        """Write the last state of a Pod that was deleted, as JSON."""
+        """Write the last state of a Pod that was deleted or has lost its label, as JSON."""
         meta = POD_DECODER.decode(document).metadata
         framework, owner = meta.labels.framework or "", meta.controller
-        if meta.deletion_timestamp is None or owner is None or owner.name != names.config_map_name(framework):
-            return  # somebody has taken its label off, at no cost, or it is somebody else's
+        if owner is None or owner.name != names.config_map_name(framework) or self._is_known(meta):
+            return  # it is somebody else's, or somebody takes its label off and on, at no cost
         typed = b'{"apiVersion":"v1","kind":"Pod",' + document.lstrip()[1:]
         whole = document if b'"kind":"Pod"' in document else typed
         self._write(meta.namespace, meta.name, snapshots.of_pod(whole), framework)
+
+    def _is_known(self, meta: Meta) -> bool:
+        """Report whether the last state of a Pod was written, and note that it is: of one that is deleted once more."""
+        was_going, is_going = self._gone_pods.pop(meta.uid, None), meta.deletion_timestamp is not None
+        self._gone_pods[meta.uid] = bool(was_going) or is_going
+        if len(self._gone_pods) > REMEMBERED_PODS:
+            self._gone_pods.popitem(last=False)
+        return was_going is not None and was_going >= is_going

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import FrameworkSpec, TaskSpec
+from frameworkcontroller.api.spec import MAX_ROLES, FrameworkSpec, TaskSpec
 from frameworkcontroller.core import facts
 from frameworkcontroller.core.facts import RoleFacts, TemplateFacts, facts_of
 from frameworkcontroller.core.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
@@ -348,6 +348,17 @@ def test_templates_are_read_again_only_if_their_bytes_have_changed(monkeypatch: 
     assert not templates.unread(wanted(large))
     templates.facts(wanted(large))
     assert len(taken) == 2, "it was read elsewhere"
+
+
+def test_of_states_that_were_edited_before_they_were_followed_few_templates_are_kept() -> None:
+    """25 edits a second of 20 Frameworks made a controller 5.5 MB larger each second."""
+    templates = facts.Templates()
+    followed = spec(role("a", 1, task=TaskSpec(pod=Raw(b'{"spec":{}}'))))
+    templates.facts(followed)
+    for edit in range(10):
+        templates.learn({f"{edit}-{place}".encode(): RoleFacts() for place in range(MAX_ROLES)})
+    assert len(templates._read) <= facts.LEARNED + MAX_ROLES
+    assert templates._read.keys() >= set(templates._followed)
 
 
 LARGE = {

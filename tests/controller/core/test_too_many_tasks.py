@@ -237,6 +237,7 @@ def test_what_is_there_may_stay_or_go(wanted: dict[str, int], active: dict[str, 
 
 
 FULL = numbered(MAX_ROLES)
+GOING = {f"new-{name}": 0 for name in FULL}
 
 
 @pytest.mark.parametrize(
@@ -249,8 +250,13 @@ FULL = numbered(MAX_ROLES)
         (FULL | {"a": 0}, FULL | {"b": 0}, FULL | {"a": 0}),
         (FULL | {"a": 0, "b": 0}, FULL | {"a": 0}, FULL | {"a": 0}),
         (FULL | {"a": MAX_TASKS, "b": MAX_TASKS}, {"a": 3, "b": 5}, {"a": 3, "b": 5}),
+        (GOING, FULL, GOING),
+        (GOING, FULL | {"a": 1}, {}),
     ],
-    ids=["just as many", "one too many", "grown", "runs as it is", "another one", "one more", "also too many Tasks"],
+    ids=[
+        *("just as many", "one too many", "grown", "runs as it is", "another one", "one more", "also too many Tasks"),
+        *("as many are to go", "more are to go"),
+    ],
 )
 def test_roles_that_are_there_may_stay_or_go(
     wanted: dict[str, int], active: dict[str, int], kept: dict[str, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +20,7 @@ from frameworkcontroller.engine import podbodies
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Actions, Work
 from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS
 from frameworkcontroller.engine.metrics import Metrics
-from frameworkcontroller.engine.podbodies import CAPACITY, PodBodies
+from frameworkcontroller.engine.podbodies import AT_ONCE_BYTES, CAPACITY, PodBodies
 from frameworkcontroller.engine.settings import Settings
 from tests.controller.core.values import at, framework
 from tests.controller.engine.test_engine import until
@@ -71,6 +72,26 @@ async def test_of_many_templates_those_that_were_used_last_are_kept_in_8_mib(pre
     assert len(prepared) == len(roles), "it is kept"
     await bodies.render(creation(size, roles[0]))
     assert len(prepared) == len(roles) + 1, "it is not"
+
+
+async def test_only_small_templates_are_prepared_in_the_event_loop_and_others_once_for_all_tasks(
+    prepared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """66 of 60 KB, for which as many workers woke together, held it for 180 ms."""
+    threads: list[object] = []
+    make = PodSource.prepare
+
+    def watched(source: PodSource) -> PodTemplate:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return make(source)
+
+    monkeypatch.setattr(PodSource, "prepare", watched)
+    bodies = PodBodies()
+    for size in (100, AT_ONCE_BYTES):
+        made = await asyncio.gather(*(bodies.render(creation(size, f"r{size}", index)) for index in range(64)))
+        assert b'"fw-r' + str(size).encode() + b'-63"' in made[-1]
+    assert threads == [False, True]
+    assert prepared == ["r100", f"r{AT_ONCE_BYTES}"]
 
 
 async def test_what_is_large_is_not_kept(prepared: list[str]) -> None:
