@@ -19,7 +19,7 @@ import structlog
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.engine.executor import Executor
-from frameworkkube.rest import PARTIAL_METADATA, KubeClient, KubeError, NotFoundError, resource_path
+from frameworkkube.rest import PARTIAL_METADATA, KubeClient, NotFoundError, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -92,8 +92,7 @@ class EventRecorder:
     async def _write_one(self, item: tuple[Subject, KubeEvent]) -> None:
         try:
             await self._write(*item)
-        except (KubeError, msgspec.DecodeError) as error:
-            # An Event is information for people; nothing depends on it.
+        except Exception as error:  # noqa: BLE001 -- an Event is information for people; nothing depends on it
             _log.debug("cannot write an Event", reason=item[1].reason, error=str(error))
 
     async def _write(self, subject: Subject, event: KubeEvent) -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
+from tests.controller.core import checks
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.inplacescenarios import ANNOTATIONS, GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY, is_open
 from tests.controller.core.inplacescenarios import POD as GANG_POD
+from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import POD, STAY, all_run, tasks
 from tests.controller.core.world import Plan, World, framework_of
+
+if TYPE_CHECKING:
+    from frameworkcontroller.core.effects import Effect
 
 PREPARED = f"""
 executionType: Start
@@ -270,3 +276,36 @@ def test_a_template_that_makes_no_pod_any_more_restarts_nobody() -> None:
                 world.stop()
 
     Run(world, script=script).to_the_end()
+
+
+def test_a_pod_that_leaves_between_two_turns_of_a_pass_ends_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit, that no restart follows, was seen in an earlier turn: the pass ended with an AssertionError."""
+    for history in ("history", "beginnings"):
+        monkeypatch.setattr(checks, history, lambda *_: None)
+    number = 2 * TASKS_IN_A_ROW
+    wide, gone = GANG.replace("taskNumber: 3", f"taskNumber: {number}"), set[str]()
+    wide = wide.replace("minFailedTaskCount: 1", "minFailedTaskCount: -1")
+    manual = Manual(wide.replace("minSucceededTaskCount: 3", "minSucceededTaskCount: -1"))
+    stays = {f"worker-{index}": ["stay"] * 9 for index in range(1, number)}
+    manual.world.plan.ends = {"ps-0": ["stay"] * 9, "worker-0": [1] * 4} | stays
+
+    def decide() -> list[Effect]:
+        manual.touch_pods(*list(manual.world.pods))
+        steps = manual.steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value.effects  # type: ignore[no-any-return]
+            if manual.reconciler._tasks._ends and manual.world.status.attempt_status.gang_restarts == 2:
+                gone.update(name for name in ["fw-worker-0"] if manual.caches._pods[0].pop(name, None))
+
+    for _ in range(60):
+        for _ in range(10):
+            effects = decide()
+            for effect in effects:
+                manual.answer(effect, manual.send(effect))
+            if not effects:
+                break
+        manual.second()
+    assert gone

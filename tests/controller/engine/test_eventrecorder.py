@@ -86,11 +86,11 @@ async def test_an_event_that_the_server_has_forgotten_is_created_again() -> None
 
 
 async def test_a_failure_or_an_answer_that_cannot_be_decoded_costs_one_event() -> None:
-    client = Client(ServerError(500, "InternalError", "no"), b"<html>")
+    client = Client(ServerError(500, "InternalError", "no"), b"<html>", RuntimeError("a defect"))
     async with recording(client, recorder_of(client)) as recorder:
-        for _ in range(3):
+        for _ in range(4):
             recorder.record(SUBJECT, SLOW)
-    assert [what for what, _ in client.written] == ["create events"] * 3
+    assert [what for what, _ in client.written] == ["create events"] * 4
 
 
 async def test_a_framework_has_a_burst_and_then_one_event_in_five_minutes() -> None:

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import ContainerEnd, PodEnd
 from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.snapshots import Lines, Trigger
 from frameworkcontroller.core.template import RoleAttempt
 from frameworkcontroller.engine.log import LineWriter, OwnedLines, render_json, render_text
 from localcluster.waiting import patience
 from tests.controller.core.values import ended, task
+from tests.controller.core.values import framework as status_of
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import TaskSpec
@@ -64,6 +67,18 @@ def framework(generation: int, template: bytes) -> Any:
 def retried(seen: Any, index: int) -> Snapshot:
     spec: TaskSpec = seen.spec.task_roles[0].task
     return snapshots.of_task(Trigger.TASK_RETRY, seen, ROLE, spec, task(State.ATTEMPT_COMPLETED, ended(1), index=index))
+
+
+def test_a_snapshot_counts_what_was_said_of_ends() -> None:
+    """Those of attempts of 30 Tasks with 256 containers each counted 23 KB, and kept 3.4 MB."""
+    seen = framework(1, b"")
+    says = PodEnd(containers=tuple(ContainerEnd(name=f"c{place}", message="x" * 100, code=1) for place in range(256)))
+    end = replace(ended(1), pod=says)
+    one = task(State.ATTEMPT_COMPLETED, end)
+    status = status_of(State.RUNNING)
+    assert snapshots.of_task(Trigger.TASK_RETRY, seen, ROLE, seen.spec.task_roles[0].task, one).size > 256 * 100
+    size = snapshots.of_framework(Trigger.FRAMEWORK_RETRY, seen, status, text_bytes=1000).size
+    assert size == snapshots.of_framework(Trigger.FRAMEWORK_RETRY, seen, status).size + 1000
 
 
 def test_lines_come_in_their_order_also_those_that_are_made_late() -> None:

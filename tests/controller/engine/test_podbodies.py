@@ -17,7 +17,7 @@ from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, R
 from frameworkcontroller.core.facts import LARGE_BYTES, read
 from frameworkcontroller.core.template import PodSource, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.engine import podbodies
-from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Actions, Work
+from frameworkcontroller.engine.actions import LARGE_STATUS_BYTES, LARGE_STATUS_TASKS, Actions, Work
 from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS
 from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.podbodies import AT_ONCE_BYTES, CAPACITY, PodBodies
@@ -113,7 +113,7 @@ def is_large(effect: Effect) -> bool:
         case CreatePod():
             return effect.source.size > LARGE_BYTES
         case WriteStatus():
-            return effect.summary.tasks[1] > LARGE_STATUS_TASKS
+            return effect.summary.tasks[1] > LARGE_STATUS_TASKS or bool(effect.text_bytes)
     raise AssertionError(effect)
 
 
@@ -159,10 +159,9 @@ class Owner:
         raise error
 
 
-def write(tasks: int) -> WriteStatus:
-    return WriteStatus(
-        framework(State.RUNNING), RolesSummary((), (), 0, tasks, by_arrival=False, member_revision=0), 1, "1", None
-    )
+def write(tasks: int, text_bytes: int = 0) -> WriteStatus:
+    summary = RolesSummary((), (), 0, tasks, by_arrival=False, member_revision=0)
+    return WriteStatus(framework(State.RUNNING), summary, 1, "1", None, text_bytes=text_bytes)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +170,7 @@ def write(tasks: int) -> WriteStatus:
         pytest.param(creation(LARGE_BYTES), creation(100), 20, id="Pods"),
         pytest.param(write(LARGE_STATUS_TASKS + 1), write(LARGE_STATUS_TASKS), 64 // OBJECTS_PER_STATUS, id="statuses"),
         pytest.param(write(LARGE_STATUS_TASKS + 1), creation(100), 20, id="large statuses, small Pods"),
+        pytest.param(write(1, LARGE_STATUS_BYTES + 1), write(1), 64 // OBJECTS_PER_STATUS, id="statuses of long texts"),
     ],
 )
 @in_virtual_time
