@@ -29,6 +29,10 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/localcluster/": ("localcluster/", "images/", "requirements/"),
     # The other tests of releases find, in seconds, what was not made again after a change of a program.
     "tests/release/test_operations.py": ("release/", "charts/", "deploy/", "kustomize/", "docs/operate/"),
+    "tests/release/test_chart": (
+        *("release/", "charts/", "deploy/", "kustomize/", "docs/"),
+        *("controller/frameworkcontroller/engine/settings.py", "injector/frameworkinjector/config.py"),
+    ),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("demo/", "examples/", "client/", "charts/", "deploy/"),
     "tests/e2e/test_demo_endings.py": ("demo/", "examples/tensorflow/", "client/"),

@@ -169,8 +169,7 @@ class FrameworkReconciler:
 
     def unread(self, seen: Framework) -> dict[bytes, Raw]:
         """Return the large Pod templates that are to be read (`facts.read`) and learned before this state is seen."""
-        following = self._spec.next(seen)
-        return {} if following is None else self._spec.templates.unread(following.spec)
+        return self._spec.unread(seen)
 
     def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
         """Take in what was read of templates."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.core.facts import Templates
 
 if TYPE_CHECKING:
+    from msgspec import Raw
+
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.frameworkstate import FrameworkState
@@ -51,10 +53,17 @@ class SpecPhase:
         newest = self.seen if self.knows_newer(shown) else shown
         return None if newest is self.seen and self.spec is not None else newest
 
+    def unread(self, shown: Framework) -> dict[bytes, Raw]:
+        """Return the large templates that are to be read and learned before what the cache shows is seen."""
+        following = self.next(shown)
+        # Most states have the same spec, and to compare it costs a tenth of a look at each template.
+        is_new = following is not None and following.spec != self.spec
+        return self.templates.unread(following.spec) if following is not None and is_new else {}
+
     def begin(self, shown: Framework) -> FrameworkSpec | None:
         """See what the cache shows, follow the spec, and return it; None while its templates are not read."""
         following = self.next(shown)
-        if following is not None and not self.templates.unread(following.spec):
+        if following is not None and not self.unread(shown):
             self.seen = following
             self._follow(following.spec)
         return self.spec

@@ -146,7 +146,7 @@ def test_a_template_that_can_be_no_pod_costs_no_writes_although_its_tasks_are_re
     server.refuses = lambda _effect: None
     server.run(120)
     before = server.writes
-    server.run(600)
+    server.run(200)
     assert (server.creations, server.writes) == (0, before)
     assert any("each Pod of TaskRole bad would have at least 31" in event.message for event in server.events)
 
