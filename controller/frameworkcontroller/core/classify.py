@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.status import CompletionType, ContainerEnd, PodEnd, TaskCompletion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from frameworkcontroller.api.pod import ContainerStatus, Pod
 
@@ -44,8 +45,14 @@ class Regex:
 
     def find(self, text: str) -> str | None:
         """Return the text that matched, or None."""
-        match = self.compiled.search(text)
-        return None if match is None else str(match.group(0))
+        return _found(self.compiled, text)
+
+
+@functools.lru_cache(maxsize=64)
+def _found(compiled: Any, text: str) -> str | None:
+    """All containers of a Pod, and the Pods that end together, often say the same."""
+    match = compiled.search(text)
+    return None if match is None else str(match.group(0))
 
 
 @dataclass(frozen=True)
@@ -142,17 +149,20 @@ def succeeded(pod: Pod) -> TaskCompletion:
 
 def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
     """Return the completion of a Task whose Pod failed: the first code whose pattern matches, else the exit code."""
-    end = describe(pod)
+    end, judged = describe(pod), _judged(pod)
+    ends = _ends(judged)
+    by_name: dict[str, ContainerEnd | None] = dict.fromkeys(status.name for status in judged)
+    by_name |= {container.name: container for container, _ in ends}
     for info in infos:
         for pattern in info.patterns:
-            matched = _match_pod(pattern, pod)
+            matched = _match_pod(pattern, pod, by_name)
             if matched is not None:
                 diagnostics = f"Pod failed: PodPattern matched: {_json(matched)}"
                 return TaskCompletion(
                     code=info.code, phrase=info.phrase, type=info.type, diagnostics=diagnostics, pod=end
                 )
     diagnostics = f"Pod failed: PodPattern unmatched: {_json(end)}"
-    failures = [(finished, container) for container, finished in _ends(_judged(pod)) if container.code != 0]
+    failures = [(finished, container) for container, finished in ends if container.code != 0]
     if not failures:
         return predefined(Code.POD_FAILED_WITHOUT_FAILED_CONTAINER, diagnostics, end)
     last = max(failures, key=lambda failure: failure[0])[1]
@@ -222,18 +232,17 @@ def _ends(statuses: Iterable[ContainerStatus]) -> Sequence[tuple[ContainerEnd, d
     ]
 
 
-def _match_pod(pattern: PodPattern, pod: Pod) -> Matched | None:
+def _match_pod(pattern: PodPattern, pod: Pod, ends: Mapping[str, ContainerEnd | None]) -> Matched | None:
+    """Match the pattern against a Pod and the ends of its containers by name, None of one that has not ended."""
     texts = _match_texts(
         (pattern.name, pod.metadata.name), (pattern.reason, pod.status.reason), (pattern.message, pod.status.message)
     )
     if texts is None:
         return None
-    judged = _judged(pod)
-    ends = {end.name: end for end, _ in _ends(judged)}
-    names = [status.name for status in judged]
     containers = []
     for wanted in pattern.containers:
-        found = next((m for name in names if (m := _match_container(wanted, name, ends.get(name))) is not None), None)
+        matches = (_match_container(wanted, name, end) for name, end in ends.items())
+        found = next((match for match in matches if match is not None), None)
         if found is None:
             return None
         if found != Matched():

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
 # A Task that was to probe may be of no use for it, since it is to be deleted for example; then another one does.
 PROBE_AFTER: Final = timedelta(seconds=1)
-# The end of a Pod of 256 containers takes 10 ms.
+# The end of a Pod of 256 containers that say different things takes 10 ms.
 TASKS_IN_A_ROW: Final = 4
 # The Pod of a Task in one of these states has been seen.
 SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
