@@ -69,6 +69,7 @@ PUT_OFF_SECONDS: Final = 0.5
 # place: each takes up to 12 MiB until then, and most of those that are Completed, or not to start, nothing after it.
 BEGINNING: Final = 6
 BEGIN_SECONDS: Final = 0.2
+LONGEST_BEGIN_SECONDS: Final = 30.0
 
 
 class Engine:
@@ -304,8 +305,9 @@ class Engine:
         if key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec)):
             return True
         waiting.add(key)
-        # All of them together look for a place thirty times a second.
-        self._queue.add_after(key, BEGIN_SECONDS * max(1.0, len(waiting) / BEGINNING))
+        # All of them together look for a place thirty times a second, unless there are a thousand.
+        seconds = BEGIN_SECONDS * max(1.0, len(waiting) / BEGINNING)
+        self._queue.add_after(key, min(seconds, LONGEST_BEGIN_SECONDS))
         return False
 
     async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:

@@ -285,6 +285,25 @@ async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> No
     assert [round(at - start) for item, at in begun if item == "slow"] == [0, 8, 12]
 
 
+@in_virtual_time
+async def test_what_rests_takes_a_quarter_of_the_time_where_others_wait() -> None:
+    """Ten statuses of 1,000 TaskRoles at half of the time more than doubled the median start of a gang beside them."""
+    begun: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def perform(_item: str) -> None:
+        begun.append(loop.time())
+        await asyncio.sleep(0.2)
+
+    executor: Executor[str] = Executor(perform, slots=1, rests=True)
+    start = loop.time()
+    for _ in range(4):
+        executor.submit(("a", "fw"), "write", urgent=False)
+    async with running(executor):
+        await asyncio.sleep(10)
+    assert [round(at - start, 1) for at in begun] == [0, 0.8, 1.6, 2.4]
+
+
 async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
     """A webhook that took 30 s for Pods of one held all 64 slots: a gang of another started after 40 to 57 s."""
     work = Work()
