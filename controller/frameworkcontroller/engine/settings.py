@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, field
 from frameworkcontroller.core.classify import CONTAINER_CONTRACT
 from frameworkcontroller.core.config import CoreConfig
 from frameworkcontroller.core.snapshots import Trigger
-from frameworkcontroller.engine.document import INT64_MAX, DocumentError, decode
+from frameworkcontroller.engine.document import DocumentError, decode
 from frameworkcontroller.engine.failurespec import CodeSpec, check_codes, parse_regex
 from frameworkkube.credentials import Endpoint
 from frameworkkube.election import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FILE_NAME: Final = "frameworkcontroller.yaml"
 FOREVER_SECONDS: Final = 100 * 365 * 86400
 """Longer times mean the same and would leave the calendar."""
+_INT64_MAX: Final = 2**63 - 1
 _MIN_DELAY: Final = "frameworkMinRetryDelaySecForTransientConflictFailed"
 _MAX_DELAY: Final = "frameworkMaxRetryDelaySecForTransientConflictFailed"
 _NAME: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -44,7 +45,7 @@ _NAME_RULE: Final = "1 to 63 lower-case letters, digits and inner hyphens"
 
 Name: TypeAlias = Annotated[str, Meta(pattern=rf"^{_NAME}\Z", description=_NAME_RULE)]
 Namespace: TypeAlias = Annotated[str, Meta(pattern=rf"^({_NAME})?\Z", description=_NAME_RULE)]
-Seconds: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Seconds: TypeAlias = Annotated[int, Meta(ge=0, le=_INT64_MAX)]
 
 
 class SettingsError(ValueError):
@@ -149,9 +150,9 @@ class Settings(_Group, frozen=True):
     kube_client_burst: Annotated[int, Meta(ge=0, le=10_000)] = 120
     worker_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 200
     large_framework_compression: bool = True
-    crd_established_check_interval_sec: Annotated[int, Meta(ge=1, le=INT64_MAX)] = 1
-    crd_established_check_timeout_sec: Annotated[int, Meta(ge=10, le=INT64_MAX)] = 60
-    object_local_cache_creation_timeout_sec: Annotated[int, Meta(ge=60, le=INT64_MAX)] = 300
+    crd_established_check_interval_sec: Annotated[int, Meta(ge=1, le=_INT64_MAX)] = 1
+    crd_established_check_timeout_sec: Annotated[int, Meta(ge=10, le=_INT64_MAX)] = 60
+    object_local_cache_creation_timeout_sec: Annotated[int, Meta(ge=60, le=_INT64_MAX)] = 300
     framework_completed_retain_sec: Seconds = 2_592_000
     framework_min_retry_delay_sec: Seconds = field(name=_MIN_DELAY, default=60)
     framework_max_retry_delay_sec: Seconds = field(name=_MAX_DELAY, default=900)

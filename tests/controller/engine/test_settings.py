@@ -155,57 +155,106 @@ WRONG = {
     "tab": ("pod:\n\tx: 1", "line 2, column 1: found character '\\t' that cannot start any token"),
     "two-documents": ("a: 1\n---\nb: 1", "line 2, column 1: but found another document"),
     "control-character": ("a: \x07", "character 4, U+0007, is not allowed in YAML"),
-    "list": ("- 1", "must be a mapping, found a list"),
-    "text": ("hello", "must be a mapping, found the text 'hello'"),
+    "list": ("- 1", "Expected `object`, got `array`"),
+    "text": ("hello", "Expected `object`, got `str`"),
     "deep": ("[" * 5000, "it is nested too deeply"),
-    "unknown": ("workerNumbers: 1", "workerNumbers: unknown key; did you mean workerNumber?"),
-    "unknown-far": ("x: 1", "x: unknown key"),
-    "unknown-null": ("x: ~", "x: unknown key"),
-    "unknown-case": ("kubeClientQPS: 1", "kubeClientQPS: unknown key; did you mean kubeClientQps?"),
+    "unknown": ("workerNumbers: 1", "Object contains unknown field `workerNumbers`"),
+    "unknown-null": ("x: ~", "Object contains unknown field `x`"),
+    "unknown-case": ("kubeClientQPS: 1", "Object contains unknown field `kubeClientQPS`"),
     "twice": ("workerNumber: 1\nworkerNumber: 2", "workerNumber: the key is given twice"),
     "twice-within": (
         "podFailureSpec: [{code: 1, type: {name: Failed, name: Failed}}]",
         "podFailureSpec[0].type.name: the key is given twice",
     ),
-    "merge": ("<<: {workerNumber: 1}", "<<: merge keys are not supported; write the keys out"),
+    "merge": ("<<: {workerNumber: 1}", "<<: a key must be text, and merge keys are not supported"),
+    "key-number": (
+        "logObjectSnapshot: {12: 1}",
+        "logObjectSnapshot.12: a key must be text, and merge keys are not supported",
+    ),
+    "key-flag": ("yes: 1", "yes: a key must be text, and merge keys are not supported"),
+    "key-unprintable": ('"a\\e": 1', "Object contains unknown field `a\\x1b`"),
     "key-list": ("[a]: 1", "a key must be text, found a list or a mapping"),
     # Types, and words that YAML reads as something else.
-    "word-for-number": ("workerNumber: many", "workerNumber: must be an integer, found the text 'many'"),
-    "quoted-number": ("workerNumber: '20'", "workerNumber: must be an integer, found the text '20'"),
-    "yes-for-number": ("workerNumber: yes", "workerNumber: must be an integer, found yes, which YAML reads as true"),
-    "octal": ("workerNumber: 0140", "workerNumber: must be an integer, found 0140, which YAML reads as 96"),
-    "base-60": ("workerNumber: 1:30", "workerNumber: must be an integer, found 1:30, which YAML reads as 90"),
-    "fraction": ("workerNumber: 20.0", "workerNumber: must be an integer, found 20.0"),
-    "number-for-flag": ("largeFrameworkCompression: 1", "largeFrameworkCompression: must be true or false, found 1"),
+    "word-for-number": ("workerNumber: many", "workerNumber: Expected `int`, got `str`"),
+    "quoted-number": ("workerNumber: '20'", "workerNumber: Expected `int`, got `str`"),
+    "yes-for-number": ("workerNumber: yes", "workerNumber: Expected `int`, got `bool`"),
+    "octal": ("workerNumber: 0140", "workerNumber: int '0140' is not supported; write a decimal number, or quote text"),
+    "base-60": (
+        "workerNumber: 1:30",
+        "workerNumber: int '1:30' is not supported; write a decimal number, or quote text",
+    ),
+    "hexadecimal": (
+        "workerNumber: 0x10",
+        "workerNumber: int '0x10' is not supported; write a decimal number, or quote text",
+    ),
+    "octal-for-text": (
+        "namespace: 0140",
+        "namespace: int '0140' is not supported; write a decimal number, or quote text",
+    ),
+    "base-60-for-text": (
+        "namespace: 1:30",
+        "namespace: int '1:30' is not supported; write a decimal number, or quote text",
+    ),
+    "digits": (
+        "workerNumber: " + "9" * 41,
+        f"workerNumber: int '{'9' * 41}' is not supported; write a decimal number, or quote text",
+    ),
+    "fraction": ("workerNumber: 20.0", "workerNumber: Expected `int`, got `float`"),
+    "number-for-flag": ("largeFrameworkCompression: 1", "largeFrameworkCompression: Expected `bool`, got `int`"),
     "text-for-flag": (
         "largeFrameworkCompression: 'true'",
-        "largeFrameworkCompression: must be true or false, found the text 'true'",
+        "largeFrameworkCompression: Expected `bool`, got `str`",
     ),
-    "number-for-text": ("namespace: 12", "namespace: must be text, found 12; quote it"),
-    "no-for-text": ("namespace: no", "namespace: must be text, found no, which YAML reads as false; quote it"),
-    "date-for-text": ("namespace: 2026-01-01", "namespace: must be text, found 2026-01-01; quote it"),
-    "list-for-text": ("namespace: [a]", "namespace: must be text, found a list"),
-    "tagged": ("namespace: !secret x", "namespace: must be text, found 'x', tagged !secret; quote it"),
-    "not-a-number": ("kubeClientQps: .nan", "kubeClientQps: must be a number, found .nan, which YAML reads as nan"),
+    "number-for-text": ("namespace: 12", "namespace: Expected `str`, got `int`"),
+    "no-for-text": ("namespace: no", "namespace: Expected `str`, got `bool`"),
+    "date-for-text": (
+        "namespace: 2026-01-01",
+        "namespace: timestamp '2026-01-01' is not supported; write a decimal number, or quote text",
+    ),
+    "list-for-text": ("namespace: [a]", "namespace: Expected `str`, got `array`"),
+    "tagged": (
+        "namespace: !secret x",
+        "namespace: !secret 'x' is not supported; write a decimal number, or quote text",
+    ),
+    "not-a-number": (
+        "kubeClientQps: .nan",
+        "kubeClientQps: float '.nan' is not supported; write a decimal number, or quote text",
+    ),
     "lying-flag": (
         "grantRosterAccess: !!bool maybe",
-        "grantRosterAccess: must be true or false, found 'maybe', tagged tag:yaml.org,2002:bool",
+        "grantRosterAccess: bool 'maybe' is not supported; write a decimal number, or quote text",
     ),
-    "infinite": ("kubeClientQps: .inf", "kubeClientQps: must be a number, found .inf, which YAML reads as inf"),
+    "lying-mapping": (
+        "namespace: !!map x",
+        "namespace: map 'x' is not supported; write a decimal number, or quote text",
+    ),
+    "lying-list": ("logObjectSnapshot: !!map [pod]", "line 1, column 20: expected a mapping node, but found sequence"),
+    "half-character": (
+        'kubeConfigFilePath: "\\ud800"',
+        "kubeConfigFilePath: str '\\ud800' is not supported; write a decimal number, or quote text",
+    ),
+    "exponent": (
+        "kubeClientQps: 1e400",
+        "kubeClientQps: float '1e400' is not supported; write a decimal number, or quote text",
+    ),
+    "infinite": (
+        "kubeClientQps: .inf",
+        "kubeClientQps: float '.inf' is not supported; write a decimal number, or quote text",
+    ),
     # Ranges.
-    "qps-0": ("kubeClientQps: 0", "kubeClientQps: must be greater than 0 and at most 10000, found 0"),
-    "qps-high": ("kubeClientQps: 10000.5", "kubeClientQps: must be greater than 0 and at most 10000, found 10000.5"),
-    "burst-low": ("kubeClientBurst: -1", "kubeClientBurst: must be at least 0 and at most 10000, found -1"),
-    "burst-high": ("kubeClientBurst: 10001", "kubeClientBurst: must be at least 0 and at most 10000, found 10001"),
-    "workers-0": ("workerNumber: 0", "workerNumber: must be at least 1 and at most 2147483647, found 0"),
-    "interval": ("crdEstablishedCheckIntervalSec: 0", "crdEstablishedCheckIntervalSec: must be at least 1, found 0"),
-    "timeout": ("crdEstablishedCheckTimeoutSec: 9", "crdEstablishedCheckTimeoutSec: must be at least 10, found 9"),
+    "qps-0": ("kubeClientQps: 0", "kubeClientQps: Expected `float` > 0.0"),
+    "qps-high": ("kubeClientQps: 10000.5", "kubeClientQps: Expected `float` <= 10000.0"),
+    "burst-low": ("kubeClientBurst: -1", "kubeClientBurst: Expected `int` >= 0"),
+    "burst-high": ("kubeClientBurst: 10001", "kubeClientBurst: Expected `int` <= 10000"),
+    "workers-0": ("workerNumber: 0", "workerNumber: Expected `int` >= 1"),
+    "interval": ("crdEstablishedCheckIntervalSec: 0", "crdEstablishedCheckIntervalSec: Expected `int` >= 1"),
+    "timeout": ("crdEstablishedCheckTimeoutSec: 9", "crdEstablishedCheckTimeoutSec: Expected `int` >= 10"),
     "cache": (
         "objectLocalCacheCreationTimeoutSec: 59",
-        "objectLocalCacheCreationTimeoutSec: must be at least 60, found 59",
+        "objectLocalCacheCreationTimeoutSec: Expected `int` >= 60",
     ),
-    "retain": ("frameworkCompletedRetainSec: -1", "frameworkCompletedRetainSec: must be at least 0, found -1"),
-    "requests": ("concurrentRequests: 1001", "concurrentRequests: must be at least 1 and at most 1000, found 1001"),
+    "retain": ("frameworkCompletedRetainSec: -1", "frameworkCompletedRetainSec: Expected `int` >= 0"),
+    "requests": ("concurrentRequests: 1001", "concurrentRequests: Expected `int` <= 1000"),
     "min-delay": (
         "frameworkMinRetryDelaySecForTransientConflictFailed: 901",
         (
@@ -227,18 +276,18 @@ WRONG = {
     ),
     "namespace": (
         "namespace: Team_A",
-        "namespace: must be 1 to 63 lower-case letters, digits and inner hyphens, found the text 'Team_A'",
+        "namespace: Expected `str` matching regex '^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\\\\Z'",
     ),
     # Groups.
-    "snapshot-list": ("logObjectSnapshot: [pod]", "logObjectSnapshot: must be a mapping, found a list"),
-    "snapshot-group": ("logObjectSnapshot: {pods: {}}", "logObjectSnapshot.pods: unknown key; did you mean pod?"),
+    "snapshot-list": ("logObjectSnapshot: [pod]", "logObjectSnapshot: Expected `object`, got `array`"),
+    "snapshot-group": ("logObjectSnapshot: {pods: {}}", "logObjectSnapshot: Object contains unknown field `pods`"),
     "snapshot-key": (
         "logObjectSnapshot: {pod: {onPodRetry: true}}",
-        "logObjectSnapshot.pod.onPodRetry: unknown key; did you mean onPodDeletion?",
+        "logObjectSnapshot.pod: Object contains unknown field `onPodRetry`",
     ),
     "snapshot-flag": (
         "logObjectSnapshot: {pod: {onPodDeletion: 1}}",
-        "logObjectSnapshot.pod.onPodDeletion: must be true or false, found 1",
+        "logObjectSnapshot.pod.onPodDeletion: Expected `bool`, got `int`",
     ),
     "election-times": (
         "leaderElection: {renewDeadlineSec: 12}",
@@ -246,49 +295,53 @@ WRONG = {
     ),
     "election-name": (
         "leaderElection: {name: ''}",
-        "leaderElection.name: must be 1 to 63 lower-case letters, digits and inner hyphens, found the text ''",
+        "leaderElection.name: Expected `str` matching regex '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\\\Z'",
     ),
     # podFailureSpec.
-    "spec-itself": ("podFailureSpec: &a [*a]", "podFailureSpec[0]: must be a mapping, found a list"),
-    "spec-mapping": ("podFailureSpec: {}", "podFailureSpec: must be a list, found a mapping"),
-    "entry-text": ("podFailureSpec: [x]", "podFailureSpec[0]: must be a mapping, found the text 'x'"),
-    "entry-null": ("podFailureSpec: [~]", "podFailureSpec[0]: must be a mapping, found nothing"),
-    "code-missing": (code(code=""), "podFailureSpec[1].code: is required"),
-    "code-null": (code(code="~"), "podFailureSpec[1].code: is required"),
-    "code-octal": (code(code="0137"), "podFailureSpec[1].code: must be an integer, found 0137, which YAML reads as 95"),
+    "spec-itself": ("podFailureSpec: &a [*a]", "podFailureSpec[0]: Expected `object`, got `array`"),
+    "aliases": (
+        "podFailureSpec:\n- &a0 [x]\n" + "\n".join(f"- &a{n + 1} [*a{n}, *a{n}]" for n in range(40)),
+        "podFailureSpec[0]: Expected `object`, got `array`",
+    ),
+    "spec-mapping": ("podFailureSpec: {}", "podFailureSpec: Expected `array`, got `object`"),
+    "entry-text": ("podFailureSpec: [x]", "podFailureSpec[0]: Expected `object`, got `str`"),
+    "entry-null": ("podFailureSpec: [~]", "podFailureSpec[0]: Expected `object`, got `null`"),
+    "code-missing": (code(code=""), "podFailureSpec[1]: Object missing required field `code`"),
+    "code-null": (code(code="~"), "podFailureSpec[1]: Object missing required field `code`"),
+    "code-octal": (
+        code(code="0137"),
+        "podFailureSpec[1].code: int '0137' is not supported; write a decimal number, or quote text",
+    ),
     "code-large": (
         code(code="2147483648"),
-        "podFailureSpec[1].code: must be at least -2147483648 and at most 2147483647, found 2147483648",
+        "podFailureSpec[1].code: Expected `int` <= 2147483647",
     ),
     "phrase-on": (
         code(phrase="on"),
-        "podFailureSpec[1].phrase: must be text, found on, which YAML reads as true; quote it",
+        "podFailureSpec[1].phrase: Expected `str`, got `bool`",
     ),
-    "type-text": (code(type="Failed"), "podFailureSpec[1].type: must be a mapping, found the text 'Failed'"),
-    "type-name-empty": (code(type="{name: ''}"), "podFailureSpec[1].type.name: must be Failed, found the text ''"),
+    "type-text": (code(type="Failed"), "podFailureSpec[1].type: Expected `object`, got `str`"),
+    "type-name-empty": (code(type="{name: ''}"), "podFailureSpec[1].type.name: Invalid enum value ''"),
     "type-name": (
         code(type="{name: Succeeded}"),
-        "podFailureSpec[1].type.name: must be Failed, found the text 'Succeeded'",
+        "podFailureSpec[1].type.name: Invalid enum value 'Succeeded'",
     ),
     "attribute": (
         code(type="{name: Failed, attributes: [x, Permanent]}"),
-        "podFailureSpec[1].type.attributes[0]: must be one of Transient, Conflict, Permanent, found the text 'x'",
+        "podFailureSpec[1].type.attributes[0]: Invalid enum value 'x'",
     ),
-    "patterns-missing": (code(podPatterns=""), "podFailureSpec[1].podPatterns: is required"),
+    "patterns-missing": (code(podPatterns=""), "podFailureSpec[1]: Object missing required field `podPatterns`"),
     "patterns-empty": (
         code(podPatterns="[]"),
-        (
-            "podFailureSpec[1].podPatterns: must be a list that is not empty (the pattern {} matches every failed Pod)"
-            ", found an empty list"
-        ),
+        "podFailureSpec[1].podPatterns: Expected `array` of length >= 1",
     ),
     "pattern-key": (
         code(podPatterns="[{}, {reason: x}]"),
-        "podFailureSpec[1].podPatterns[1].reason: unknown key; did you mean reasonRegex?",
+        "podFailureSpec[1].podPatterns[1]: Object contains unknown field `reason`",
     ),
     "pod-range": (
         code(podPatterns="[{codeRange: {min: 1}}]"),
-        "podFailureSpec[1].podPatterns[0].codeRange: unknown key",
+        "podFailureSpec[1].podPatterns[0]: Object contains unknown field `codeRange`",
     ),
     "regex": (
         code(podPatterns="[{messageRegex: '('}]"),
@@ -303,11 +356,11 @@ WRONG = {
     ),
     "regex-number": (
         code(podPatterns="[{messageRegex: 137}]"),
-        "podFailureSpec[1].podPatterns[0].messageRegex: must be text, found 137; quote it",
+        "podFailureSpec[1].podPatterns[0].messageRegex: Expected `str`, got `int`",
     ),
     "range-number": (
         code(podPatterns="[{containers: [{codeRange: 1}]}]"),
-        "podFailureSpec[1].podPatterns[0].containers[0].codeRange: must be a mapping, found 1",
+        "podFailureSpec[1].podPatterns[0].containers[0].codeRange: Expected `object | null`, got `int`",
     ),
     "range-backwards": (
         code(podPatterns="[{containers: [{signalRange: {min: 9, max: 1}}]}]"),
@@ -369,7 +422,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 def test_errors_name_the_file(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     for content, words in [
-        (b"workerNumber: x", "workerNumber: must be an integer"),
+        (b"workerNumber: x", "workerNumber: Expected `int`, got `str`"),
         (b"a: \xff", "byte 4 is not UTF-8"),
     ]:
         file.write_bytes(content)
@@ -425,7 +478,10 @@ ODD = (
     "!!bool ",
     "!!null ",
     "!!timestamp ",
+    "!!map ",
+    "!!set ",
     "!x ",
+    '"\\ud800"',
     "\x00",
     "\ufeff",
     "9" * 5000,
