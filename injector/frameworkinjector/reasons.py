@@ -33,6 +33,18 @@ _RESTART_SINCE = (
 _ENV_FILES_SINCE = "Kubernetes 1.34 with the feature gate EnvFiles, on by default from 1.35"
 
 
+def _left_alone(sentence: str) -> tuple[Outcome, int, str]:
+    return Outcome.LEFT_ALONE, 200, sentence
+
+
+def _refused(sentence: str, code: int = 422) -> tuple[Outcome, int, str]:
+    return Outcome.REFUSED, code, sentence
+
+
+def _rejected(code: int, sentence: str) -> tuple[Outcome, int, str]:
+    return Outcome.REJECTED, code, sentence
+
+
 class Reason(Enum):
     """An outcome, its HTTP status code, and its sentence; the fields in braces are the verdict's details.
 
@@ -42,235 +54,122 @@ class Reason(Enum):
 
     INJECTED = (Outcome.INJECTED, 200, "The barrier was added.")
 
-    NOT_OPTED_IN = (
-        Outcome.LEFT_ALONE,
-        200,
-        f"The Pod does not carry the label {names.LABEL}={names.LABEL_VALUE}.",
+    NOT_OPTED_IN = _left_alone(f"The Pod does not carry the label {names.LABEL}={names.LABEL_VALUE}.")
+    ALREADY_PRESENT = _left_alone(f"The Pod already has a container named {names.CONTAINER}.")
+    NOT_A_CREATE = _left_alone(
+        "The request does not create a Pod, and the injector changes a Pod only when it is created."
     )
-    ALREADY_PRESENT = (Outcome.LEFT_ALONE, 200, f"The Pod already has a container named {names.CONTAINER}.")
-    NOT_A_CREATE = (
-        Outcome.LEFT_ALONE,
-        200,
-        "The request does not create a Pod, and the injector changes a Pod only when it is created.",
-    )
-    MIRROR_POD = (Outcome.LEFT_ALONE, 200, "The Pod is the mirror of a static Pod, which its node already runs.")
+    MIRROR_POD = _left_alone("The Pod is the mirror of a static Pod, which its node already runs.")
 
-    UNKNOWN_ANNOTATION = (
-        Outcome.REFUSED,
-        422,
-        "Annotation {annotation} is not a setting of the barrier; the settings are {known}.",
+    UNKNOWN_ANNOTATION = _refused("Annotation {annotation} is not a setting of the barrier; the settings are {known}.")
+    BAD_VALUE = _refused("Annotation {annotation} is {value}, but must be {expected}.")
+    SELECTOR_MISSING = _refused(
+        "Annotation {annotation} is missing: this Pod belongs neither to a Framework (it has no FC_FRAMEWORK_NAME) "
+        "nor to a Job of one role, so a label selector must say which Pods are its peers."
     )
-    BAD_VALUE = (Outcome.REFUSED, 422, "Annotation {annotation} is {value}, but must be {expected}.")
-    SELECTOR_MISSING = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is missing: this Pod belongs neither to a Framework (it has no FC_FRAMEWORK_NAME) "
-            "nor to a Job of one role, so a label selector must say which Pods are its peers."
-        ),
+    ROLES_MISSING = _refused(
+        "Annotation {annotation} is missing: for a Pod that belongs to no Framework, it must say how many Pods of "
+        "each role to wait for, for example worker=4."
     )
-    ROLES_MISSING = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is missing: for a Pod that belongs to no Framework, it must say how many Pods of "
-            "each role to wait for, for example worker=4."
-        ),
+    ROLE_LABEL_MISSING = _refused(
+        "Annotation {annotation} is missing: with several roles, it must name the label that holds the role of a Pod."
     )
-    ROLE_LABEL_MISSING = (
-        Outcome.REFUSED,
-        422,
-        "Annotation {annotation} is missing: with several roles, it must name the label that holds the role of a Pod.",
+    ROLE_UNKNOWN = _refused(
+        "Annotation {annotation} names the label {label}, which this Pod {found}: "
+        "its value must be one of the roles in annotation {roles}."
     )
-    ROLE_UNKNOWN = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} names the label {label}, which this Pod {found}: "
-            "its value must be one of the roles in annotation {roles}."
-        ),
+    INDEX_MISSING = _refused(
+        "The Pod has no index by which its peers can know it: none of the labels {labels}, and no number at "
+        f"the end of its name: {{advice}}, or remove the label {names.LABEL}."
     )
-    INDEX_MISSING = (
-        Outcome.REFUSED,
-        422,
-        (
-            "The Pod has no index by which its peers can know it: none of the labels {labels}, and no number at "
-            f"the end of its name: {{advice}}, or remove the label {names.LABEL}."
-        ),
+    CONTAINER_NOT_FOUND = _refused(
+        "Annotation {annotation} names {container}, which is not an application container of the Pod ({known})."
     )
-    CONTAINER_NOT_FOUND = (
-        Outcome.REFUSED,
-        422,
-        "Annotation {annotation} names {container}, which is not an application container of the Pod ({known}).",
+    TOO_MANY_CONTAINERS = _refused(
+        "The Pod has {count} containers to change, and the injector changes at most {limit}: "
+        "name those that need the barrier in annotation {annotation}."
     )
-    TOO_MANY_CONTAINERS = (
-        Outcome.REFUSED,
-        422,
-        (
-            "The Pod has {count} containers to change, and the injector changes at most {limit}: "
-            "name those that need the barrier in annotation {annotation}."
-        ),
+    TOO_MANY_ENV_SOURCES = _refused(
+        "The containers that get the variables have {count} entries in envFrom, and the injector reads at most "
+        "{limit}: use fewer, or name the containers that need the barrier in annotation {annotation}."
     )
-    TOO_MANY_ENV_SOURCES = (
-        Outcome.REFUSED,
-        422,
-        (
-            "The containers that get the variables have {count} entries in envFrom, and the injector reads at most "
-            "{limit}: use fewer, or name the containers that need the barrier in annotation {annotation}."
-        ),
+    WRAP_WITHOUT_COMMAND = _refused(
+        "Annotation {annotation} is wrap, but container {container} has no command to wrap: add a command, or {advice}."
     )
-    WRAP_WITHOUT_COMMAND = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is wrap, but container {container} has no command to wrap: "
-            "add a command, or {advice}."
-        ),
+    FILE_UNSUPPORTED = _refused(
+        f"Annotation {{annotation}} is file, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}): "
+        "use auto or wrap."
     )
-    FILE_UNSUPPORTED = (
-        Outcome.REFUSED,
-        422,
-        (
-            f"Annotation {{annotation}} is file, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}): "
-            "use auto or wrap."
-        ),
+    FILE_WITHOUT_PRESET = _refused(
+        "Annotation {annotation} is file, but there is no variable to set: "
+        f"add annotation {names.PREFIX}preset, or remove this one."
     )
-    FILE_WITHOUT_PRESET = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is file, but there is no variable to set: "
-            f"add annotation {names.PREFIX}preset, or remove this one."
-        ),
+    NO_DELIVERY = _refused(
+        f"Annotation {{annotation}} is auto, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}) "
+        "and container {container} has no command to wrap: add a command, {advice}, or set the annotation to none."
     )
-    NO_DELIVERY = (
-        Outcome.REFUSED,
-        422,
-        (
-            f"Annotation {{annotation}} is auto, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}) "
-            "and container {container} has no command to wrap: add a command, {advice}, or set the annotation to none."
-        ),
+    RESTART_UNSUPPORTED = _refused(
+        "Annotation {annotation} is in-place, but this cluster does not support the action RestartAllContainers of "
+        f"restartPolicyRules ({_RESTART_SINCE}): remove the annotation, and the retry policies restart Tasks."
     )
-    RESTART_UNSUPPORTED = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is in-place, but this cluster does not support the action RestartAllContainers of "
-            f"restartPolicyRules ({_RESTART_SINCE}): remove the annotation, and the retry policies restart Tasks."
-        ),
+    RESTART_WITHOUT_FRAMEWORK = _refused(
+        "Annotation {annotation} is in-place, but this Pod belongs to no Framework (it has no FC_FRAMEWORK_NAME, "
+        "or a selector names its peers): only the controller of Frameworks restarts a gang, so remove the "
+        "annotation."
     )
-    RESTART_WITHOUT_FRAMEWORK = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is in-place, but this Pod belongs to no Framework (it has no FC_FRAMEWORK_NAME, "
-            "or a selector names its peers): only the controller of Frameworks restarts a gang, so remove the "
-            "annotation."
-        ),
+    RESTART_IN_INIT = _refused(
+        "Annotation {annotation} is in-place, which needs a sidecar, but annotation {other} is init: "
+        "remove the latter, or set it to sidecar."
     )
-    RESTART_IN_INIT = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is in-place, which needs a sidecar, but annotation {other} is init: "
-            "remove the latter, or set it to sidecar."
-        ),
+    RESTART_ALONE = _refused(
+        "Annotation {annotation} is in-place, but container {container} has restartPolicy {policy}, by which the "
+        "kubelet restarts it without its peers: set restartPolicy of the Pod or of the container to Never."
     )
-    RESTART_ALONE = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} is in-place, but container {container} has restartPolicy {policy}, by which the "
-            "kubelet restarts it without its peers: set restartPolicy of the Pod or of the container to Never."
-        ),
+    RESTART_NOT_ASKED = _refused(
+        "Annotation {annotation} has no effect without annotation {needed}: set that to in-place, or remove this one."
     )
-    RESTART_NOT_ASKED = (
-        Outcome.REFUSED,
-        422,
-        "Annotation {annotation} has no effect without annotation {needed}: set that to in-place, or remove this one.",
+    TOO_MANY_RESTART_RULES = _refused(
+        "Container {container} has {limit} restartPolicyRules, as many as Kubernetes allows, and annotation "
+        "{annotation} needs one more: remove one."
     )
-    TOO_MANY_RESTART_RULES = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Container {container} has {limit} restartPolicyRules, as many as Kubernetes allows, and annotation "
-            "{annotation} needs one more: remove one."
-        ),
+    VOLUME_TAKEN = _refused(
+        "The Pod has its own volume named {volume}, a name that the barrier needs: rename that volume."
     )
-    VOLUME_TAKEN = (
-        Outcome.REFUSED,
-        422,
-        "The Pod has its own volume named {volume}, a name that the barrier needs: rename that volume.",
+    PATH_TAKEN = _refused(
+        "Container {container} has its own mount at {path}, where the barrier needs one: "
+        "move that mount, or change annotation {annotation}."
     )
-    PATH_TAKEN = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Container {container} has its own mount at {path}, where the barrier needs one: "
-            "move that mount, or change annotation {annotation}."
-        ),
+    FOLDER_OVERLAPS = _refused(
+        "Container {container} has its own mount at {path}, which meets the folder {folder} of the barrier: choose "
+        f"another folder with annotation {{annotation}}, or exclude the container with {names.PREFIX}containers."
     )
-    FOLDER_OVERLAPS = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Container {container} has its own mount at {path}, which meets the folder {folder} of the barrier: choose "
-            f"another folder with annotation {{annotation}}, or exclude the container with {names.PREFIX}containers."
-        ),
+    REQUEST_ABOVE_LIMIT = _refused(
+        "Annotation {annotation} asks for {request} of {resource}, more than the limit of {limit} in annotation "
+        "{other}: lower the request, or raise the limit."
     )
-    REQUEST_ABOVE_LIMIT = (
-        Outcome.REFUSED,
-        422,
-        (
-            "Annotation {annotation} asks for {request} of {resource}, more than the limit of {limit} in annotation "
-            "{other}: lower the request, or raise the limit."
-        ),
+    HOST_ALIASES = _refused(
+        "Annotation {annotation} is mount, which would hide the hostAliases of the Pod: remove one of the two."
     )
-    HOST_ALIASES = (
-        Outcome.REFUSED,
-        422,
-        "Annotation {annotation} is mount, which would hide the hostAliases of the Pod: remove one of the two.",
+    WINDOWS = _refused(f"The barrier runs on Linux only, but this Pod is for Windows: remove the label {names.LABEL}.")
+    POD_TOO_LARGE = _refused(
+        "The Pod is too large for the injector: it has more than {limit} commas and opening braces, "
+        "so keep data in a ConfigMap and not in the Pod."
     )
-    WINDOWS = (
-        Outcome.REFUSED,
-        422,
-        f"The barrier runs on Linux only, but this Pod is for Windows: remove the label {names.LABEL}.",
+    PATCH_TOO_LARGE = _refused(
+        "The patch that adds the barrier has {size} bytes, more than {limit}: "
+        "shorten the commands and annotations of the Pod, which the patch repeats."
     )
-    POD_TOO_LARGE = (
-        Outcome.REFUSED,
-        422,
-        (
-            "The Pod is too large for the injector: it has more than {limit} commas and opening braces, "
-            "so keep data in a ConfigMap and not in the Pod."
-        ),
-    )
-    PATCH_TOO_LARGE = (
-        Outcome.REFUSED,
-        422,
-        (
-            "The patch that adds the barrier has {size} bytes, more than {limit}: "
-            "shorten the commands and annotations of the Pod, which the patch repeats."
-        ),
-    )
-    MALFORMED_POD = (Outcome.REFUSED, 422, "The Pod is malformed: {problem}.")
-    NOT_A_POD = (
-        Outcome.REFUSED,
-        422,
-        "The injector reviews only Pods, not {kind}: correct the rules of the webhook configuration.",
-    )
-    INTERNAL_ERROR = (
-        Outcome.REFUSED,
-        500,
-        "The injector failed on this Pod: search its log for the uid of this request.",
-    )
+    MALFORMED_POD = _refused("The Pod is malformed: {problem}.")
+    NOT_A_POD = _refused("The injector reviews only Pods, not {kind}: correct the rules of the webhook configuration.")
+    INTERNAL_ERROR = _refused("The injector failed on this Pod: search its log for the uid of this request.", 500)
 
-    NOT_HTTP = (Outcome.REJECTED, 400, "The request is not valid HTTP.")
-    NOT_A_REVIEW = (Outcome.REJECTED, 400, "The body is not an AdmissionReview of admission.k8s.io/v1: {problem}.")
-    BODY_TOO_LARGE = (Outcome.REJECTED, 413, "The body is larger than {limit} bytes.")
-    BODY_TOO_SLOW = (Outcome.REJECTED, 408, "The body did not arrive within {seconds} seconds.")
-    WRONG_MEDIA_TYPE = (Outcome.REJECTED, 415, "The body must be application/json without a Content-Encoding.")
-    WRONG_METHOD = (Outcome.REJECTED, 405, "A review must be sent with the method POST.")
-    WRONG_PATH = (Outcome.REJECTED, 404, "A review must be sent to {path}.")
+    NOT_HTTP = _rejected(400, "The request is not valid HTTP.")
+    NOT_A_REVIEW = _rejected(400, "The body is not an AdmissionReview of admission.k8s.io/v1: {problem}.")
+    BODY_TOO_LARGE = _rejected(413, "The body is larger than {limit} bytes.")
+    BODY_TOO_SLOW = _rejected(408, "The body did not arrive within {seconds} seconds.")
+    WRONG_MEDIA_TYPE = _rejected(415, "The body must be application/json without a Content-Encoding.")
+    WRONG_METHOD = _rejected(405, "A review must be sent with the method POST.")
+    WRONG_PATH = _rejected(404, "A review must be sent to {path}.")
 
     def __init__(self, outcome: Outcome, code: int, template: str) -> None:
         self.outcome = outcome
