@@ -1,7 +1,8 @@
 """The command line: `frameworkinjector [serve]`, and `render` and `audit` instead of `serve`.
 
 The image's entry point and `python -m frameworkinjector` call `main`. It translates arguments into the values that
-`run` and `commands` take, and is the only home of their defaults. Source: docs/reference/injector.md, section 2.
+`run` and `commands` take. With `flags` it is the only home of their defaults.
+Source: docs/reference/injector.md, section 2.
 """
 
 from __future__ import annotations
@@ -10,23 +11,12 @@ import argparse
 import asyncio
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from frameworkbarrier import values
-from frameworkinjector import __version__, ownpresets
-from frameworkinjector.config import (
-    DEFAULT_BARRIER_IMAGE,
-    DEFAULT_LIMITS,
-    DEFAULT_REQUESTS,
-    Config,
-    EnvFiles,
-    PullPolicy,
-)
+from frameworkinjector import __version__, flags
+from frameworkinjector.config import EnvFiles
 from frameworkinjector.ownpresets import OwnPresetsError
-from frameworkinjector.resources import Claims, read_limits, read_requests
-from frameworkinjector.settings import image_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,8 +24,6 @@ if TYPE_CHECKING:
     from frameworkinjector.run import Options
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_E = TypeVar("_E", bound=StrEnum)
-_V = TypeVar("_V")
 _COMMANDS = ("serve", "render", "audit")
 _DAY_SECONDS = 24 * 3600
 
@@ -45,12 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     if not given or given[0].startswith("-"):
         given = given if given[:1] in (["-h"], ["--help"], ["--version"]) else ["serve", *given]
-    parser = _parser()
-    options = parser.parse_args(given)
-    limits = getattr(options, "barrier_limits", {})
-    for resource, amount in getattr(options, "barrier_requests", {}).items():
-        if resource in limits and limits[resource] < amount:
-            parser.error(f"{resource} of --barrier-requests is above --barrier-limits")
+    options = flags.parse(_parser(), given)
     run: Callable[[argparse.Namespace], int] = options.run
     return run(options)
 
@@ -69,12 +52,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_render(render: argparse.ArgumentParser) -> None:
     render.set_defaults(run=_render)
-    _add_config(render)
+    flags.add_config(render)
     render.add_argument("-f", "--filename", required=True, help="Pods, Frameworks, Jobs, Lists, ...; - for stdin")
     render.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
     render.add_argument(
         "--env-files",
-        type=_one_of(EnvFiles),
+        type=flags.one_of(EnvFiles),
         metavar="|".join(EnvFiles),
         default=EnvFiles.QUOTED,
         help="what the cluster supports: quoted from Kubernetes 1.35, plain or none before (default: quoted)",
@@ -96,7 +79,7 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
 
 def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.set_defaults(run=_serve)
-    _add_config(serve)
+    flags.add_config(serve)
     serve.add_argument("--host", help="address to listen on (default: all, IPv4 and IPv6)")
     serve.add_argument("--port", type=_port, default=8443, help="port of the webhook, HTTPS (default %(default)s)")
     serve.add_argument("--health-port", type=_port, default=8081, help="port of /healthz, /readyz, /metrics")
@@ -109,7 +92,7 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--tls-key-file", type=Path, help="the key of --tls-cert-file")
     serve.add_argument(
         "--env-files",
-        type=_one_of(EnvFiles),
+        type=flags.one_of(EnvFiles),
         metavar="|".join(EnvFiles),
         help="what the cluster supports (default: ask the API server; given with --tls-cert-file, never call it)",
     )
@@ -130,47 +113,6 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--settle-seconds", type=_positive, default=5.0, help="time before a new authority is relied on")
     serve.add_argument("--kubeconfig", help="instead of the Pod's service account")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
-
-
-def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--barrier-image",
-        type=_checked(image_name),
-        default=DEFAULT_BARRIER_IMAGE,
-        help="by tag or by digest (default %(default)s)",
-    )
-    parser.add_argument(
-        "--barrier-pull-policy",
-        type=_one_of(PullPolicy),
-        default=PullPolicy.IF_NOT_PRESENT,
-        metavar="|".join(PullPolicy),
-        help="default %(default)s, which keeps serving an old image where a tag such as dev moves",
-    )
-    parser.add_argument(
-        "--barrier-image-pull-secret",
-        action="append",
-        type=_checked(values.matching(values.DNS_SUBDOMAIN, "the name of a Secret", 253)),
-        default=[],
-        metavar="NAME",
-        help="a Secret for the image's registry, in each namespace with Pods that ask for the barrier; repeatable",
-    )
-    parser.add_argument(
-        "--barrier-requests",
-        type=_checked(read_requests),
-        default=DEFAULT_REQUESTS,
-        metavar="LIST",
-        help="what the barrier requests at least, where the application requests it (default %(default)s)",
-    )
-    parser.add_argument(
-        "--barrier-limits",
-        type=_checked(read_limits),
-        default=DEFAULT_LIMITS,
-        metavar="LIST",
-        help="the least limits of the barrier, where the application has some (default %(default)s)",
-    )
-    parser.add_argument(
-        "--preset-dir", type=Path, help="a folder with presets of your own, NAME.toml each (default: none)"
-    )
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -210,7 +152,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
         endpoint = credentials.from_kubeconfig(kubeconfig) if kubeconfig else credentials.in_cluster()
     service = f"{options.service}.{namespace}.svc"
     return Options(
-        config=_config(options),
+        config=flags.config_of(options),
         namespace=namespace,
         policy=Policy(
             names=(service, f"{service}.cluster.local", *options.extra_name),
@@ -237,7 +179,7 @@ def _render(options: argparse.Namespace) -> int:
     file = None if options.filename == "-" else Path(options.filename)
     as_json = options.output == "json"
     try:
-        config = _config(options)
+        config = flags.config_of(options)
     except OwnPresetsError as error:
         return _usage_error(str(error))
     return commands.render(file, config, options.env_files, as_json=as_json, out=sys.stdout, err=sys.stderr)
@@ -256,43 +198,11 @@ def _audit(options: argparse.Namespace) -> int:
     return commands.audit(endpoint, options.namespace, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
-def _config(options: argparse.Namespace) -> Config:
-    return Config(
-        version=__version__,
-        barrier_image=options.barrier_image,
-        pull_policy=options.barrier_pull_policy,
-        presets={} if options.preset_dir is None else ownpresets.read(options.preset_dir),
-        pull_secrets=tuple(options.barrier_image_pull_secret),
-        resources=Claims(options.barrier_requests, options.barrier_limits),
-        in_place_restart=getattr(options, "in_place_restart", False),
-    )
-
-
 def _own_namespace() -> str:
     try:
         return os.environ.get("POD_NAMESPACE") or _NAMESPACE_FILE.read_text().strip()
     except OSError:
         return ""
-
-
-def _one_of(kind: type[_E]) -> Callable[[str], _E]:
-    def read(text: str) -> _E:
-        try:
-            return kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(kind)}") from None
-
-    return read
-
-
-def _checked(read: Callable[[str], _V]) -> Callable[[str], _V]:
-    def checked(text: str) -> _V:
-        try:
-            return read(text)
-        except values.BadValueError as fault:
-            raise argparse.ArgumentTypeError(f"{text!r} must be {fault}") from None
-
-    return checked
 
 
 def _port(text: str) -> int:
