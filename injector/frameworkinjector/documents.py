@@ -1,7 +1,8 @@
 """Finds the Pods in a document, each as the controller of its kind would create it.
 
-`render` calls `objects_in` and `pods_in`. What the injector decides depends on labels, annotations and the owner that a
-template does not have yet: `seen` is the Pod with them, `holder` the place in the document that the result goes to.
+`render` calls `pods_in`, and the client `objects_in`. What the injector decides depends on labels, annotations and the
+owner that a template does not have yet: `seen` is the Pod with them, `holder` the place in the document that the result
+goes to.
 """
 
 from __future__ import annotations
@@ -81,8 +82,12 @@ def objects_in(document: Any, where: str = "") -> Iterator[tuple[str, JSON]]:
         yield where, document
 
 
-def pods_in(document: JSON) -> list[FoundPod]:
+def pods_in(document: JSON, namespace: str) -> list[FoundPod]:
     """Return the Pods of an object, an empty list if it is of a kind without any.
+
+    Args:
+        document: The object.
+        namespace: Where it will be created.
 
     Raises:
         RenderError: A field on the way to a template is missing or of a wrong type.
@@ -93,7 +98,7 @@ def pods_in(document: JSON) -> list[FoundPod]:
     else:
         kind = ""
         found = [pair for path in _USUAL for pair in _usual(document, path)][:1]
-    return [_found_pod(document, kind, where, holder) for where, holder in found]
+    return [_found_pod(document, namespace, kind, where, holder) for where, holder in found]
 
 
 def _at(value: Any, path: str, where: str) -> Iterator[tuple[str, JSON]]:
@@ -132,14 +137,14 @@ def _typed(value: Any, wanted: type, where: str) -> Any:
     return value
 
 
-def _found_pod(document: JSON, kind: str, where: str, holder: JSON) -> FoundPod:
+def _found_pod(document: JSON, namespace: str, kind: str, where: str, holder: JSON) -> FoundPod:
     seen = copy.deepcopy(holder)
     at = f"{where}.metadata" if where else "metadata"
     metadata = seen["metadata"] = _typed(seen.get("metadata") or {}, dict, at)
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     if kind == fc.KIND:
-        labels, annotations = _of_framework(document, where, metadata)
+        labels, annotations = _of_framework(document, namespace, where, metadata)
     elif where:
         labels = _labels_of(document, kind, where)
         owner = _OWNERS.get(kind, kind)
@@ -175,7 +180,7 @@ def _labels_of(document: JSON, kind: str, where: str) -> dict[str, str]:
     return labels
 
 
-def _of_framework(document: JSON, where: str, metadata: JSON) -> tuple[dict[str, str], dict[str, str]]:
+def _of_framework(document: JSON, namespace: str, where: str, metadata: JSON) -> tuple[dict[str, str], dict[str, str]]:
     """Return the labels and annotations that the controller adds; give the Pod a name, and the user's text the names.
 
     What it knows only when it creates the Pod stays a placeholder.
@@ -188,7 +193,7 @@ def _of_framework(document: JSON, where: str, metadata: JSON) -> tuple[dict[str,
     if not isinstance(role, str) or not role:
         raise RenderError(f"spec.taskRoles[{number}].name is missing")
     known = {
-        fc.FRAMEWORK_NAMESPACE: str((document["metadata"]).get("namespace") or "default"),
+        fc.FRAMEWORK_NAMESPACE: namespace,
         fc.FRAMEWORK_NAME: name,
         fc.TASKROLE_NAME: role,
         fc.CONFIGMAP_NAME: fc.config_map_name(name),

@@ -1,6 +1,6 @@
 """Injects an object without a cluster: a Pod, or the Pod templates of what creates Pods.
 
-`commands.render` calls `rendered` with each object of a file. It promises the same decision and the same patch as a
+`frameworkctl render` calls `rendered` with each object of a file. It promises the same decision and the same patch as a
 review of the Pod that the object's controller would create. A template gets nothing that the controller adds by itself:
 to apply the result gives the Pods that the webhook would make of the original.
 """
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from frameworkinjector.documents import FoundPod
     from frameworkinjector.reasons import Verdict
 
-_DEFAULT_NAMESPACE: Final = "default"
 # What the controller gives each container of a Pod template of a Framework.
 _OF_CONTROLLER: Final = frozenset({*fc.POD_ANNOTATIONS, fc.POD_UID, fc.TASK_ATTEMPT_INSTANCE_UID})
 
@@ -47,18 +46,29 @@ class RenderedPod:
     warnings: tuple[str, ...]
 
 
-def rendered(document: JSON, config: Config, env_files: EnvFiles) -> tuple[JSON, tuple[RenderedPod, ...]]:
+def rendered(
+    document: JSON, config: Config, env_files: EnvFiles, namespace: str = "default"
+) -> tuple[JSON, tuple[RenderedPod, ...]]:
     """Return a copy of an object with its Pods injected or left alone, and what became of each; none if it has none.
+
+    Args:
+        document: The object.
+        config: What every barrier gets.
+        env_files: What the cluster supports.
+        namespace: Where the object would be created, if it does not say so itself.
 
     Raises:
         RefusalError: A Pod would be refused; `where` names it.
         RenderError: The object cannot be read; the message names the field.
     """
-    # By way of JSON, as kubectl does: aliases of YAML become copies.
-    result: JSON = msgspec.json.decode(msgspec.json.encode(document))
+    try:
+        # By way of JSON, as kubectl does: aliases of YAML become copies.
+        result: JSON = msgspec.json.decode(msgspec.json.encode(document))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RenderError(f"the object cannot be written as JSON: {error}") from error
     metadata = result.get("metadata")
-    namespace = (metadata.get("namespace") if isinstance(metadata, dict) else None) or _DEFAULT_NAMESPACE
-    return result, tuple(_inject(found, str(namespace), config, env_files) for found in pods_in(result))
+    namespace = str((metadata.get("namespace") if isinstance(metadata, dict) else None) or namespace)
+    return result, tuple(_inject(found, namespace, config, env_files) for found in pods_in(result, namespace))
 
 
 def _inject(found: FoundPod, namespace: str, config: Config, env_files: EnvFiles) -> RenderedPod:

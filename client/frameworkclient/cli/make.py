@@ -137,6 +137,16 @@ def render(
     settings: Settings = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where they would be created.")] = "default",
     all_tasks: Annotated[bool, typer.Option("--all", help="All Tasks, not only the first of each role.")] = False,
+    templates: Annotated[
+        bool, typer.Option("--templates", help="Print objects of any kind, the barrier in their Pod templates.")
+    ] = False,
+    injector_arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --templates: flag of the injector, like --injector-arg=--preset-dir=presets; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     output: Document = Format.YAML,
 ) -> ExitCode:
     """Print the Pods of a file's Frameworks, without a cluster.
@@ -144,7 +154,14 @@ def render(
     Placeholders are filled and the barrier is injected, as the controller and the injector of this version do.
     """
     from frameworkclient.cli import offline, writing
+    from frameworkclient.errors import ArgumentError
 
+    if templates:
+        if all_tasks or settings:
+            raise ArgumentError("--templates: takes neither --all nor --set, which are for the Pods of Frameworks")
+        return offline.render_templates(writing.documents_in(filename), namespace, output, injector_arg or [])
+    if injector_arg:
+        raise ArgumentError("--injector-arg: needs --templates; the Pods of Frameworks have the default settings")
     manifests = writing.manifests_in(filename, others=True)
     writing.with_settings(manifests, settings or [])
     return offline.render_all(manifests, namespace, output, all_tasks=all_tasks)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frameworkclient.checks.lint import lint
 from frameworkclient.checks.pods import pods_of
 from frameworkclient.checks.problem import Severity
+from frameworkclient.checks.templates import injected
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_json, as_list, as_yaml, write
@@ -18,7 +19,7 @@ from frameworkclient.manifest import Framework, RetryPolicy, Role
 from frameworkclient.text import counted, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from frameworkclient.checks.problem import Problem
 
@@ -68,11 +69,25 @@ def render_all(
             for text in found.warnings:
                 say(f"{where}: {found.task}: warning: {text}")
             pods.append(found.pod)
-    if output is Format.JSON:
-        write(as_json(as_list(pods)))
-    else:
-        write("---\n".join(as_yaml(pod) for pod in pods))
+    _write_objects(pods, output)
     return ExitCode.DONE
+
+
+def render_templates(
+    documents: Iterable[tuple[str, Any]], namespace: str, output: Format, injector_args: Sequence[str]
+) -> ExitCode:
+    """Write objects of any kind with the barrier in their Pod templates; USAGE if the injector would refuse one."""
+    done = injected(documents, namespace, injector_args)
+    for text in (*done.notes, *done.refusals):
+        say(sanitize(text))
+    if done.refusals:
+        return ExitCode.USAGE
+    _write_objects(done.objects, output)
+    return ExitCode.DONE
+
+
+def _write_objects(objects: Sequence[dict[str, Any]], output: Format) -> None:
+    write(as_json(as_list(objects)) if output is Format.JSON else "---\n".join(as_yaml(one) for one in objects))
 
 
 def framework_of(

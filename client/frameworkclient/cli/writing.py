@@ -19,7 +19,7 @@ from frameworkclient.yamltext import documents
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from frameworkclient.aio import AsyncClient
     from frameworkclient.goals import Goal
@@ -37,23 +37,32 @@ def manifests_in(files: Sequence[str], *, others: bool = False) -> list[tuple[st
         ManifestError: A file is not valid YAML, has something else than Frameworks, or has none.
     """
     found = []
-    for file in files:
-        text, source = (sys.stdin.read(), "stdin") if file == "-" else (_text_of(file), file)
-        for number, document in enumerate(documents(text, source), 1):
-            where = f"{source}, document {number}"
-            for one in document.get("items") or () if _kind(document) == "List" else (document,):
-                if _kind(one) != names.KIND and others:
-                    continue
-                if _kind(one) != names.KIND:
-                    raise ManifestError(
-                        f"{where}: its kind is {_kind(one) or 'missing'}, and this takes only Frameworks; "
-                        "use kubectl apply -f for the others"
-                    )
-                found.append((where, one))
+    for where, document in documents_in(files):
+        for one in document.get("items") or () if _kind(document) == "List" else (document,):
+            if _kind(one) != names.KIND and others:
+                continue
+            if _kind(one) != names.KIND:
+                raise ManifestError(
+                    f"{where}: its kind is {_kind(one) or 'missing'}, and this takes only Frameworks; "
+                    "use kubectl apply -f for the others"
+                )
+            found.append((where, one))
     if not found:
         sources = ", ".join("stdin" if file == "-" else file for file in files)
         raise ManifestError(f"{sources}: there is no Framework in it")
     return found
+
+
+def documents_in(files: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of files, each with where it stands; `-` is stdin.
+
+    Raises:
+        ManifestError: A file is not valid YAML.
+    """
+    for file in files:
+        text, source = (sys.stdin.read(), "stdin") if file == "-" else (_text_of(file), file)
+        for number, document in enumerate(documents(text, source), 1):
+            yield f"{source}, document {number}", document
 
 
 def _kind(document: Any) -> str:
