@@ -1,4 +1,4 @@
-"""The command line: `frameworkinjector [serve]`, and `render` and `audit` instead of `serve`.
+"""The command line: `frameworkinjector [serve]`, and `audit` instead of `serve`.
 
 The image's entry point and `python -m frameworkinjector` call `main`. It translates arguments into the values that
 `run` and `commands` take. With `flags` it is the only home of their defaults.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frameworkinjector.run import Options
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_COMMANDS = ("serve", "render", "audit")
+_COMMANDS = ("serve", "audit")
 _DAY_SECONDS = 24 * 3600
 
 
@@ -45,29 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
     _add_serve(commands.add_parser("serve", help="answer the API server (the default)"))
-    _add_render(commands.add_parser("render", help="print what would be injected, without a cluster"))
     _add_audit(commands.add_parser("audit", help="list Pods that carry the label and lack the barrier"))
     return parser
-
-
-def _add_render(render: argparse.ArgumentParser) -> None:
-    render.set_defaults(run=_render)
-    flags.add_config(render)
-    render.add_argument("-f", "--filename", required=True, help="Pods, Frameworks, Jobs, Lists, ...; - for stdin")
-    render.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
-    render.add_argument(
-        "--env-files",
-        type=flags.one_of(EnvFiles),
-        metavar="|".join(EnvFiles),
-        default=EnvFiles.QUOTED,
-        help="what the cluster supports: quoted from Kubernetes 1.35, plain or none before (default: quoted)",
-    )
-    render.add_argument(
-        "--in-place-restart",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="whether the cluster supports it, as from Kubernetes 1.36 on (default: yes)",
-    )
 
 
 def _add_audit(audit: argparse.ArgumentParser) -> None:
@@ -171,18 +150,6 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
         check_seconds=options.check_seconds,
         settle_seconds=options.settle_seconds,
     )
-
-
-def _render(options: argparse.Namespace) -> int:
-    from frameworkinjector import commands
-
-    file = None if options.filename == "-" else Path(options.filename)
-    as_json = options.output == "json"
-    try:
-        config = flags.config_of(options)
-    except OwnPresetsError as error:
-        return _usage_error(str(error))
-    return commands.render(file, config, options.env_files, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
 def _audit(options: argparse.Namespace) -> int:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import jsonpatch
 import pytest
 
-from frameworkinjector import __version__
+from frameworkinjector import __version__, flags
 from frameworkinjector.__main__ import main
 from frameworkinjector.config import Config, EnvFiles, PullPolicy
+from frameworkinjector.render import rendered
 from frameworkinjector.review import answer
-from tests.injector.golden_pods import GOLDEN, pod_of
+from tests.injector.golden_pods import pod_of
 from tests.injector.reviews import review_of
 
 DIGEST = "registry.example.org:5000/team/barrier:1.0@sha256:" + "ab" * 32
@@ -58,12 +60,11 @@ def test_an_image_is_named_by_its_digest_and_pulled_as_the_operator_says() -> No
     assert (barrier["image"], barrier["imagePullPolicy"]) == (DIGEST, "Always")
 
 
-def test_the_command_line_says_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(GOLDEN / "resources-guaranteed-sidecar" / "pod.yaml")
+def test_the_flags_say_all_of_it() -> None:
     options = [f"--barrier-image={DIGEST}", "--barrier-pull-policy=Always", "--barrier-image-pull-secret=a.b"]
     options += ["--barrier-image-pull-secret=c", "--barrier-requests=cpu=20m", "--barrier-limits=cpu=1,memory=64Mi"]
-    assert main(["render", "-o", "json", "-f", file, *options]) == 0
-    spec = json.loads(capsys.readouterr().out)["spec"]
+    config, env_files = flags.offline(options)
+    spec = rendered(pod_of("resources-guaranteed-sidecar"), config, env_files)[0]["spec"]
     (barrier,) = spec["initContainers"]
     assert (barrier["image"], barrier["imagePullPolicy"]) == (DIGEST, "Always")
     assert spec["imagePullSecrets"] == [{"name": "a.b"}, {"name": "c"}]
@@ -81,10 +82,11 @@ def test_the_command_line_says_all_of_it(capsys: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_a_bad_option_is_refused_by_its_name(option: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(GOLDEN / "no-preset" / "pod.yaml")
     with pytest.raises(SystemExit) as ended:
-        main(["render", "-f", file, option])
+        main(["serve", option])
     assert ended.value.code == 2
     err = capsys.readouterr().err
     assert expected in err
     assert option.partition("=")[0] in err
+    with pytest.raises(flags.FlagError, match=re.escape(expected)):
+        flags.offline([option])

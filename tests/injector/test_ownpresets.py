@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
-from frameworkinjector import ownpresets
+from frameworkinjector import flags, ownpresets
+from frameworkinjector.errors import RefusalError
 from frameworkinjector.ownpresets import OwnPresetsError, read
+from frameworkinjector.render import rendered
 from tests.injector.golden_pods import pod_of
 
 if TYPE_CHECKING:
@@ -90,28 +91,22 @@ def test_text_that_is_not_utf8_and_a_folder_that_is_not_there_are_refused(tmp_pa
         read(tmp_path)
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "frameworkinjector", *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def test_render_uses_the_folder_and_a_wrong_one_ends_both_commands(tmp_path: Path) -> None:
-    folder, file = tmp_path / "presets", tmp_path / "pod.yaml"
-    folder.mkdir()
-    (folder / "mine.toml").write_text(GOOD)
+def test_the_folder_of_the_flag_is_used_and_a_wrong_one_ends_the_program(tmp_path: Path) -> None:
+    option = f"--preset-dir={tmp_path}"
+    (tmp_path / "mine.toml").write_text(GOOD)
     pod = pod_of("preset-mpi-file")
     pod["metadata"]["annotations"]["barrier.frameworkcontroller.microsoft.com/preset"] = "mine"
-    file.write_text(yaml.safe_dump(pod))
-    code, out, err = run("render", "-f", str(file), "--preset-dir", str(folder))
-    assert code == 0, err
-    (container,) = yaml.safe_load(out)["spec"]["containers"]
+    result, _ = rendered(pod, *flags.offline([option]))
+    (container,) = result["spec"]["containers"]
     assert [one["name"] for one in container["env"]][:2] == ["MY_HUB", "MY_INDEX"]
-    assert run("render", "-f", str(file))[0] == 1
-    (folder / "mine.toml").write_text("")
-    serve = ("serve", "--namespace", "x", "--env-files", "none", "--tls-cert-file", "c", "--tls-key-file", "k")
-    for command in (("render", "-f", str(file)), serve):
-        code, _, err = run(*command, "--preset-dir", str(folder))
-        assert code == 2
-        assert "mine.toml: preset mine: variables: is needed, or files" in err
+    with pytest.raises(RefusalError):
+        rendered(pod, *flags.offline([]))
+    (tmp_path / "mine.toml").write_text("")
+    with pytest.raises(OwnPresetsError):
+        flags.offline([option])
+    serve = ("serve", "--namespace", "x", "--env-files", "none", "--tls-cert-file", "c", "--tls-key-file", "k", option)
+    done = subprocess.run(
+        [sys.executable, "-m", "frameworkinjector", *serve], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "mine.toml: preset mine: variables: is needed, or files" in done.stderr

@@ -1,326 +1,36 @@
-"""`render` with what creates Pods: Frameworks, Jobs, CronJobs, Lists, several documents, those of the documentation."""
+"""What `rendered` makes of the golden Pods, without a server: the same as a review."""
 
 from __future__ import annotations
 
-import io
-import json
-import re
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt
-from frameworkinjector import commands
-from frameworkinjector.config import EnvFiles
-from frameworkinjector.plan import Plan, decide
-from frameworkinjector.pod import decode_pod
+from frameworkinjector.documents import RenderError
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.reasons import Reason
+from frameworkinjector.render import rendered
+from tests.injector.golden_pods import GOLDEN, INJECTED, REFUSED, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import CONFIG
-
-ROOT = Path(__file__).parents[2]
-PREFIX = "barrier.frameworkcontroller.microsoft.com/"
-STATUS = PREFIX + "status"
-JSON = dict[str, Any]
+from tests.support.rows import each
 
 
-def template(**annotations: str) -> JSON:
-    return {
-        "metadata": {
-            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
-            "annotations": {PREFIX + name.replace("_", "-"): value for name, value in annotations.items()},
-        },
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "app", "command": ["python", "train.py"]}]},
-    }
+@each("case", INJECTED)
+def test_the_result_is_what_the_webhook_would_make_of_the_pod(case: str) -> None:
+    # The golden outcomes are those of the namespace demo, which the Pod or the caller says.
+    result, (found,) = rendered(pod_of(case), CONFIG, env_files_of(case), "demo")
+    assert (result, found.where, found.verdict.reason) == (injected_of(case), "", Reason.INJECTED)
+    pod = pod_of(case)
+    pod["metadata"]["namespace"] = "demo"
+    golden = injected_of(case)
+    golden["metadata"]["namespace"] = "demo"
+    assert rendered(pod, CONFIG, env_files_of(case))[0] == golden
 
 
-def framework(*roles: JSON, name: str = "mnist") -> JSON:
-    return {
-        "apiVersion": "frameworkcontroller.microsoft.com/v1",
-        "kind": "Framework",
-        "metadata": {"name": name, "namespace": "lab"},
-        "spec": {"taskRoles": list(roles)},
-    }
-
-
-def role(name: str, pod: JSON) -> JSON:
-    return {"name": name, "taskNumber": 2, "task": {"pod": pod}}
-
-
-def job(pod: JSON, kind: str = "Job", **spec: Any) -> JSON:
-    inner = {"completionMode": "Indexed", **spec, "template": pod}
-    outer = {"schedule": "* * * * *", "jobTemplate": {"spec": inner}} if kind == "CronJob" else inner
-    return {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "train", "namespace": "lab"}, "spec": outer}
-
-
-def render(tmp_path: Path, *documents: Any, text: str = "", as_json: bool = False) -> tuple[int, str, str]:
-    out, err, file = io.StringIO(), io.StringIO(), tmp_path / "file"
-    file.write_text(text or yaml.safe_dump_all(documents))
-    code = commands.render(file, CONFIG, EnvFiles.QUOTED, as_json=as_json, out=out, err=err)
-    return code, out.getvalue(), err.getvalue()
-
-
-def barrier_of(pod: JSON) -> JSON:
-    found: JSON = pod["spec"]["initContainers"][-1]
-    assert found["name"] == "frameworkbarrier"
-    return found
-
-
-def environment(container: JSON) -> JSON:
-    """Return what the kubelet would set: the last entry of a name counts."""
-    return {one["name"]: one.get("value") or one.get("valueFrom") for one in container["env"]}
-
-
-def test_each_role_of_a_framework_is_injected_and_the_rest_stays(tmp_path: Path) -> None:
-    original = framework(role("ps", template()), role("worker", template(preset="tensorflow")))
-    original["spec"]["executionType"] = "Start"
-    code, out, err = render(tmp_path, original)
-    assert (code, err) == (
-        0,
-        "".join(f"# Framework mnist, spec.taskRoles[{number}].task.pod: The barrier was added.\n" for number in (0, 1)),
-    )
-    result = yaml.safe_load(out)
-    assert "&id" not in out
-    for number, pod in enumerate(each["task"].pop("pod") for each in result["spec"]["taskRoles"]):
-        assert barrier_of(pod)
-        assert json.loads(pod["metadata"]["annotations"].pop(STATUS))["containers"] == ["app"]
-        given = original["spec"]["taskRoles"][number]["task"].pop("pod")
-        assert pod["metadata"] == given["metadata"]
-    assert result == original
-
-
-def test_the_controller_makes_of_the_result_the_pod_that_the_webhook_makes_of_the_original(tmp_path: Path) -> None:
-    given = template(preset="tensorflow", wait_for="arrived", timeout="90", selector="app={{FC_FRAMEWORK_NAME}}")
-    given["metadata"]["annotations"][PREFIX + "roles"] = "{{FC_TASKROLE_NAME}}=2"
-    given["metadata"]["labels"]["size"] = "{{FC_TASK_INDEX}}"
-    _, out, _ = render(tmp_path, framework(role("worker", given)))
-    (result,) = [each["task"]["pod"] for each in yaml.safe_load(out)["spec"]["taskRoles"]]
-    attempt = RoleAttempt("lab", "mnist", "fw-uid", 3, "cm-uid", "worker", "role-uid")
-
-    def created(pod: JSON) -> JSON:
-        made: JSON = json.loads(PodTemplate(json.dumps(pod).encode(), attempt).render(1, "task-uid", 4))
-        return made
-
-    before, after = created(given), created(result)
-    plan = decide(decode_pod(json.dumps(before).encode()), "lab", CONFIG, EnvFiles.QUOTED)
-    assert isinstance(plan, Plan)
-    ours = barrier_of(after)
-    names = [one["name"] for one in ours["env"]]
-    assert len(names) == len(set(names))
-    assert environment(ours) == environment(plan.barrier)
-    assert {**ours, "env": None} == {**plan.barrier, "env": None}
-    assert after["metadata"]["labels"] == before["metadata"]["labels"]
-
-
-def test_a_yaml_alias_is_a_copy(tmp_path: Path) -> None:
-    text = yaml.safe_dump(framework(role("a", shared := template()), {**role("b", shared)}))
-    assert "*id" in text
-    _, out, _ = render(tmp_path, text=text)
-    roles = yaml.safe_load(out)["spec"]["taskRoles"]
-    assert [len(each["task"]["pod"]["spec"]["initContainers"]) for each in roles] == [1, 1]
-
-
-@pytest.mark.parametrize("kind", ["Job", "CronJob"])
-def test_a_job_and_a_cronjob_wait_for_the_pods_of_the_same_job(kind: str, tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, job(template(roles="worker=4", preset="pytorch"), kind))
-    where = "spec.template" if kind == "Job" else "spec.jobTemplate.spec.template"
-    assert (code, err) == (0, f"# {kind} train, {where}: The barrier was added.\n")
-    spec = yaml.safe_load(out)["spec"]
-    spec = spec if kind == "Job" else spec["jobTemplate"]["spec"]
-    variables = environment(barrier_of(spec["template"]))
-    uid = "metadata.labels['batch.kubernetes.io/controller-uid']"
-    assert variables["FB_JOB_UID"] == {"fieldRef": {"fieldPath": uid}}
-    assert variables["FB_SELECTOR"] == "batch.kubernetes.io/controller-uid=$(FB_JOB_UID)"
-    assert variables["FB_ROLES"] == "worker=4"
-    # What the Job's controller adds is not written into the template.
-    assert set(spec["template"]["metadata"]) == {"labels", "annotations"}
-
-
-OTHERS = {
-    "StatefulSet": ({"template": template(selector="app=train", roles="worker=2")}, "spec.template"),
-    "JobSet": (
-        {
-            "replicatedJobs": [
-                {
-                    "name": name,
-                    "template": {
-                        "spec": {
-                            "template": template(
-                                selector="jobset.sigs.k8s.io/jobset-name=train",
-                                roles="ps=1,worker=2",
-                                role_label="jobset.sigs.k8s.io/replicatedjob-name",
-                            )
-                        }
-                    },
-                }
-                for name in ("ps", "worker")
-            ]
-        },
-        "spec.replicatedJobs[1].template.spec.template",
-    ),
-    "LeaderWorkerSet": (
-        {"leaderWorkerTemplate": {"workerTemplate": template(roles="worker=4")}},
-        "spec.leaderWorkerTemplate.workerTemplate",
-    ),
-    # Nothing is known of the index that its controller gives.
-    "SomethingNew": ({"template": template(selector="a", roles="worker=4")}, "spec.template"),
-}
-
-
-@pytest.mark.parametrize("kind", OTHERS)
-def test_other_workloads(kind: str, tmp_path: Path) -> None:
-    spec, where = OTHERS[kind]
-    code, out, err = render(tmp_path, {"kind": kind, "metadata": {"name": "train"}, "spec": spec})
-    assert (code, err.splitlines()[-1]) == (0, f"# {kind} train, {where}: The barrier was added.")
-    assert out.count("initContainers") == out.count('"reason":"injected"') == len(err.splitlines())
-
-
-def without_index(kind: str) -> JSON:
-    spec = {"template": template(selector="app=train", roles="worker=2")}
-    return {"kind": kind, "metadata": {"name": "train"}, "spec": spec}
-
-
-@pytest.mark.parametrize(
-    ("document", "sentence"),
-    [
-        (job(template(roles="worker=4"), completionMode="NonIndexed"), "set completionMode: Indexed in the Job"),
-        (job(template()), f"Annotation {PREFIX}roles is missing"),
-        (
-            {
-                "kind": "Deployment",
-                "metadata": {"name": "train"},
-                "spec": {"template": template(selector="a", roles="a=1")},
-            },
-            "instead of a Deployment",
-        ),
-        (
-            {
-                "kind": "DaemonSet",
-                "metadata": {"name": "train"},
-                "spec": {"template": template(selector="a", roles="a=1")},
-            },
-            "instead of a DaemonSet",
-        ),
-        (framework(role("a", template()), role("b", template(preset="x")), name="train"), "is 'x', but must be"),
-    ],
-)
-def test_a_refusal_names_the_object_and_the_template(document: JSON, sentence: str, tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, document)
-    assert (code, out) == (1, "")
-    where = "spec.taskRoles[1].task.pod" if document["kind"] == "Framework" else "spec.template"
-    assert err.splitlines()[-1].startswith(f"frameworkinjector: refused: {document['kind']} train, {where}: ")
-    assert sentence in err
-
-
-def test_a_list_and_several_documents_become_documents_and_what_has_no_pod_stays(tmp_path: Path) -> None:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "train"}}
-    items = {"apiVersion": "v1", "kind": "List", "items": [account, framework(role("worker", template()))]}
-    code, out, err = render(tmp_path, items, account, job(template(roles="worker=4")))
-    assert err.splitlines() == [
-        "# document 1, List items[0], ServiceAccount train holds no Pod and stays as it is.",
-        "# document 1, List items[1], Framework mnist, spec.taskRoles[0].task.pod: The barrier was added.",
-        "# document 2, ServiceAccount train holds no Pod and stays as it is.",
-        "# document 3, Job train, spec.template: The barrier was added.",
-    ]
-    found = list(yaml.safe_load_all(out))
-    assert code == 0
-    assert [one["kind"] for one in found] == ["ServiceAccount", "Framework", "ServiceAccount", "Job"]
-    assert found[0] == found[2] == account
-    _, out, _ = render(tmp_path, text=json.dumps(items), as_json=True)
-    assert '"kind": "Framework"' in out
-
-
-def test_a_podlist_is_a_list(tmp_path: Path) -> None:
-    pod = {"kind": "Pod", **template(selector="a", roles="worker=2")}
-    pod["metadata"] = {**pod["metadata"], "name": "train-0"}
-    code, out, err = render(tmp_path, {"kind": "PodList", "items": [pod]})
-    assert (code, err) == (0, "# PodList items[0], Pod train-0: The barrier was added.\n")
-    assert barrier_of(yaml.safe_load(out))
-
-
-def test_every_refusal_of_a_file_is_reported(tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, job(template()), framework(role("a", template(mode="x"))))
-    assert (code, out, err.count("refused: document ")) == (1, "", 2)
-
-
-def without(document: JSON, *path: Any) -> JSON:
-    changed: JSON = json.loads(json.dumps(document))
-    at: Any = changed
-    for part in path[:-1]:
-        at = at[part]
-    del at[path[-1]]
-    return changed
-
-
-GANG = framework(role("worker", template()))
-
-
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        ([without(GANG, "spec")], "Framework mnist: spec is missing"),
-        ([without(GANG, "spec", "taskRoles")], "Framework mnist: spec.taskRoles is missing"),
-        ([framework("x")], "Framework mnist: spec.taskRoles[0] must be an object"),  # type: ignore[arg-type]
-        ([without(GANG, "spec", "taskRoles", 0, "task")], "Framework mnist: spec.taskRoles[0].task is missing"),
-        ([without(GANG, "spec", "taskRoles", 0, "name")], "Framework mnist: spec.taskRoles[0].name is missing"),
-        ([without(GANG, "metadata", "name")], "Framework: metadata.name is missing"),
-        (
-            [without(GANG, "spec", "taskRoles", 0, "task", "pod", "spec", "containers")],
-            "Framework mnist: spec.taskRoles[0].task.pod.spec.containers is missing",
-        ),
-        ([{"kind": "Job", "spec": {"template": []}}], "Job: spec.template must be an object"),
-        ([{"kind": "CronJob", "spec": {"jobTemplate": {}}}], "CronJob: spec.jobTemplate.spec is missing"),
-        ([{"kind": "Pod", "spec": {"containers": {}}}], "spec.containers must be a list"),
-        ([GANG, {"kind": "List"}], "document 2, List: items is missing"),
-        ([GANG, {"kind": "List", "items": [5]}], "document 2, List items[0]: the document is not a Kubernetes object"),
-        ([GANG, "x"], "document 2: the document is not a Kubernetes object"),
-        (
-            [framework(role("worker", template() | {"metadata": {"labels": {"a": [1]}}}))],
-            "Framework mnist: spec.taskRoles[0].task.pod: the Pod is malformed: Expected `str`, got `array`",
-        ),
-        ([framework(role("worker", template() | {"metadata": 5}))], "task.pod.metadata must be an object"),
-        ([{"kind": "Service"}, {"kind": "Role"}], "The file holds no Pod"),
-    ],
-)
-def test_an_error_names_the_document_and_the_field(documents: list[Any], message: str, tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, *documents)
-    assert (code, out) == (2, "")
-    assert message in err.splitlines()[-1]
-    assert "Traceback" not in err
-
-
-KINDS = "^kind: (Framework|Pod|Job|CronJob)$"
-
-
-def documented() -> dict[str, str]:
-    """Return each manifest with a Pod in the documentation and the examples."""
-    found = {}
-    for page in (
-        ROOT / "README.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
-        *sorted((ROOT / "examples").rglob("*.md")),
-    ):
-        for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)):
-            if re.search(KINDS, block, re.MULTILINE):
-                found[f"{page.relative_to(ROOT)}-{number}"] = block
-    for file in sorted((ROOT / "examples").rglob("*.yaml")):
-        text = file.read_text()
-        # A template of the operator in `wrapper` is not applied as it is.
-        if re.search(KINDS, text, re.MULTILINE) and file.parent.name != "wrapper":
-            found[str(file.relative_to(ROOT))] = text
-    return found
-
-
-def test_there_are_manifests_in_the_documentation() -> None:
-    pages = {name.rpartition("-")[0] for name in documented()}
-    assert {"README.md", "docs/injector.md", "docs/barrier.md", "docs/user-guide.md"} <= pages
-    assert "examples/tensorflow/framework.yaml" in documented()
-
-
-@pytest.mark.parametrize("text", documented().values(), ids=documented())
-def test_each_manifest_of_the_documentation_is_rendered_as_it_is_typed(text: str, tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, text=text)
-    assert (code, "refused" in err) == (0, False), err
-    labelled = re.findall(r"frameworkcontroller.microsoft.com/barrier: enabled", text)
-    assert out.count('"reason":"injected"') >= len(labelled)
-    assert len(list(yaml.safe_load_all(out))) == len([one for one in yaml.safe_load_all(text) if one])
+@each("case", REFUSED)
+def test_a_refusal_has_the_sentence_of_the_webhook(case: str) -> None:
+    if case in {"refused-malformed", "refused-no-containers"}:
+        with pytest.raises(RenderError):
+            rendered(pod_of(case), config_of(case), env_files_of(case))
+        return
+    with pytest.raises(RefusalError) as refusal:
+        rendered(pod_of(case), config_of(case), env_files_of(case))
+    assert f"{refusal.value}\n" == (GOLDEN / case / "refused.txt").read_text()
