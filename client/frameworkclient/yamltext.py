@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -71,11 +72,14 @@ def parse(text: str, source: str) -> Any:
 
 
 def documents(text: str, source: str) -> Iterator[Any]:
-    """Yield the documents of a text; empty ones are left out.
+    """Yield the documents of a text, YAML or one JSON object; empty ones are left out.
 
     Raises:
         ManifestError: It is not valid YAML; the message names the line.
     """
+    if (found := _json_object(text)) is not None:
+        yield found
+        return
     try:
         for document in yaml.load_all(text, Loader=_Loader):
             if document is not None:
@@ -86,6 +90,32 @@ def documents(text: str, source: str) -> Iterator[Any]:
         raise ManifestError(f"{source}{line}: {error.problem or error.context or 'not valid YAML'}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ManifestError(f"{source}: not valid YAML: {error}") from error
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    """Return the object of a JSON text, which YAML reads otherwise in places: `1e3`, and escaped surrogates.
+
+    None if it is something else, or JSON with a fault that the reader of YAML names by its line.
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+        # A lone surrogate is no text, and could not be sent.
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(text)
 
 
 def scalar(text: str) -> Any:

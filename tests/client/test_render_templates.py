@@ -242,6 +242,16 @@ def test_a_list_and_several_documents_become_documents_and_what_has_no_pod_stays
     assert [one["kind"] for one in json.loads(out)["items"]] == ["ServiceAccount", "Framework"]
 
 
+def test_json_is_read_as_json(tmp_path: Path) -> None:
+    pod = {"kind": "Pod", "metadata": {"annotations": {"a": "\U0001f600"}}, "spec": {"containers": [], "x": 1e30}}
+    code, out, _ = render(tmp_path, text=json.dumps(pod, indent="\t"), flags=("-o", "json"))
+    assert (code, json.loads(out)["items"]) == (0, [pod])
+    code, _, err = render(tmp_path, text='{"kind": "Pod",\n"kind": "Pod"}')
+    assert (code, err) == (2, "frameworkctl: line 2: the key 'kind' is given twice\n")
+    code, _, err = render(tmp_path, text='{"kind": "Pod", "metadata": {"name": "\\ud83d"}}')
+    assert (code, err) == (2, "frameworkctl: line 1: found invalid Unicode character escape code\n")
+
+
 def test_a_podlist_is_a_list(tmp_path: Path) -> None:
     pod = {"kind": "Pod", **template(selector="a", roles="worker=2")}
     pod["metadata"] = {**pod["metadata"], "name": "train-0"}
