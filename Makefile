@@ -150,6 +150,7 @@ images: venv ## Build the images of the three programs and of the examples (root
 
 cut: venv ## Name the next version in all files, and turn "Unreleased" of the changelog into it (VERSION=1.2.3)
 	$(BIN)/python -m frameworkrelease.cut '$(VERSION)'
+	$(BIN)/bump-my-version bump --new-version '$(VERSION)'
 	$(MAKE) manifests
 
 release: venv ## Build and sign all artefacts of a version into build/release (VERSION=1.2.3 KEY=cosign.key; root)

@@ -1,29 +1,38 @@
-"""`python -m frameworkrelease.cut VERSION`: name the next version in all files, and give it a section of the changelog.
+"""`python -m frameworkrelease.cut VERSION`: check that a version can be cut, or print what the changelog says of it.
 
-`make cut` calls it and then `make manifests`. The result is to be committed and tagged. With `--notes` it prints the
-section of a version that was cut, for the page of its release.
+`make cut` calls it; then bump-my-version writes the version into the files that `[tool.bumpversion]` of
+`pyproject.toml` lists, and `make manifests` into what is made of them. `--notes` is for the page of a release.
+
+`__version__` stands in each program, because the images hold packages without the metadata of a distribution, and
+because the barrier starts too often to look for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+import tomllib
+from typing import TYPE_CHECKING, Final
 
-from frameworkrelease import changelog, version
 from frameworkrelease.chart import REPOSITORY
-from frameworkrelease.version import VersionError
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Sequence
     from pathlib import Path
 
+CHANGELOG: Final = "CHANGELOG.md"
+# Three numbers, which Python, helm and image registries spell in the same way; a pre-release they do not.
+_VERSION: Final = re.compile(r"(?:(?:0|[1-9]\d{0,5})\.){2}(?:0|[1-9]\d{0,5})")
+
+
+class VersionError(Exception):
+    """A version is wrong, or the sources are of another one; the text says what to do next."""
+
 
 def main(argv: Sequence[str] | None = None, root: Path = REPOSITORY) -> int:
-    """Cut a version, or print its notes, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="frameworkrelease.cut", description="Cut a version.")
+    """Check a version, or print its notes, and return the exit code: 0, or 1 if the version is wrong."""
+    parser = argparse.ArgumentParser(prog="frameworkrelease.cut", description="Check that a version can be cut.")
     parser.add_argument("version", help="such as 1.2.3")
     parser.add_argument("--notes", action="store_true", help="print the section of the changelog instead")
     options = parser.parse_args(argv)
@@ -31,37 +40,58 @@ def main(argv: Sequence[str] | None = None, root: Path = REPOSITORY) -> int:
         if options.notes:
             sys.stdout.write(notes(options.version, root))
         else:
-            cut(options.version, datetime.now(UTC).date(), root)
+            check(options.version, root)
     except VersionError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0
 
 
-def cut(wanted: str, day: dt.date, root: Path) -> None:
-    """Write a version into all files that name it, and into the changelog.
+def current(root: Path = REPOSITORY) -> str:
+    """Return the version of the sources."""
+    return str(tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"])
+
+
+def check(wanted: str, root: Path = REPOSITORY) -> None:
+    """Check that a version can be cut.
 
     Raises:
         VersionError: It is no version, it was released, or there is nothing to release.
     """
-    if not version.PATTERN.fullmatch(wanted):
+    if not _VERSION.fullmatch(wanted):
         raise VersionError(f"VERSION={wanted!r} is not a version: write three numbers, such as 1.2.3")
-    file = root / changelog.FILE
-    file.write_text(changelog.cut(file.read_text(), wanted, day))
-    version.write(wanted, root)
+    if _section(wanted, root):
+        raise VersionError(f"{CHANGELOG} has a section {wanted}: choose the next version")
+    if not _section("Unreleased", root):
+        raise VersionError(f"{CHANGELOG} has nothing under `## Unreleased`: there is nothing to release")
 
 
-def notes(wanted: str, root: Path) -> str:
+def require(wanted: str, root: Path = REPOSITORY) -> None:
+    """Check that the sources are of a version.
+
+    Raises:
+        VersionError: They are of another one.
+    """
+    if current(root) != wanted:
+        raise VersionError(f"the sources are of version {current(root)}: run `make cut VERSION={wanted}` and commit")
+
+
+def notes(wanted: str, root: Path = REPOSITORY) -> str:
     """Return what the changelog says of the version of the sources.
 
     Raises:
         VersionError: The sources are of another version, or the changelog has no section of it.
     """
-    version.require(wanted, root)
-    found = changelog.section((root / changelog.FILE).read_text(), wanted)
-    if found is None:
-        raise VersionError(f"CHANGELOG.md has no section {wanted}: run `make cut VERSION={wanted}` and commit")
-    return found
+    require(wanted, root)
+    if found := _section(wanted, root):
+        return f"{found}\n"
+    raise VersionError(f"{CHANGELOG} has no section {wanted}: run `make cut VERSION={wanted}` and commit")
+
+
+def _section(title: str, root: Path) -> str:
+    text = (root / CHANGELOG).read_text()
+    found = re.search(rf"^## {re.escape(title)}(?: - [\d-]+)?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[1].strip() if found else ""
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from frameworkrelease.artefacts.errors import ReleaseError
 from frameworkrelease.artefacts.names import Names
 from frameworkrelease.artefacts.run import run
 from frameworkrelease.chart import REPOSITORY
-from frameworkrelease.version import VersionError
+from frameworkrelease.cut import VersionError
 from localcluster.archive import digest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from frameworkrelease.artefacts.errors import ReleaseError
 from frameworkrelease.artefacts.names import PREFIX
 from frameworkrelease.chart import REPOSITORY, ChartError
-from frameworkrelease.version import VersionError
+from frameworkrelease.cut import VersionError
 from localcluster.errors import LocalClusterError
 from localcluster.progress import Lines
 

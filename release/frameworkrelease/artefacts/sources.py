@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frameworkrelease import version
+from frameworkrelease import cut
 from frameworkrelease.artefacts.errors import ReleaseError
 from frameworkrelease.artefacts.run import run
 from frameworkrelease.chart import REPOSITORY
@@ -57,7 +57,7 @@ def export(wanted: str, folder: Path, commit: str = "HEAD", environ: Mapping[str
     run("git", "-c", "tar.umask=0022", "archive", f"--output={archive}", revision, folder=REPOSITORY)
     run("tar", "--extract", "--preserve-permissions", "--file", archive, "--directory", folder)
     archive.unlink()
-    version.require(wanted, folder)
+    cut.require(wanted, folder)
     return Sources(folder, wanted, revision, int(environ.get("SOURCE_DATE_EPOCH") or seconds))
 
 
