@@ -1,4 +1,4 @@
-"""`python -m frameworkrelease`: write every file that is made from code, from the chart or from its values."""
+"""`python -m frameworkrelease`: write every file that is made from code or from the chart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import yaml
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import chart, fields, permissions, plain, readme, schema, sdk
+from frameworkrelease import chart, fields, permissions, plain, schema
 from frameworkrelease.chart import CHART
 from frameworkrelease.matrix import page, results
 from frameworkrelease.scale import files as scale
@@ -21,8 +21,6 @@ def main() -> int:
     (CHART / "files" / FILE_NAME).write_text(default_config())
     schema.FILE.write_text(schema.text())
     fields.PAGE.write_text(fields.page(fields.PAGE.read_text()))
-    sdk.FILE.write_text(sdk.text())
-    readme.FILE.write_text(readme.readme(readme.FILE.read_text(), readme.VALUES.read_text()))
     plain.FILE.write_text(plain.manifests())
     rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
     permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+import frameworkclient
 from frameworkclient.cli.app import app
 from frameworkclient.cli.exits import ExitCode
 from tests.support.console import matches
 
 DOCS = Path(__file__).parents[2] / "docs"
 CLI = (DOCS / "cli.md").read_text()
+SDK = (DOCS / "reference" / "sdk.md").read_text()
 
 
 def test_the_page_names_every_command() -> None:
@@ -45,6 +49,34 @@ def test_the_program_that_makes_a_framework_runs() -> None:
     found = re.search(r"<!-- test: run -->\n```python\n(?P<program>.*?)```", (DOCS / "sdk.md").read_text(), re.DOTALL)
     assert found is not None
     exec(compile(found["program"], "sdk.md", "exec"), {})
+
+
+def sections() -> dict[str, str]:
+    """The text of the reference below the heading of each name."""
+    parts = re.split(r"^## `(\w+)`$", SDK, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_reference_names_everything_that_the_sdk_exports() -> None:
+    assert [name for name in frameworkclient.__all__ if f"`{name}`" not in SDK] == []
+    # Errors are a table; the methods of AsyncClient are those of Client.
+    others = {name for name in frameworkclient.__all__ if not name.endswith("Error")} - set(sections())
+    assert others == {"AsyncClient", "FrameworkViews", "__version__"}
+
+
+@pytest.mark.parametrize("name", sections())
+def test_the_reference_names_each_member_and_parameter(name: str) -> None:
+    section, thing = sections()[name], getattr(frameworkclient, name)
+    signatures = re.findall(r"^(?:### )?`([\w.]+)\((.*)\)`$", section, re.MULTILINE)
+    written = {called: set(re.findall(r"(?:^|, )\**(\w+)", arguments)) for called, arguments in signatures}
+    members = [f"{name}.{key}" for key in vars(thing) if not key.startswith("_")] if inspect.isclass(thing) else []
+    for path in {*members, *written}:
+        key = path.partition(".")[2]
+        found = getattr(thing, key) if key else thing
+        if callable(found):
+            assert written.get(path) == set(inspect.signature(found).parameters) - {"self"}, path
+        else:
+            assert f"- `{key}`: " in section or key in written[name], path
 
 
 def test_outputs_are_compared_without_what_differs_each_time() -> None:

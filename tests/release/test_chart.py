@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
-from frameworkrelease import chart, plain, readme
+from frameworkrelease import chart, plain
 from frameworkrelease.chart import CHART, ChartError
 from tests.release.objects import identities, kinds, only, pod_of
-from tests.release.values import DIGEST, MATRIX, Values
+from tests.release.values import DIGEST, MATRIX, Values, documented
 from tests.support.monitoring import GROUPS, MODEL
 from tests.support.pages import blocks
 
@@ -120,7 +120,7 @@ def without(values: Values, path: str) -> Values:
     return left
 
 
-KNOWN = {value.path for value in readme.documented(readme.VALUES.read_text())}
+KNOWN = documented()
 CASE_OF = {path: case for case, values in MATRIX.items() for path in leaves(values, KNOWN)}
 
 

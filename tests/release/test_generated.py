@@ -12,9 +12,9 @@ import yaml
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
-from frameworkrelease import fields, readme, schema, sdk
+from frameworkrelease import fields, schema
 from frameworkrelease.chart import CHART
-from frameworkrelease.readme import UndocumentedError, documented
+from tests.release.values import documented
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 ADVICE = "run `make manifests`"
@@ -22,11 +22,6 @@ ADVICE = "run `make manifests`"
 
 def test_the_schema_is_what_the_code_says() -> None:
     assert schema.FILE.read_text() == schema.text(), ADVICE
-
-
-def test_the_reference_of_the_sdk_has_its_docstrings() -> None:
-    assert sdk.FILE.read_text() == sdk.text(), ADVICE
-    assert "### `Client.scale(name, tasks, *, namespace=None)`" in sdk.text()
 
 
 def test_the_reference_has_the_fields_of_the_definition() -> None:
@@ -43,12 +38,6 @@ def test_additions_are_fields_and_marked_with_all_that_is_within_them() -> None:
     )
 
 
-def test_the_readme_has_the_comments_of_the_values() -> None:
-    written = readme.FILE.read_text()
-    assert written == readme.readme(written, readme.VALUES.read_text()), ADVICE
-    assert "| `controller.replicas` | `2` | One replica works" in written
-
-
 def test_the_chart_holds_the_definition_of_the_package() -> None:
     assert (CHART / "files" / "crd.yaml").read_text() == crd.text(), ADVICE
 
@@ -58,13 +47,12 @@ def test_the_chart_holds_the_shipped_configuration() -> None:
 
 
 def test_a_value_without_a_comment_is_an_error_that_names_it() -> None:
-    with pytest.raises(UndocumentedError, match=r"values\.yaml: a\.c has no comment above it"):
-        list(documented("a:\n  # It is.\n  b: 1\n  c: 2\n"))
+    with pytest.raises(AssertionError, match=r"values\.yaml: a\.c has no comment above it"):
+        documented("a:\n  # It is.\n  b: 1\n  c: 2\n")
 
 
-def test_a_comment_of_several_lines_is_one_text() -> None:
-    (value,) = documented("# One\n# two.\na: [x]\n")
-    assert (value.path, value.default, value.text) == ("a", ["x"], "One two.")
+def test_the_keys_within_a_documented_value_are_no_values() -> None:
+    assert documented("# One\n# two.\na:\n  b: 1\nc:\n  # It is.\n  d: []\n# Last.\ne: {}\n") == {"a", "c.d", "e"}
 
 
 def keys(group: Any) -> Any:
@@ -78,7 +66,7 @@ def known(found: dict[str, Any]) -> Any:
 
 
 def test_the_schema_and_the_values_know_the_same_keys() -> None:
-    leaves = {value.path for value in documented(readme.VALUES.read_text())}
+    leaves = documented()
 
     def pruned(group: Any, prefix: str = "") -> Any:
         return {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from frameworkrelease.chart import CHART
 
 Values = dict[str, Any]
 
@@ -109,3 +112,20 @@ MATRIX: dict[str, Values] = {
     "a namespace of its own": {"namespace": {"create": True, "labels": {"team": "a"}}, "crds": {"keep": False}},
 }
 """Values by what they are about."""
+
+
+def documented(text: str = (CHART / "values.yaml").read_text()) -> set[str]:
+    """The paths of the values: the keys with a comment above them. A key without one is a group of values."""
+    found, group, above, depth = set(), [""], "", 0
+    for line in text.splitlines():
+        key = re.match(r"( *)([\w-]+):(.*)", line)
+        if key and len(key[1]) <= depth:
+            group[len(key[1]) // 2 :] = [key[2]]
+            depth = len(key[1])
+            if above.lstrip().startswith("#"):
+                found.add(".".join(group))
+            else:
+                assert not key[3], f"values.yaml: {'.'.join(group)} has no comment above it: say there what it does"
+                depth += 2
+        above = line
+    return found
