@@ -121,8 +121,8 @@ bench-start: venv ## Measure a start of the controller in a full cluster (PODS=1
 bench-restart: venv ## Measure how long a gang is away after a crash: in place, and with new Pods (root; CRASHES=10)
 	$(BIN)/python bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
 
-scale: venv ## Keep what the two benchmarks above have measured, and write docs/scale.md
-	$(BIN)/python -m frameworkrelease.scale
+scale: venv ## Keep what bench and bench-start have measured in docs/performance.csv, and write docs/scale.md
+	$(BIN)/python -m frameworkrelease.performance
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
 	$(BIN)/python bench/barrier.py

@@ -8,10 +8,10 @@ KIND `steady` also deletes what has ended, `beside` submits a gang of two while 
 created, `life` follows a Framework through retries and rescales to its deletion. `--scale 0.1` makes all shapes a tenth
 of their size, at the same rate of arrivals.
 
-    python bench/controller.py [--shapes 1x100,200x10,...] [--scale 0.1] [--barrier] [--json FILE]
+    python bench/controller.py [--shapes 1x100,200x10,...] [--scale 0.1] [--barrier] [--csv FILE]
 
-The figures are also written to build/bench/controller.json; `python -m frameworkrelease.scale` takes them over into
-docs/scale.md.
+The figures are also written to build/bench/controller.csv; `make scale` takes them over into docs/performance.csv and
+docs/scale.md, which says what they mean.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from controller_bare import BareLoop
 from controller_runs import ControllerRun, running_controller
 from controller_scene import new_scene
 from controller_shapes import SHAPES, Shape, parse
 
-from frameworkrelease.scale.results import MEASURED, Results, Row, write
-from frameworkrelease.scale.tables import of_rows
+from frameworkrelease.performance import MEASURED, Row, of_page, row, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 async def run(shapes: list[Shape], file: Path, *, barrier: bool) -> list[Row]:
@@ -36,12 +39,20 @@ async def run(shapes: list[Shape], file: Path, *, barrier: bool) -> list[Row]:
     for shape in shapes:
         async with new_scene(barrier=barrier) as scene:
             print(f"{shape.name} by the bare loop ...", flush=True)
-            rows.append(await BareLoop(scene, shape).run())
+            bare = await BareLoop(scene, shape).run()
+            rows.append(row(shape.name, "bare loop", {**bare, **scene.origin}))
         async with new_scene(barrier=barrier) as scene, running_controller(scene.cluster) as controller:
             print(f"{shape.name} by the controller ...", flush=True)
-            rows.append(await ControllerRun(scene, shape, controller).run())
-        write(Results(rows=tuple(rows)), file)
+            ours = await ControllerRun(scene, shape, controller).run()
+            rows.append(row(shape.name, "controller", {**ours, **compared(ours, bare), **scene.origin}))
+        write(rows, file)
     return rows
+
+
+def compared(ours: Mapping[str, Any], bare: Mapping[str, float]) -> dict[str, float]:
+    """Return the ratios to the bare loop, as columns."""
+    pairs = {"of the loop": "all run s", "API server, of the loop": "kube-apiserver"}
+    return {ratio: ours[name] / bare[name] for ratio, name in pairs.items() if bare.get(name)}
 
 
 def main() -> int:
@@ -50,14 +61,14 @@ def main() -> int:
     parser.add_argument("--shapes", default=SHAPES, help="separated by commas (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the shapes (default: %(default)s)")
     parser.add_argument("--barrier", action="store_true", help="give the Pods the label of the barrier")
-    parser.add_argument("--json", type=Path, default=MEASURED / "controller.json", help="the file of the figures")
+    parser.add_argument("--csv", type=Path, default=MEASURED / "controller.csv", help="the file of the figures")
     arguments = parser.parse_args()
     try:
         shapes = [parse(text).scaled(arguments.scale) for text in arguments.shapes.split(",")]
     except ValueError as error:
         parser.error(str(error))
-    rows = asyncio.run(run(shapes, arguments.json, barrier=arguments.barrier))
-    print("", *of_rows(rows), sep="\n")
+    rows = asyncio.run(run(shapes, arguments.csv, barrier=arguments.barrier))
+    print(*of_page(rows), sep="\n")
     return 0
 
 

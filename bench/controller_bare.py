@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from controller_observer import Observer
@@ -14,7 +14,6 @@ from controller_shapes import Kind
 from frameworkcontroller.api import names
 from frameworkcontroller.core.template import PodTemplate, RoleAttempt
 from frameworkkube.rest import PARTIAL_METADATA, resource_path
-from frameworkrelease.scale.results import Row, Who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +28,7 @@ GANG = 2
 
 
 class BareLoop:
-    """Makes the row of one shape.
+    """Makes the figures of one shape.
 
     Args:
         scene: The scene.
@@ -43,8 +42,8 @@ class BareLoop:
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
         self._watch = Observer(shape.tasks, shape.limit_seconds)
 
-    async def run(self) -> Row:
-        """Make the Pods and measure."""
+    async def run(self) -> dict[str, float]:
+        """Make the Pods and measure; return columns."""
         async with self._watch.watching(self._scene.client, NAMESPACE, frameworks=False):
             meter = await Meter.begin(self._scene)
             match self._shape.kind:
@@ -55,33 +54,23 @@ class BareLoop:
                 case Kind.BESIDE:
                     figures = await self._beside(meter)
                 case Kind.LIFE:
-                    figures = {"phases": await self._live()}
-            shape = self._shape
-            return Row(
-                shape=shape.name,
-                who=Who.BARE,
-                origin=self._scene.origin,
-                frameworks=shape.frameworks,
-                tasks=shape.tasks,
-                **self._watch.start_quantiles(),
-                **figures,
-                **await meter.read(),
-            )
+                    figures = {f"life: {phase} s": seconds for phase, seconds in (await self._live()).items()}
+            return self._watch.start_quantiles() | figures | await meter.read(self._shape.total)
 
-    async def _start(self, meter: Meter) -> dict[str, Any]:
+    async def _start(self, meter: Meter) -> dict[str, float]:
         async with asyncio.TaskGroup() as group:
             async for number in arrivals(self._shape):
                 self._submit(group, f"bare{number}", self._shape.tasks)
         return await self._started(meter)
 
-    async def _started(self, meter: Meter) -> dict[str, Any]:
+    async def _started(self, meter: Meter) -> dict[str, float]:
         total = self._shape.total
         created = await self._watch.until(lambda: self._watch.created >= total, meter.start)
         running = await self._watch.until(lambda: len(self._watch.ran) >= total, meter.start)
         meter.note_running()
-        return {"created": created, "running": running}
+        return {"all created s": created, "all run s": running}
 
-    async def _steady(self, meter: Meter) -> dict[str, Any]:
+    async def _steady(self, meter: Meter) -> dict[str, float]:
         async with asyncio.TaskGroup() as group:
 
             def on_end(pod: Pod) -> None:
@@ -94,7 +83,7 @@ class BareLoop:
             await self._watch.until(lambda: self._watch.gone >= self._shape.total, meter.start)
         return figures
 
-    async def _beside(self, meter: Meter) -> dict[str, Any]:
+    async def _beside(self, meter: Meter) -> dict[str, float]:
         async with asyncio.TaskGroup() as group:
             self._submit(group, "large", self._shape.tasks)
             await self._watch.until(lambda: self._watch.created >= self._shape.tasks // 2, meter.start)
@@ -103,8 +92,8 @@ class BareLoop:
                 # Not behind the others: a controller of the small gang alone would not be, either.
                 group.create_task(self._scene.client.create(self._path, body, accept=PARTIAL_METADATA))
             steps = {
-                "gate_created": await self._watch.until(lambda: self._watch.created_of("small") == GANG, begun),
-                "gate_addressed": await self._watch.until(lambda: self._watch.addressed_of("small") == GANG, begun),
+                "Pods exist s": await self._watch.until(lambda: self._watch.created_of("small") == GANG, begun),
+                "have addresses s": await self._watch.until(lambda: self._watch.addressed_of("small") == GANG, begun),
             }
         return steps | await self._started(meter)
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,25 @@ from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core.roster import Published
 from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, resource_path
-from frameworkrelease.scale.results import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from frameworkcontroller.api.pod import Pod
     from frameworkkube.rest import KubeClient
+
+
+class Request(StrEnum):
+    """The kinds of requests that are counted, as columns."""
+
+    PODS = "Pods created"
+    STATUSES = "status writes"
+    CONFIG_MAPS = "ConfigMaps"
+    ACCESS = "Roles, RoleBindings"
+    EVENTS = "Events"
+    POD_DELETIONS = "Pods deleted"
+    OTHERS = "others"
+
 
 RESOURCES = frozenset({"frameworks", "pods", "configmaps", "events", "roles", "rolebindings"})
 WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
@@ -184,12 +197,12 @@ class Observer:
                 await self._changed.wait()
         return time.monotonic() - start
 
-    def start_quantiles(self) -> dict[str, Any]:
-        """Return the median and the 99th percentile of `starts`, as fields of a `Row`; nothing of one Framework."""
+    def start_quantiles(self) -> dict[str, float]:
+        """Return the median and the 99th percentile of `starts`, as columns; nothing of one Framework."""
         if len(self.starts) < 2:
             return {}
         seconds = list(self.starts.values())
-        return {"start_p50": median(seconds), "start_p99": quantiles(seconds, n=100, method="inclusive")[98]}
+        return {"start p50 s": median(seconds), "start p99 s": quantiles(seconds, n=100, method="inclusive")[98]}
 
     @asynccontextmanager
     async def watching(self, client: KubeClient, namespace: str, *, frameworks: bool = True) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""The rows of the controller, which runs in a process of its own with the permissions that users give it."""
+"""The figures of the controller, which runs in a process of its own with the permissions that users give it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from proc import memory_mib
 
 from frameworkcontroller.api import names
 from frameworkkube.rest import resource_path
-from frameworkrelease.scale.results import Row, Who
 from localcluster.client import RawClient
 from localcluster.frameworks import ControllerProcess, Frameworks, framework, role
 from localcluster.largelife import LargeLife
@@ -91,7 +90,7 @@ async def running_controller(cluster: Cluster) -> AsyncIterator[Controller]:
 
 
 class ControllerRun:
-    """Makes the row of one shape.
+    """Makes the figures of one shape.
 
     Args:
         scene: The scene.
@@ -104,8 +103,8 @@ class ControllerRun:
         self._path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
         self._watch = Observer(shape.tasks, shape.limit_seconds)
 
-    async def run(self) -> Row:
-        """Create the Frameworks and measure."""
+    async def run(self) -> dict[str, float | str | None]:
+        """Create the Frameworks and measure; return columns."""
         shape, controller = self._shape, self._controller
         async with self._watch.watching(self._scene.client, NAMESPACE):
             meter = await Meter.begin(self._scene, controller.pid)
@@ -115,23 +114,20 @@ class ControllerRun:
                 case Kind.BESIDE:
                     figures = await self._beside(meter)
                 case Kind.LIFE:
-                    figures = {"phases": await asyncio.to_thread(self._live)}
-            cost = await meter.read()
+                    phases = await asyncio.to_thread(self._live)
+                    figures = {f"life: {phase} s": seconds for phase, seconds in phases.items()}
+            cost = await meter.read(shape.total)
             metrics = await asyncio.to_thread(controller.metrics)
             waits = prometheus.samples(metrics, "workqueue_queue_duration_seconds_bucket")
-            return Row(
-                shape=shape.name,
-                who=Who.CONTROLLER,
-                origin=self._scene.origin,
-                frameworks=shape.frameworks,
-                tasks=shape.tasks,
-                queue_p99=prometheus.quantile_bound(waits, 0.99),
-                sent=int(prometheus.total(metrics, "rest_client_requests_total")),
-                peak_mib=memory_mib(controller.pid, "VmHWM"),
-                **self._watch.start_quantiles(),
-                **figures,
+            waited = prometheus.quantile_bound(waits, 0.99)
+            return {
                 **cost,
-            )
+                **figures,
+                **self._watch.start_quantiles(),
+                "queue p99 s, at most": None if waited is None else f"{waited:g}",
+                "sent by the controller": int(prometheus.total(metrics, "rest_client_requests_total")),
+                "peak MiB": round(memory_mib(controller.pid, "VmHWM")),
+            }
 
     async def _start(self, meter: Meter) -> dict[str, Any]:
         shape, watch = self._shape, self._watch
@@ -141,14 +137,14 @@ class ControllerRun:
                 group.create_task(self._create(f"fw{number}", shape.tasks, **spec))
         arrived = time.monotonic()
         figures: dict[str, Any] = {
-            "created": await watch.until(lambda: watch.created >= shape.total, meter.start),
-            "running": await watch.until(lambda: len(watch.ran) >= shape.total, meter.start),
+            "all created s": await watch.until(lambda: watch.created >= shape.total, meter.start),
+            "all run s": await watch.until(lambda: len(watch.ran) >= shape.total, meter.start),
         }
         meter.note_running()
         completed = await watch.until(lambda: len(watch.completed) >= shape.frameworks, meter.start)
-        figures["completed"] = completed - (shape.run_seconds or 0)
+        figures["completed s"] = completed - (shape.run_seconds or 0)
         if shape.kind is Kind.STEADY:
-            figures["growth_mib"] = self._controller.growth_mib(meter.start, arrived)
+            figures["memory growth MiB"] = self._controller.growth_mib(meter.start, arrived)
         return figures
 
     async def _beside(self, meter: Meter) -> dict[str, Any]:
@@ -158,15 +154,18 @@ class ControllerRun:
         begun = time.monotonic()
         await self._create("small", GANG)
         steps = {
-            "gate_created": await watch.until(lambda: watch.created_of("small") == GANG, begun),
-            "gate_addressed": await watch.until(lambda: watch.addressed_of("small") == GANG, begun),
-            "gate": await watch.until(lambda: "small" in watch.opened, begun),
+            "Pods exist s": await watch.until(lambda: watch.created_of("small") == GANG, begun),
+            "have addresses s": await watch.until(lambda: watch.addressed_of("small") == GANG, begun),
+            "gate opens s": await watch.until(lambda: "small" in watch.opened, begun),
         }
+        # The scheduler and the nodes work on the large Framework's Pods first.
+        waited_for_nodes = steps["have addresses s"] - steps["Pods exist s"]
+        steps["of these by the controller s"] = steps["gate opens s"] - waited_for_nodes
         total = shape.tasks + GANG
         created = await watch.until(lambda: watch.created >= total, meter.start)
         running = await watch.until(lambda: len(watch.ran) >= total, meter.start)
         meter.note_running()
-        return {**steps, "created": created, "running": running}
+        return {**steps, "all created s": created, "all run s": running}
 
     def _live(self) -> dict[str, float]:
         with contextlib.closing(RawClient(self._scene.cluster)) as raw:

@@ -7,10 +7,11 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from controller_observer import Counted, counted
+from controller_observer import Counted, Request, counted
 from controller_shapes import Kind
 from newcluster import new_cluster
 from proc import cpu_seconds
@@ -20,7 +21,7 @@ from frameworkcontroller.api import names
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.errors import TransportError
 from frameworkkube.rest import KubeClient, resource_path
-from frameworkrelease.scale.results import BENCHMARK, CONTROLLER, Part, origin
+from frameworkrelease.performance import origin
 from localcluster import Depth
 from localcluster.kwok import RUN_SECONDS
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from controller_shapes import Shape
 
-    from frameworkrelease.scale.results import Origin
     from localcluster import Cluster
 
 NAMESPACE = "bench"
@@ -39,6 +39,21 @@ _REST_SECONDS = 5.0
 _PAST_PODS = 3000
 
 
+class Part(StrEnum):
+    """The processes of the cluster, by the names that `localcluster` gives them; their CPU seconds are columns."""
+
+    API_SERVER = "kube-apiserver"
+    ETCD = "etcd"
+    SCHEDULER = "kube-scheduler"
+    CONTROLLERS = "kube-controller-manager"
+    NODES = "kwok"
+
+
+BENCHMARK = "benchmark"
+"""The process that makes the Frameworks, or in the bare loop the Pods, and watches."""
+CONTROLLER = "controller"
+
+
 @dataclass(frozen=True)
 class Scene:
     """Where all rows are made.
@@ -46,13 +61,13 @@ class Scene:
     Attributes:
         cluster: The cluster.
         client: A client of its API server.
-        origin: Of the figures.
+        origin: Of the figures, as columns.
         barrier: Whether the Pods carry the label of the barrier, so that the controller grants access to the roster.
     """
 
     cluster: Cluster
     client: KubeClient
-    origin: Origin
+    origin: dict[str, str]
     barrier: bool = False
 
     def pod_template(self, shape: Shape) -> dict[str, Any]:
@@ -152,13 +167,25 @@ class Meter:
         """Note that all Pods have run."""
         self._running_cpu = self._spent()
 
-    async def read(self) -> dict[str, Any]:
-        """Return the cost so far, as fields of a `Row`."""
+    async def read(self, tasks: int) -> dict[str, float]:
+        """Return the cost so far, as columns.
+
+        Args:
+            tasks: The Tasks of all Frameworks.
+        """
         spent = self._spent()
-        cpu = {"controller_cpu": spent.get(CONTROLLER, spent[BENCHMARK]), "apiserver_cpu": spent[Part.API_SERVER]}
+        cpu = spent.get(CONTROLLER, spent[BENCHMARK])
         counts = (await counted(self._client)).since(self._before)
-        requests = {"requests": dict(counts.requests), "written_mb": counts.written / 1e6}
-        return cpu | requests | {"running_cpu": self._running_cpu}
+        return {
+            "CPU ms/Task": 1000 * cpu / tasks,
+            "CPU s": cpu,
+            "API server CPU s": spent[Part.API_SERVER],
+            **self._running_cpu,
+            **({"all processes": sum(self._running_cpu.values())} if self._running_cpu else {}),
+            **{str(kind): counts.requests[kind] for kind in Request},
+            "all requests": counts.requests.total(),
+            "MB written": counts.written / 1e6,
+        }
 
     def _spent(self) -> dict[str, float]:
         return {name: seconds - self._cpu_before[name] for name, seconds in self._cpu().items()}

@@ -8,12 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from controller_observer import counted
+from controller_observer import Request, counted
 from newcluster import new_cluster
 
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
-from frameworkrelease.scale.results import Request
 from localcluster import Depth
 from localcluster.frameworks import ControllerProcess, Frameworks
 from localcluster.restartinggang import RestartingGang

@@ -1,19 +1,20 @@
 """What a start of the controller costs in a cluster that is full: the time until it works, memory, and requests.
 
-    python bench/start.py [--pods 100000] [--completed 10000] [--tasks 100] [--lists streamed,pages] [--json FILE]
+    python bench/start.py [--pods 100000] [--completed 10000] [--tasks 100] [--lists streamed,pages] [--csv FILE]
 
 The cluster is a control plane of its own, which is removed at the end. One Framework with Pods that run and one that is
 Completed are real; all others are copies of them, written into etcd. Then the controller is started, once for each way
 of filling its caches. `--pods` and `--completed` may be lists, of one length: a cluster for each.
 
-The figures are also written to build/bench/start.json; `python -m frameworkrelease.scale` takes them over into
-docs/scale.md.
+The figures are also written to build/bench/start.csv; `make scale` takes them over into docs/performance.csv and
+docs/scale.md, which says what they mean.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import math
 import sys
 import time
 import urllib.error
@@ -31,8 +32,7 @@ from start_etcd import Etcd
 from start_fill import Filling, copies
 
 from frameworkcontroller.api import names
-from frameworkrelease.scale.results import MEASURED, Origin, Restart, Results, origin, write
-from frameworkrelease.scale.tables import of_restarts
+from frameworkrelease.performance import MEASURED, Row, of_page, origin, row, write
 from localcluster import Depth, ports
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.frameworks import ControllerProcess, Frameworks, role
@@ -47,6 +47,7 @@ CLUSTER = "bench-start"
 NAMESPACE = "full"
 TASKS_OF_A_COMPLETED = 10
 WAYS = {"streamed": ("-m", "frameworkcontroller"), "in pages": (str(Path(__file__).with_name("start_in_pages.py")),)}
+MEMORY_STEP_MIB = 32
 _LIMIT_SECONDS = 900.0
 _LOOK_SECONDS = 0.1
 _QUIET_SECONDS = 3.0
@@ -75,18 +76,18 @@ def main() -> int:
     parser.add_argument("--completed", type=_numbers, default=[10_000], help="completed Frameworks (10000)")
     parser.add_argument("--tasks", type=int, default=100, help="of each running Framework, at most 400 (%(default)s)")
     parser.add_argument("--lists", default="streamed,in pages", help="ways of filling caches (%(default)s)")
-    parser.add_argument("--json", type=Path, default=MEASURED / "start.json", help="the file of the figures")
+    parser.add_argument("--csv", type=Path, default=MEASURED / "start.csv", help="the file of the figures")
     arguments = parser.parse_args()
     if len(arguments.pods) != len(arguments.completed):
         parser.error("--pods and --completed: give as many numbers of one as of the other")
     ways = arguments.lists.split(",")
     if not set(ways) <= set(WAYS):
         parser.error(f"--lists: {arguments.lists!r} is not a list of {' and '.join(map(repr, WAYS))}")
-    found: list[Restart] = []
+    found: list[Row] = []
     for pods, completed in zip(arguments.pods, arguments.completed, strict=True):
         found += measure(Content(pods, completed, min(arguments.tasks, pods)), ways)
-        write(Results(restarts=tuple(found)), arguments.json)
-    print("", *of_restarts(found), sep="\n")
+        write(found, arguments.csv)
+    print(*of_page(found), sep="\n")
     return 0
 
 
@@ -94,7 +95,7 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def measure(content: Content, ways: list[str]) -> list[Restart]:
+def measure(content: Content, ways: list[str]) -> list[Row]:
     """Fill a cluster, and start a controller in each of these ways."""
     with new_cluster(CLUSTER, Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw), TemporaryDirectory() as folder:
         where = origin(cluster.version)
@@ -135,8 +136,8 @@ def fill(cluster: Cluster, raw: RawClient, content: Content, folder: Path) -> No
 
 
 def start(
-    cluster: Cluster, raw: RawClient, content: Content, lists: str, where: Origin, probe: str, folder: Path
-) -> Restart:
+    cluster: Cluster, raw: RawClient, content: Content, lists: str, where: dict[str, str], probe: str, folder: Path
+) -> Row:
     """Start a controller, and look at it until it has nothing left to do."""
     server, port = pid_of(cluster, "kube-apiserver"), ports.free_port()
     frameworks = Frameworks(raw, NAMESPACE)
@@ -151,24 +152,26 @@ def start(
         full = _until(lambda: _metrics(port, "readyz") is not None, begun)
         working = _until(lambda: _exists(raw, names.pod_name(probe, "probe", 0)), begun)
         settled = _settled(port) - begun
-        after = _traffic(raw)
-        return Restart(
-            lists=lists,
-            origin=where,
-            pods=content.frameworks * content.tasks,
-            frameworks=content.frameworks,
-            completed=content.completed,
-            full=full,
-            working=working,
-            settled=settled,
-            peak_mib=memory_mib(pid, "VmHWM"),
-            rss_mib=memory_mib(pid, "VmRSS"),
-            requests=int(prometheus.total(_metrics(port) or "", "rest_client_requests_total")),
-            received_mb=(after[0] - before[0]) / 1e6,
-            written_mb=(after[1] - before[1]) / 1e6,
-            controller_cpu=cpu_seconds(pid),
-            apiserver_cpu=cpu_seconds(server) - server_cpu,
-        )
+        after, pods, peak = _traffic(raw), content.frameworks * content.tasks, memory_mib(pid, "VmHWM")
+        asked = math.ceil(1.25 * peak / MEMORY_STEP_MIB) * MEMORY_STEP_MIB
+        figures = {
+            "Pods": pods,
+            "Frameworks": content.frameworks,
+            "completed Frameworks": content.completed,
+            "caches full s": full,
+            "working s": working,
+            "settled s": settled,
+            "peak MiB": round(peak),
+            "then MiB": round(memory_mib(pid, "VmRSS")),
+            "requests": int(prometheus.total(_metrics(port) or "", "rest_client_requests_total")),
+            "MB received": (after[0] - before[0]) / 1e6,
+            "MB written": (after[1] - before[1]) / 1e6,
+            "CPU s": cpu_seconds(pid),
+            "API server CPU s": cpu_seconds(server) - server_cpu,
+            "memory request": f"{asked}Mi",
+            "memory limit": f"{2 * asked}Mi",
+        }
+        return row(f"full:{pods}+{content.completed}", f"controller, lists {lists}", figures | where)
     finally:
         controller.stop()
         raw.delete(f"{frameworks.path}/{probe}")

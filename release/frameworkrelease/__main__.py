@@ -8,10 +8,9 @@ import yaml
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import chart, fields, permissions, plain, schema
+from frameworkrelease import chart, fields, performance, permissions, plain, schema
 from frameworkrelease.chart import CHART
 from frameworkrelease.matrix import page, results
-from frameworkrelease.scale import files as scale
 
 
 def main() -> int:
@@ -25,8 +24,7 @@ def main() -> int:
     rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
     permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))
     page.FILE.write_text(page.page(page.FILE.read_text(), results.read()))
-    for file, text in scale.files().items():
-        file.write_text(text)
+    performance.PAGE.write_text(performance.tables(performance.PAGE.read_text(), performance.read()))
     return 0
 
 

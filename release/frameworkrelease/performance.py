@@ -1,0 +1,125 @@
+"""What the benchmarks have measured: `docs/performance.csv`, and the tables of `docs/scale.md` that show it.
+
+A row of the file is one measurement: of a shape, by the controller or by what it is compared with. A benchmark writes
+its rows into `build/bench`; `python -m frameworkrelease.performance [FILE ...]` takes them over, in the place of older
+ones of the same shape, and writes the page. A table of the page is a header whose cells name columns of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.provenance import commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+FILE: Final = REPOSITORY / "docs" / "performance.csv"
+PAGE: Final = REPOSITORY / "docs" / "scale.md"
+MEASURED: Final = REPOSITORY / "build" / "bench"
+"""The folder into which the benchmarks write."""
+KEY: Final = ("shape", "by")
+_TABLE: Final = re.compile(r"^\| shape \| by \| (.+) \|\n\|[ |-]+\|\n(?:\|.*\n)*", re.MULTILINE)
+
+Row = dict[str, str]
+"""A measurement: each figure by the name of its column, which says the unit; of `KEY` each has both."""
+
+
+def row(shape: str, by: str, figures: Mapping[str, object]) -> Row:
+    """Return a measurement with its numbers as the page shows them, without figures that are None."""
+    found = {name: round(one, 2) if isinstance(one, float) else one for name, one in figures.items()}
+    return {"shape": shape, "by": by} | {name: str(one) for name, one in found.items() if one is not None}
+
+
+def origin(kubernetes: str) -> dict[str, str]:
+    """Return where figures come from that are measured now, as columns.
+
+    Args:
+        kubernetes: The version of Kubernetes, without `v`.
+    """
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(FILE, PAGE),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "Kubernetes": kubernetes,
+        "Python": platform.python_version(),
+    }
+
+
+def read(file: Path = FILE) -> list[Row]:
+    """Return the measurements of a file."""
+    with file.open(newline="") as lines:
+        return [{name: text for name, text in one.items() if text} for one in csv.DictReader(lines)]
+
+
+def write(rows: Sequence[Row], file: Path = FILE) -> None:
+    """Write measurements; the columns are in the order in which they come first."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", newline="") as lines:
+        writer = csv.DictWriter(lines, dict.fromkeys(name for one in rows for name in one), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
+    """Return the measurements with new ones in the place of those of the same shape."""
+    return list({(one["shape"], one["by"]): one for one in (*kept, *new)}.values())
+
+
+def table(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the lines of a table of the measurements that have the first figure."""
+    names = (*KEY, *columns)
+    yield from (f"| {' | '.join(names)} |", "|" + " --- |" * len(names))
+    yield from (f"| {' | '.join(one.get(name, '') for name in names)} |" for one in rows if columns[0] in one)
+
+
+def tables(written: str, rows: Sequence[Row]) -> str:
+    """Return a page with the rows of its tables renewed.
+
+    Args:
+        written: The page, with the header of each table.
+        rows: The measurements.
+    """
+    return _TABLE.sub(lambda found: "\n".join(table(found[1].split(" | "), rows)) + "\n", written)
+
+
+def of_page(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the tables of the page that have a row among these, for those who measure."""
+    for found in _TABLE.finditer(PAGE.read_text()):
+        if len(lines := list(table(found[1].split(" | "), rows))) > 2:
+            yield from ("", *lines)
+
+
+def main(argv: Sequence[str] | None = None, kept: Path = FILE, page: Path = PAGE) -> int:
+    """Run the command line and return its exit code: 0, or 2 for wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="frameworkrelease.performance",
+        description="Keep what the benchmarks have measured, and write docs/scale.md.",
+    )
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="of a benchmark (default: build/bench/*.csv)"
+    )
+    found = parser.parse_args(argv).files or sorted(MEASURED.glob("*.csv"))
+    if missing := [str(file) for file in found if not file.exists()]:
+        parser.error(f"{missing[0]}: there is no such file")
+    if not found:
+        parser.error(f"{MEASURED} has no figures: run `make bench` or `make bench-start` first")
+    rows = read(kept)
+    for file in found:
+        rows = merged(rows, read(file))
+    write(rows, kept)
+    page.write_text(tables(page.read_text(), rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
