@@ -18,7 +18,7 @@ def main() -> int:
     # The chart first, because the manifests are made from it.
     (CHART / "files" / "crd.yaml").write_text(crd.text())
     (CHART / "files" / FILE_NAME).write_text(default_config())
-    schema.FILE.write_text(schema.text())
+    schema.FILE.write_text(schema.text(schema.FILE.read_text()))
     fields.PAGE.write_text(fields.page(fields.PAGE.read_text()))
     plain.FILE.write_text(plain.manifests())
     rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]

@@ -3,25 +3,68 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 import yaml
 
+from frameworkbarrier.values import DNS_LABEL
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
-from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS
+from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS, EnvFiles, PullPolicy
 from frameworkrelease import fields, schema
 from frameworkrelease.chart import CHART
 from tests.release.values import documented
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA: dict[str, Any] = json.loads(schema.FILE.read_text())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 ADVICE = "run `make manifests`"
 
 
-def test_the_schema_is_what_the_code_says() -> None:
-    assert schema.FILE.read_text() == schema.text(), ADVICE
+def test_the_schema_of_the_settings_is_what_the_code_says() -> None:
+    assert schema.FILE.read_text() == schema.text(schema.FILE.read_text()), ADVICE
+
+
+def at(path: str) -> dict[str, Any]:
+    """The schema of a value."""
+    found = SCHEMA
+    for key in path.split("."):
+        found = resolved(found["properties"][key])
+    return found
+
+
+def resolved(found: dict[str, Any]) -> dict[str, Any]:
+    """A schema, or the definition that it refers to."""
+    return SCHEMA["$defs"][found["$ref"].removeprefix("#/$defs/")] if "$ref" in found else found
+
+
+def test_the_schema_by_hand_has_the_words_of_the_programs() -> None:
+    assert at("image.pullPolicy")["enum"] == [*PullPolicy]
+    assert at("barrier.image.pullPolicy")["enum"] == ["", *PullPolicy]
+    assert at("injector.envFiles")["enum"] == ["", *EnvFiles]
+    assert at("barrier.presets")["propertyNames"]["pattern"] == f"^({DNS_LABEL})$"
+
+
+def test_every_definition_of_the_schema_is_used() -> None:
+    text = schema.FILE.read_text()
+    assert [name for name in SCHEMA["$defs"] if f'"$ref": "#/$defs/{name}"' not in text] == []
+
+
+def test_the_schema_by_hand_knows_the_keys_of_every_object() -> None:
+    """An unknown key is an error that names it, but in what Kubernetes defines."""
+
+    def open_ones(found: Any, path: str = "") -> Iterator[str]:
+        if isinstance(found, dict):
+            if "properties" in found and found.get("additionalProperties") is not False:
+                yield path
+            for key, inner in found.items():
+                yield from open_ones(inner, f"{path}.{key}")
+
+    assert list(open_ones(SCHEMA)) == []
 
 
 def test_the_reference_has_the_fields_of_the_definition() -> None:
@@ -62,7 +105,8 @@ def keys(group: Any) -> Any:
 
 def known(found: dict[str, Any]) -> Any:
     """The keys that a schema knows, as `keys` returns them."""
-    return {key: known(one) if "properties" in one else None for key, one in found["properties"].items()}
+    found = resolved(found)
+    return {key: known(one) for key, one in found["properties"].items()} if "properties" in found else None
 
 
 def test_the_schema_and_the_values_know_the_same_keys() -> None:
@@ -74,11 +118,11 @@ def test_the_schema_and_the_values_know_the_same_keys() -> None:
             for key, inner in group.items()
         }
 
-    assert pruned(known(schema.schema())) == {"global": None} | pruned(keys(VALUES))
+    assert pruned(known(SCHEMA)) == {"global": None} | pruned(keys(VALUES))
 
 
 def test_every_setting_of_the_controller_is_a_value_but_those_that_follow_from_others() -> None:
-    definitions = schema.schema()["$defs"]
+    definitions = SCHEMA["$defs"]
     for name, settings in (("Settings", Settings()), ("LeaderElectionSettings", Settings().leader_election)):
         of_the_code = set(json.loads(msgspec.json.encode(settings)))
         assert of_the_code - set(definitions[name]["properties"]) == set(schema.BY_THE_CHART[name])
@@ -94,5 +138,6 @@ def test_the_resources_of_the_barrier_are_those_of_the_injector() -> None:
 
 def test_a_pattern_of_the_schema_is_one_that_helm_can_read() -> None:
     """Go has no `\\Z` and no lookahead."""
-    assert "\\Z" not in schema.text()
-    assert "(?=" not in schema.text()
+    text = schema.FILE.read_text()
+    assert "\\Z" not in text
+    assert "(?=" not in text
