@@ -56,12 +56,15 @@ def check(wanted: str, root: Path = REPOSITORY) -> None:
     """Check that a version can be cut.
 
     Raises:
-        VersionError: It is no version, it was released, or there is nothing to release.
+        VersionError: It is no version, it was released, the sources are of it already, so that bump-my-version would do
+            nothing, or there is nothing to release.
     """
     if not _VERSION.fullmatch(wanted):
         raise VersionError(f"VERSION={wanted!r} is not a version: write three numbers, such as 1.2.3")
     if _section(wanted, root):
         raise VersionError(f"{CHANGELOG} has a section {wanted}: choose the next version")
+    if wanted == current(root):
+        raise VersionError(f"the sources are of version {wanted} already: choose the next version")
     if not _section("Unreleased", root):
         raise VersionError(f"{CHANGELOG} has nothing under `## Unreleased`: there is nothing to release")
 

@@ -117,6 +117,12 @@ def test_a_version_that_was_released_is_not_cut_again(copy: Path) -> None:
         cut.check("0.1.0", copy)
 
 
+def test_the_version_of_the_sources_is_not_cut_again(copy: Path) -> None:
+    (copy / CHANGELOG).write_text("# Changelog\n\n## Unreleased\n\n- New.\n")
+    with pytest.raises(VersionError, match=r"are of version .* already: choose the next version"):
+        cut.check(cut.current(), copy)
+
+
 def test_nothing_is_cut_where_nothing_is_unreleased(copy: Path) -> None:
     (copy / CHANGELOG).write_text(RELEASED)
     with pytest.raises(VersionError, match="there is nothing to release"):
