@@ -9,7 +9,7 @@
 - the API server listens on all addresses and advertises `context.bridge_address`, which does not exist yet;
 - its certificate is valid for `context.bridge_address`, for the `kubernetes` Service and for 127.0.0.1;
 - RBAC, node authorization and NodeRestriction are on: the kubelet needs `context.kubeconfig("kubelet",
-  user="system:node:NAME", groups=["system:nodes"])`, kube-proxy `user="system:kube-proxy"`.
+  user="system:node:NAME", group="system:nodes")`, kube-proxy `user="system:kube-proxy"`.
 
 `removal.stop` calls `node.stop(context)` before it stops the control plane, also after a start that failed half-way and
 after a process was killed. `node.stop` therefore accepts that anything is missing, and raises only if it cannot remove
@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from localcluster import binaries, kubeconfigs, ports
+from localcluster.pki import NO_GROUP, Pki
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from localcluster.depth import Depth
-    from localcluster.pki import Pki
     from localcluster.progress import Progress
     from localcluster.supervisor import Supervisor
 
@@ -142,16 +141,16 @@ class Context:
         """
         return binaries.find(name, kubernetes=self.version, progress=self.progress)
 
-    def kubeconfig(self, component: str, *, user: str, groups: Sequence[str] = (), server: str | None = None) -> Path:
+    def kubeconfig(self, component: str, *, user: str, group: str = NO_GROUP, server: str | None = None) -> Path:
         """Write a kubeconfig file with a client certificate of its own, for a component or a test, and return its path.
 
         Args:
             component: Names the file `<state>/<component>.kubeconfig`; a valid one is kept.
             user: The user name that the API server sees (the certificate's common name).
-            groups: The user's groups (the certificate's organizations).
+            group: The user's group (the certificate's organization).
             server: The API server's URL; None means `server`, on loopback.
         """
-        files = self.pki.client(component, user=user, groups=groups)
+        files = self.pki.client(component, user=user, group=group)
         content = kubeconfigs.with_certificate(server or self.server, self.ca_file, files)
         return kubeconfigs.write(self.state / f"{component}.kubeconfig", content)
 

@@ -101,7 +101,7 @@ def _start_server(context: Context) -> None:
     hosts = ["localhost", "127.0.0.1", network.bridge_address, network.kubernetes_service]
     names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
     serving = pki.server("kube-apiserver", hosts=[*names, *hosts])
-    to_kubelet = pki.client("kube-apiserver-kubelet", user="kube-apiserver", groups=["system:masters"])
+    to_kubelet = pki.client("kube-apiserver-kubelet", user="kube-apiserver", group="system:masters")
     real_node = context.depth is Depth.NODE
     command = [
         str(context.binary("kube-apiserver")),

@@ -135,7 +135,7 @@ def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
     file = context.state / NAME / "kubelet.json"
     file.write_text(json.dumps(config, indent=1))
     kubeconfig = context.kubeconfig(
-        "kubelet", user=f"system:node:{NAME}", groups=["system:nodes"], server=_server(context)
+        "kubelet", user=f"system:node:{NAME}", group="system:nodes", server=_server(context)
     )
     command = [
         str(context.binary("kubelet")),

@@ -1,0 +1,114 @@
+"""Certificates of a cluster: whom they name, what a connection accepts, and when they are made again."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from localcluster.pki import KeyPair, Pki
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTS = ["kubernetes", "kubernetes.default.svc", "127.0.0.1"]
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    return Pki(tmp_path / "pki")
+
+
+def certificate(files: KeyPair) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(files.certificate.read_bytes())
+
+
+def subject(files: KeyPair) -> dict[str, str]:
+    return dict(part.split("=") for part in certificate(files).subject.rfc4514_string().split(","))
+
+
+def connect(pki: Pki, server: KeyPair, client: KeyPair, host: str) -> None:
+    """Let a client and a server shake hands, each of which asks for the other's certificate."""
+    near = ssl.create_default_context(cafile=pki.ca.certificate)
+    near.load_cert_chain(client.certificate, client.key)
+    far = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=pki.ca.certificate)
+    far.verify_mode = ssl.CERT_REQUIRED
+    far.load_cert_chain(server.certificate, server.key)
+    to_far, to_near = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [near.wrap_bio(to_near, to_far, server_hostname=host), far.wrap_bio(to_far, to_near, server_side=True)]
+    for _ in range(3):
+        for end in list(ends):
+            try:
+                end.do_handshake()
+                ends.remove(end)
+            except ssl.SSLWantReadError:
+                continue
+    assert not ends
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_client_and_a_server_accept_each_other(pki: Pki, host: str) -> None:
+    connect(pki, pki.server("kube-apiserver", hosts=HOSTS), pki.client("kubelet", user="system:node:node"), host)
+
+
+def test_a_server_is_refused_under_another_name(pki: Pki) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        connect(pki, pki.server("kube-apiserver", hosts=HOSTS), pki.client("kubelet", user="kubelet"), "kubernetes.svc")
+
+
+def test_a_client_certificate_names_the_user_and_the_group(pki: Pki) -> None:
+    found = subject(pki.client("kubelet", user="system:node:node", group="system:nodes"))
+    assert (found["CN"], found["O"]) == ("system:node:node", "system:nodes")
+    assert subject(pki.client("kube-proxy", user="system:kube-proxy"))["O"] == "localcluster"
+
+
+def test_keys_are_on_elliptic_curves_and_readable_by_their_owner_only(pki: Pki) -> None:
+    for files in (pki.ca, pki.service_account, pki.server("a", hosts=["a"]), pki.client("a", user="a")):
+        key = serialization.load_pem_private_key(files.key.read_bytes(), password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        assert stat.S_IMODE(files.key.stat().st_mode) == 0o600
+
+
+def test_the_key_of_service_accounts_is_a_public_key(pki: Pki) -> None:
+    public = serialization.load_pem_public_key(pki.service_account.certificate.read_bytes())
+    private = serialization.load_pem_private_key(pki.service_account.key.read_bytes(), password=None)
+    assert public == private.public_key()
+
+
+def test_certificates_of_the_same_request_are_kept(pki: Pki) -> None:
+    def all_of(pki: Pki) -> list[bytes]:
+        made = (pki.ca, pki.service_account, pki.server("a", hosts=HOSTS), pki.client("a", user="u", group="g"))
+        return [file.read_bytes() for files in made for file in (files.certificate, files.key)]
+
+    assert all_of(pki) == all_of(Pki(pki.folder))
+
+
+def test_certificates_of_another_request_are_made_again(pki: Pki) -> None:
+    made = [
+        pki.server("a", hosts=HOSTS).certificate.read_bytes(),
+        pki.server("a", hosts=HOSTS[1:]).certificate.read_bytes(),
+        pki.client("a", user="u").certificate.read_bytes(),
+        pki.client("a", user="v").certificate.read_bytes(),
+        pki.client("a", user="v", group="g").certificate.read_bytes(),
+    ]
+    assert len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize("damage", ["another authority", "no key", "no certificate", "damaged"])
+def test_a_certificate_that_does_not_work_is_made_again(pki: Pki, damage: str) -> None:
+    files = pki.server("a", hosts=HOSTS)
+    match damage:
+        case "another authority":
+            pki.ca.certificate.unlink()
+        case "no key":
+            files.key.unlink()
+        case "no certificate":
+            files.certificate.unlink()
+        case _:
+            files.certificate.write_text("damaged")
+    connect(pki, pki.server("a", hosts=HOSTS), pki.client("b", user="u"), HOSTS[0])
