@@ -8,12 +8,8 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import LocalClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STATE_VARIABLE = "LOCALCLUSTER_STATE"
 """The environment variable that says which cluster a process belongs to."""
@@ -62,7 +58,14 @@ def is_alive(identity: Identity) -> bool:
 def processes_of(state: Path) -> list[Identity]:
     """Return the processes whose environment names this state folder, as far as this user may read it."""
     marker = f"{STATE_VARIABLE}={state}".encode()
-    return [identity for identity, environment in _environments() if marker in environment.split(b"\0")]
+    found: list[Identity] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        # Its identity first: if another process gets the PID meanwhile, the identity is that of none.
+        identity = identify(int(folder.name))
+        with contextlib.suppress(OSError):
+            if identity is not None and marker in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(identity)
+    return found
 
 
 def terminate(identity: Identity, grace_seconds: float) -> bool:
@@ -105,13 +108,3 @@ def reap(pid: int) -> int | None:
 def describe_exit(code: int) -> str:
     """Return an exit status in words: `code 1`, or `signal SIGKILL`."""
     return f"code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
-
-
-def _environments() -> Iterator[tuple[Identity, bytes]]:
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            identity = identify(int(folder.name))
-            with contextlib.suppress(OSError):
-                environment = (folder / "environ").read_bytes()
-                if identity is not None:
-                    yield identity, environment
