@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import shutil
 import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from localcluster import machine
 from localcluster.errors import BinaryError
@@ -99,8 +100,11 @@ def fetch(found: Source, name: str, target: Path, progress: Progress) -> bool:
     try:
         with urllib.request.urlopen(found.sums, timeout=TIMEOUT_SECONDS) as answer:
             expected = expected_sum(answer.read().decode(), found.url.rpartition("/")[2])
-        with task(progress, f"download {name}"), archive.open("wb") as file:
-            actual = _copy(found.url, file)
+        with task(progress, f"download {name}"), archive.open("w+b") as file:
+            with urllib.request.urlopen(found.url, timeout=TIMEOUT_SECONDS) as answer:
+                shutil.copyfileobj(answer, file)
+            file.seek(0)
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
         if actual != expected:
             raise BinaryError(
                 f"{found.url} has the SHA-256 checksum {actual}, but {found.sums} says {expected}: try again, or set"
@@ -136,20 +140,10 @@ def expected_sum(text: str, file: str) -> str:
     raise BinaryError(f"the list of checksums has none for {file}")
 
 
-def _copy(url: str, file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
-        while chunk := answer.read(1 << 20):
-            digest.update(chunk)
-            file.write(chunk)
-    return digest.hexdigest()
-
-
 def _extract(archive: Path, member: str, target: Path) -> None:
     with tarfile.open(archive) as content:
         source = content.extractfile(member)
         if source is None:
             raise BinaryError(f"{archive.name} has no file {member}")
         with source, target.open("wb") as file:
-            while chunk := source.read(1 << 20):
-                file.write(chunk)
+            shutil.copyfileobj(source, file)
