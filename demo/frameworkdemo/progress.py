@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from frameworkclient.text import sanitize
-from localcluster.progress import task
+from localcluster.progress import State, task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ class Steps:
         self._clock = clock
         self._began = clock()
         self._lock = threading.Lock()
-        self._told: dict[str, float] = {}
+        self._due: dict[str, float] = {}
         self._taken: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -79,24 +79,16 @@ class Steps:
         taken = {**self._taken, "all together": self._clock() - self._began}
         return ["steps:", *(f"  {name:<20} {format_duration(seconds):>12}" for name, seconds in taken.items())]
 
-    def started(self, task: str) -> None:
-        """Remember that a part has begun; it may turn out to be short."""
-        self._told[task] = 0.0
-
-    def ticked(self, task: str, seconds: float, detail: str) -> None:
-        """Write a line now and then about a part that goes on."""
-        if seconds >= self._told.get(task, 0.0) + GOES_ON_SECONDS:
-            self._told[task] = seconds
+    def show(self, task: str, state: State, seconds: float, detail: str = "") -> None:
+        """Write a line now and then about a part that goes on, and how long it took unless it was short."""
+        if state is not State.RUNS:
+            self._due.pop(task, None)
+            failed = "FAILED after " if state is State.FAILED else ""
+            if failed or seconds >= SHORT_SECONDS:
+                self.say(f"  {task}: {failed}{format_duration(seconds)}")
+        elif seconds >= self._due.get(task, GOES_ON_SECONDS):
+            self._due[task] = seconds + GOES_ON_SECONDS
             self.say(f"  {task}: goes on, {format_duration(seconds)}" + (f", {detail}" if detail else ""))
-
-    def finished(self, task: str, seconds: float) -> None:
-        """Write how long a part took, unless it was short."""
-        if seconds >= SHORT_SECONDS:
-            self.say(f"  {task}: {format_duration(seconds)}")
-
-    def failed(self, task: str, seconds: float) -> None:
-        """Write that a part has failed."""
-        self.say(f"  {task}: FAILED after {format_duration(seconds)}")
 
 
 def format_duration(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import sys
 import threading
 import time
@@ -13,39 +14,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+class State(enum.Enum):
+    """The state of a task; the value is the sign at the beginning of its line."""
+
+    RUNS = " "
+    DONE = "✓"
+    FAILED = "✗"
+
+
 class Progress(Protocol):
-    """Shows what `up` and the builders do; implement it for another way to show it.
+    """Shows what `up` and the builders do; implement it for another way to show it."""
 
-    The calls for one task come in order. `started`, `finished` and `failed` come from the thread of the task, `ticked`
-    from a thread of its own. Several tasks may overlap.
-    """
+    def show(self, task: str, state: State, seconds: float, detail: str = "") -> None:
+        """Show a task; called at its beginning, about once a second while it runs, and at its end.
 
-    def started(self, task: str) -> None:
-        """Show that a task has begun, for example `build kube-apiserver 1.36.3`."""
+        The calls for one task come in order; several tasks may overlap.
 
-    def ticked(self, task: str, seconds: float, detail: str) -> None:
-        """Show that a task still runs, after `seconds`; called about once a second. `detail` may be empty."""
-
-    def finished(self, task: str, seconds: float) -> None:
-        """Show that a task is done, after `seconds`."""
-
-    def failed(self, task: str, seconds: float) -> None:
-        """Show that a task has failed, after `seconds`; its exception follows."""
+        Args:
+            task: Its name, for example `build kube-apiserver 1.36.3`.
+            state: Its state. After FAILED follows its exception.
+            seconds: The time since its beginning.
+            detail: A few words about what it does; may be empty.
+        """
 
 
 class Silent:
     """Shows nothing."""
 
-    def started(self, task: str) -> None:
-        """Do nothing."""
-
-    def ticked(self, task: str, seconds: float, detail: str) -> None:
-        """Do nothing."""
-
-    def finished(self, task: str, seconds: float) -> None:
-        """Do nothing."""
-
-    def failed(self, task: str, seconds: float) -> None:
+    def show(self, task: str, state: State, seconds: float, detail: str = "") -> None:
         """Do nothing."""
 
 
@@ -62,42 +58,25 @@ class Lines:
     stream: TextIO | None = None
     plain_seconds: float = 30.0
     quiet_seconds: float = 2.0
-    _last: dict[str, float] = field(default_factory=dict)
+    _due: dict[str, float] = field(default_factory=dict)
 
-    def started(self, task: str) -> None:
-        """Write the task on a terminal; elsewhere wait until it turns out to be long."""
-        if self._interactive():
-            self._write(f"\r\x1b[K  ... {task}")
-
-    def ticked(self, task: str, seconds: float, detail: str) -> None:
-        """Rewrite the line on a terminal; elsewhere write one now and then."""
-        detail = f"  {detail}" if detail else ""
-        if self._interactive():
-            self._write(f"\r\x1b[K  {seconds:4.0f} s  {task}{detail}")
-        elif seconds >= self._last.get(task, self.quiet_seconds - self.plain_seconds) + self.plain_seconds:
-            self._last[task] = seconds
-            self._write(f"  {seconds:6.1f} s  {task} ...{detail}\n")
-
-    def finished(self, task: str, seconds: float) -> None:
-        """Write the last line of the task, with a tick."""
-        self._end(task, seconds, "✓", always=False)
-
-    def failed(self, task: str, seconds: float) -> None:
-        """Write the last line of the task, with a cross."""
-        self._end(task, seconds, "✗", always=True)
-
-    def _end(self, task: str, seconds: float, sign: str, *, always: bool) -> None:
-        mentioned = self._last.pop(task, None) is not None
-        if self._interactive():
-            self._write(f"\r\x1b[K{sign} {seconds:4.0f} s  {task}\n")
-        elif always or mentioned or seconds >= self.quiet_seconds:
-            self._write(f"{sign} {seconds:6.1f} s  {task}\n")
-
-    def _interactive(self) -> bool:
-        return (self.stream or sys.stderr).isatty()
-
-    def _write(self, text: str) -> None:
+    def show(self, task: str, state: State, seconds: float, detail: str = "") -> None:
+        """Rewrite the line of the task on a terminal; elsewhere write one now and then, and one at its end."""
         stream = self.stream or sys.stderr
+        detail = f"  {detail}" if detail else ""
+        if stream.isatty():
+            end = "" if state is State.RUNS else "\n"
+            text = f"\r\x1b[K{state.value} {seconds:4.0f} s  {task}{detail}{end}"
+        elif state is State.RUNS:
+            if seconds < self._due.get(task, self.quiet_seconds):
+                return
+            self._due[task] = seconds + self.plain_seconds
+            text = f"  {seconds:6.1f} s  {task} ...{detail}\n"
+        else:
+            self._due.pop(task, None)
+            if state is State.DONE and seconds < self.quiet_seconds:
+                return
+            text = f"{state.value} {seconds:6.1f} s  {task}\n"
         stream.write(text)
         stream.flush()
 
@@ -116,18 +95,16 @@ def task(progress: Progress, name: str, detail: list[str] | None = None) -> Iter
 
     def tick() -> None:
         while not over.wait(1.0):
-            progress.ticked(name, time.monotonic() - began, detail[-1] if detail else "")
+            progress.show(name, State.RUNS, time.monotonic() - began, detail[-1] if detail else "")
 
-    progress.started(name)
+    progress.show(name, State.RUNS, 0.0)
     ticker = threading.Thread(target=tick, daemon=True, name=f"progress of {name}")
     ticker.start()
+    state = State.FAILED
     try:
         yield
-    except BaseException:
+        state = State.DONE
+    finally:
         over.set()
         ticker.join()
-        progress.failed(name, time.monotonic() - began)
-        raise
-    over.set()
-    ticker.join()
-    progress.finished(name, time.monotonic() - began)
+        progress.show(name, state, time.monotonic() - began)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from frameworkdemo.progress import Steps, format_duration
+from localcluster.progress import State
 
 
 @dataclass
@@ -46,25 +47,27 @@ def test_a_step_that_fails_says_so_and_its_error_goes_on() -> None:
 
 def test_a_short_part_has_no_line_and_a_long_one_a_line_every_half_minute() -> None:
     told = Told()
-    told.steps.started("start etcd")
-    told.steps.finished("start etcd", 0.9)
-    told.steps.started("build kubelet")
-    for second in range(1, 71):
-        told.steps.ticked("build kubelet", second, f"{second} packages" if second > 40 else "")
-    told.steps.finished("build kubelet", 71)
-    told.steps.started("build kubelet")
-    told.steps.ticked("build kubelet", 1, "")
-    told.steps.failed("build kubelet", 1.5)
+    told.steps.show("start etcd", State.RUNS, 0)
+    told.steps.show("start etcd", State.DONE, 0.9)
+    for second in range(71):
+        told.steps.show("build kubelet", State.RUNS, second, f"{second} packages" if second > 40 else "")
+    told.steps.show("build kubelet", State.DONE, 71)
+    for second in (0, 1, 30):
+        told.steps.show("build kubelet", State.RUNS, second)
+    told.steps.show("build kubelet", State.FAILED, 30.5)
+    told.steps.show("build etcd", State.FAILED, 0.5)
     assert told.parts() == [
         "  build kubelet: goes on, 30.0 s",
         "  build kubelet: goes on, 1 min 00 s, 60 packages",
         "  build kubelet: 1 min 11 s",
-        "  build kubelet: FAILED after 1.5 s",
+        "  build kubelet: goes on, 30.0 s",
+        "  build kubelet: FAILED after 30.5 s",
+        "  build etcd: FAILED after 0.5 s",
     ]
 
 
 def test_a_part_of_the_demo_reports_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frameworkdemo.progress.GOES_ON_SECONDS", 0.0)
+    monkeypatch.setattr("frameworkdemo.progress.GOES_ON_SECONDS", 0.5)
     told = Told()
     with told.steps.part("controller, injector") as report:
         report("frameworkcontroller: 0 of 1 ready")

@@ -24,7 +24,7 @@ from localcluster.binaries import find, kubernetes_version
 from localcluster.downloads import Source, expected_sum, fetch, source
 from localcluster.errors import BinaryError, SetupError
 from localcluster.programs import BUILDABLE, CATALOGUE, TOOLS, pinned_version, version_of
-from localcluster.progress import Lines, Silent, task
+from localcluster.progress import Lines, Silent, State, task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -332,10 +332,9 @@ class TestProgress:
     def test_without_a_terminal_a_long_task_is_a_few_plain_lines(self) -> None:
         stream = io.StringIO()
         lines = Lines(stream)
-        lines.started("build etcd")
-        for second in range(1, 65):
-            lines.ticked("build etcd", float(second), f"{second} packages")
-        lines.finished("build etcd", 65.0)
+        for second in range(65):
+            lines.show("build etcd", State.RUNS, second, f"{second} packages")
+        lines.show("build etcd", State.DONE, 65)
         assert stream.getvalue().splitlines() == [
             "     2.0 s  build etcd ...  2 packages",
             "    32.0 s  build etcd ...  32 packages",
@@ -359,7 +358,7 @@ class TestProgress:
 
         stream = Terminal()
         lines = Lines(stream)
-        lines.started("etcd")
-        lines.ticked("etcd", 1.0, "")
-        lines.finished("etcd", 1.4)
-        assert stream.getvalue() == "\r\x1b[K  ... etcd\r\x1b[K     1 s  etcd\r\x1b[K✓    1 s  etcd\n"
+        lines.show("etcd", State.RUNS, 0)
+        lines.show("etcd", State.RUNS, 1.0, "2 packages")
+        lines.show("etcd", State.DONE, 1.4)
+        assert stream.getvalue() == "\r\x1b[K     0 s  etcd\r\x1b[K     1 s  etcd  2 packages\r\x1b[K✓    1 s  etcd\n"
