@@ -19,9 +19,10 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from localcluster import downloads, gobuild
 from localcluster.errors import BinaryError
-from localcluster.locks import locked
 from localcluster.programs import CATALOGUE, Program, parse_version, pinned_version, version_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def find(name: str, *, kubernetes: str, progress: Progress, environ: Mapping[str
         return installed
     target = cache_root(environ) / version / name
     if not is_executable(target):
-        with locked(target.with_name(f".{name}.lock")):
+        with FileLock(target.with_name(f".{name}.lock")):
             # The process that held the lock before may have made the same program.
             if not is_executable(target):
                 _obtain(program, version, target, progress, environ)

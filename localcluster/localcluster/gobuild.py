@@ -16,9 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from localcluster import machine
 from localcluster.errors import BinaryError
-from localcluster.locks import locked
 from localcluster.programs import BUILDABLE, CATALOGUE, TOOLS, pinned_version
 from localcluster.progress import task
 
@@ -79,7 +80,7 @@ def tools_module(
     if committed.is_dir():
         return committed
     folder = cache / "tools"
-    with locked(folder / ".lock"):
+    with FileLock(folder / ".lock"):
         if not (folder / "complete").exists():
             with task(progress, f"resolve the modules of Kubernetes {version}"):
                 _make_module(version, folder, progress, environ)

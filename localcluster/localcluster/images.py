@@ -14,12 +14,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from localcluster import base, jars, wheels
 from localcluster.binaries import cache_root
 from localcluster.buildah import Buildah
 from localcluster.dockerfiles import copied_files, digest_of, is_lock
 from localcluster.errors import SetupError
-from localcluster.locks import locked
 from localcluster.packages import require
 from localcluster.progress import Lines, Progress, task
 
@@ -122,7 +123,7 @@ def build(
     progress = progress or Lines()
     folder = cache_root() / "images"
     # One build at a time on a machine: builds share buildah's storage, and two would not be faster.
-    with locked(folder / ".lock"):
+    with FileLock(folder / ".lock"):
         if os.geteuid() == 0:
             require(("buildah",), progress)
         origin = base.choose(folder, progress)

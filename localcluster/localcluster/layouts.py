@@ -9,12 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from localcluster import base
 from localcluster.binaries import cache_root
 from localcluster.buildah import Buildah
 from localcluster.dockerfiles import copied_files
 from localcluster.images import CATALOGUE, offline
-from localcluster.locks import locked
 from localcluster.packages import require
 from localcluster.progress import Progress, task
 
@@ -46,7 +47,7 @@ def build(
     """
     folder = cache_root() / "images"
     files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}
-    with locked(folder / ".lock"):
+    with FileLock(folder / ".lock"):
         require(("buildah",), progress)
         origin = base.locked(folder, progress)
         given = {name: offline(copied_files(*where), progress) for name, where in files.items()}

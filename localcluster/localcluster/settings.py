@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster import binaries, locks, ports
+from filelock import FileLock
+
+from localcluster import binaries, ports
 from localcluster.context import Context, Network
 from localcluster.depth import Depth
 from localcluster.errors import SetupError
@@ -124,7 +126,7 @@ def context(settings: Settings, progress: Progress) -> Context:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[Path]:
-    """Hold the lock of that name while the block runs. The value is its file, which the block may remove."""
+    """Hold the lock of that name while the block runs. The value is its file, which the block may remove at its end."""
     file = binaries.cache_root() / "locks" / name
-    with locks.locked(file):
+    with FileLock(file):
         yield file

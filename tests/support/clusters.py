@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from filelock import FileLock
 from xdist.scheduler import LoadScopeScheduling
 
 import localcluster
@@ -27,7 +28,6 @@ from localcluster import Cluster, Depth, SetupError, process, settings
 from localcluster.client import RawClient
 from localcluster.cluster import require_root
 from localcluster.frameworks import apply_definition, apply_permissions
-from localcluster.locks import locked
 from localcluster.progress import Lines
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ def _known(cluster: Cluster) -> Path:
     return cluster.state / "whole.json"
 
 
-def _held(cluster: Cluster) -> contextlib.AbstractContextManager[None]:
-    return locked(cluster.state / ".whole.lock")
+def _held(cluster: Cluster) -> FileLock:
+    return FileLock(cluster.state / ".whole.lock")
 
 
 def require_node() -> None:
