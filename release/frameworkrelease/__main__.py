@@ -8,9 +8,8 @@ import yaml
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import chart, fields, performance, permissions, plain, schema
+from frameworkrelease import chart, fields, matrix, performance, permissions, plain, schema
 from frameworkrelease.chart import CHART
-from frameworkrelease.matrix import page, results
 
 
 def main() -> int:
@@ -23,7 +22,7 @@ def main() -> int:
     plain.FILE.write_text(plain.manifests())
     rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
     permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))
-    page.FILE.write_text(page.page(page.FILE.read_text(), results.read()))
+    matrix.PAGE.write_text(matrix.page(matrix.PAGE.read_text(), performance.read(matrix.FILE)))
     performance.PAGE.write_text(performance.tables(performance.PAGE.read_text(), performance.read()))
     return 0
 

@@ -40,15 +40,16 @@ def row(shape: str, by: str, figures: Mapping[str, object]) -> Row:
     return {"shape": shape, "by": by} | {name: str(one) for name, one in found.items() if one is not None}
 
 
-def origin(kubernetes: str) -> dict[str, str]:
+def origin(kubernetes: str, ours: Sequence[Path] = (FILE, PAGE)) -> dict[str, str]:
     """Return where figures come from that are measured now, as columns.
 
     Args:
         kubernetes: The version of Kubernetes, without `v`.
+        ours: The files that the caller writes, which do not make the commit a changed one.
     """
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(FILE, PAGE),
+        "commit": commit(*ours),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "Kubernetes": kubernetes,
         "Python": platform.python_version(),

@@ -9,60 +9,41 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
+from frameworkrelease import matrix, performance
 from frameworkrelease.chart import REPOSITORY
-from frameworkrelease.matrix import junit, page, results
-from frameworkrelease.matrix.results import Run, Suite, planned, replaced
-from frameworkrelease.matrix.run import SELECTION
+from frameworkrelease.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
 from localcluster.programs import BUILDABLE, minor_of, pinned_version
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 OLDEST, NEWEST = min(BUILDABLE, key=minor_of), pinned_version("kubernetes")
-RUN = Run(
-    kubernetes=OLDEST,
-    suite=Suite.API_SERVER,
-    files=(),
-    date="2026-11-22",
-    project="0.1.0",
-    commit="0123456789ab",
-    machine="x86_64",
-    python="3.11.7",
-    minutes=9,
-    passed=7,
-    failed=(),
-    not_applicable={},
-    skipped={},
-)
-
-
-def with_changes(**changes: object) -> Run:
-    return msgspec.structs.replace(RUN, **changes)
+RUN = {"Kubernetes": OLDEST, "suite": "API server", "project": "0.1.0", "date": "2026-11-22", "commit": "0123456789ab"}
+PASSED = {**RUN, "result": "passed", "tests": "7"}
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    written = page.FILE.read_text()
-    assert written == page.page(written, results.read()), "run `make manifests`"
+    written = PAGE.read_text()
+    assert written == matrix.page(written, performance.read(matrix.FILE)), "run `make manifests`"
 
 
 def test_each_kept_result_is_one_that_the_matrix_runs() -> None:
-    assert {(run.kubernetes, run.suite) for run in results.read()} <= set(planned())
+    assert {(one["Kubernetes"], one["suite"]) for one in performance.read(matrix.FILE)} <= set(planned())
 
 
 def test_the_page_of_a_version_and_the_chart_promise_the_same_oldest_version() -> None:
     oldest = OLDEST.rpartition(".")[0]
     assert f'kubeVersion: ">={oldest}.0-0"' in (REPOSITORY / "charts/frameworkcontroller/Chart.yaml").read_text()
-    assert f"Kubernetes {oldest} to {NEWEST.rpartition('.')[0]}" in page.FILE.read_text()
+    assert f"Kubernetes {oldest} to {NEWEST.rpartition('.')[0]}" in PAGE.read_text()
 
 
 def test_what_never_ran_is_shown() -> None:
-    lines = list(page.tables([RUN]))
+    lines = list(tables([PASSED]))
     assert f"| {OLDEST} | API server | 7 passed, 0 failed | 2026-11-22 | 0.1.0, `0123456789ab` |" in lines
     assert f"| {NEWEST} | API server | not run |  |  |" in lines
     assert f"| {NEWEST} | end to end | not run |  |  |" in lines
@@ -70,42 +51,52 @@ def test_what_never_ran_is_shown() -> None:
 
 
 def test_what_is_not_applicable_has_failed_or_was_left_out_is_named() -> None:
-    found = with_changes(
-        failed=("tests.a::b",),
-        not_applicable={"needs Kubernetes 1.36: x": 3},
-        skipped={"no root": 1},
-        files=("tests/a",),
+    found = [
+        ("failed", "tests.a::b", "1"), ("not applicable", "needs Kubernetes 1.36: x", "3"), ("passed", "", "7"),
+        ("skipped", "no root", "2"),
+    ]  # fmt: skip
+    text = "\n".join(
+        tables([{**RUN, "files": "tests/a tests/b", "result": word, "of": of, "tests": n} for word, of, n in found])
     )
-    text = "\n".join(page.tables([found]))
-    assert "a part: 7 passed, 1 failed, 3 not applicable, 1 skipped" in text
+    assert "a part: 7 passed, 1 failed, 3 not applicable, 2 skipped" in text
     assert f"| needs Kubernetes 1.36: x | {OLDEST} | 3 |" in text
-    for about in ("failed:\n\n- `tests.a::b`", "skipped:\n\n- `no root`", "only these files ran:\n\n- `tests/a`"):
+    for about in (
+        "failed:\n\n- `tests.a::b`",
+        "skipped:\n\n- `no root`",
+        "only these files ran:\n\n- `tests/a`\n- `tests/b`",
+    ):
         assert f"{OLDEST}, API server, {about}" in text
-    assert not found.is_clean
-    assert RUN.is_clean
 
 
 # --- the results -----------------------------------------------------------------------------------------------------
 
 
 def test_a_new_run_takes_the_place_of_the_last_one_of_its_kind() -> None:
-    other, new = with_changes(kubernetes=NEWEST), with_changes(passed=8)
-    assert replaced([RUN, other], new) == (other, new)
+    failed = {**RUN, "result": "failed", "of": "a::b", "tests": "1"}
+    other, new = {**PASSED, "Kubernetes": NEWEST}, {**PASSED, "tests": "8"}
+    assert replaced([failed, PASSED, other], [new]) == [other, new]
 
 
 def test_a_part_does_not_take_the_place_of_the_whole() -> None:
-    part = with_changes(files=("tests/apiserver/test_crd.py",))
-    assert replaced([RUN], part) == (RUN,)
-    assert replaced([part], RUN) == (RUN,)
-    assert replaced([part], with_changes(files=("tests/apiserver",))) == (with_changes(files=("tests/apiserver",)),)
+    part = {**PASSED, "files": "tests/apiserver/test_crd.py"}
+    assert replaced([PASSED], [part]) == [PASSED]
+    assert replaced([part], [PASSED]) == [PASSED]
+    assert replaced([part], [{**part, "files": "tests/apiserver"}]) == [{**part, "files": "tests/apiserver"}]
 
 
-def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
-    file = tmp_path / "results.json"
-    assert results.read(file) == ()
-    newer = with_changes(kubernetes=NEWEST, not_applicable={"a": 1})
-    results.write([RUN, newer], file)
-    assert results.read(file) == (newer, RUN)
+@pytest.mark.parametrize(("word", "code"), [("passed", 0), ("not applicable", 0), ("skipped", 1), ("failed", 1)])
+def test_a_run_is_kept_and_is_an_error_where_a_test_failed_or_the_machine_lacks_something(
+    word: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, page = tmp_path / "support.csv", tmp_path / "support.md"
+    performance.write([{**PASSED, "Kubernetes": "1.33.13"}], file)
+    page.write_text(PAGE.read_text())
+    found = [{**PASSED, "of": "x", "result": word}]
+    for name, value in {"FILE": file, "PAGE": page, "run": lambda *_: found}.items():
+        monkeypatch.setattr(matrix, name, value)
+    assert matrix.main([OLDEST]) == code
+    assert performance.read(file)[1:] == found
+    assert page.read_text() == matrix.page(PAGE.read_text(), performance.read(file))
 
 
 def test_a_suite_is_what_its_target_of_make_runs() -> None:
@@ -166,13 +157,13 @@ def test_what_needs_a_newer_version_is_not_applicable_and_counts_on_its_own(
 ) -> None:
     done, report = reported(tmp_path, SAMPLE, *workers)
     assert done.returncode == 1, done.stdout + done.stderr
-    found = junit.counts(report.read_text())
-    assert found.passed == 3
-    assert found.failed == tuple(
-        f"test_sample::{name}" for name in ("test_fails", "test_fails_at_its_end", "test_fails_twice")
-    )
-    assert found.not_applicable == {"needs Kubernetes 1.31: two": 1}
-    assert found.skipped == {"no root": 1}
+    failed = ("test_fails", "test_fails_at_its_end", "test_fails_twice")
+    assert [tuple(one.values()) for one in results(report.read_text())] == [
+        *(("failed", f"test_sample::{name}", "1") for name in failed),
+        ("not applicable", "needs Kubernetes 1.31: two", "1"),
+        ("passed", "", "3"),
+        ("skipped", "no root", "1"),
+    ]
     assert "not applicable on Kubernetes 1.30.14" in done.stdout
     assert "1: needs Kubernetes 1.31: two" in done.stdout
     assert re.search(r"1 skipped.*1 not applicable", done.stdout)
@@ -180,7 +171,7 @@ def test_what_needs_a_newer_version_is_not_applicable_and_counts_on_its_own(
 
 def test_on_the_newest_version_everything_is_applicable(tmp_path: Path) -> None:
     done, report = reported(tmp_path, SAMPLE, kubernetes=NEWEST)
-    assert junit.counts(report.read_text()).not_applicable == {}
+    assert {one["result"] for one in results(report.read_text())} == {"failed", "passed", "skipped"}
     assert "not applicable" not in done.stdout
 
 

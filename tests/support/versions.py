@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkrelease.matrix.junit import NOT_APPLICABLE
+from frameworkrelease.matrix import NOT_APPLICABLE
 from localcluster.binaries import kubernetes_version
 from localcluster.errors import SetupError
 from localcluster.programs import minor_of, pinned_version
