@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import yaml
-
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
 from frameworkrelease import chart, fields, matrix, performance, permissions, plain, schema
@@ -20,8 +18,7 @@ def main() -> int:
     schema.FILE.write_text(schema.text(schema.FILE.read_text()))
     fields.PAGE.write_text(fields.page(fields.PAGE.read_text()))
     plain.FILE.write_text(plain.manifests())
-    rendered = [one for one in yaml.safe_load_all(chart.rendered()) if one]
-    permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), rendered))
+    permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), chart.rendered()))
     matrix.PAGE.write_text(matrix.page(matrix.PAGE.read_text(), performance.read(matrix.FILE)))
     performance.PAGE.write_text(performance.tables(performance.PAGE.read_text(), performance.read()))
     return 0
