@@ -17,11 +17,9 @@ import yaml
 from frameworkrelease.artefacts import bills, checksums, layout
 from frameworkrelease.artefacts.__main__ import main
 from frameworkrelease.artefacts.bills import Part
-from frameworkrelease.artefacts.build import values
 from frameworkrelease.artefacts.check import moved
-from frameworkrelease.artefacts.errors import ReleaseError
-from frameworkrelease.artefacts.names import PREFIX, Names
-from frameworkrelease.artefacts.publish import prefix_of
+from frameworkrelease.artefacts.release import PREFIX, Release, images
+from frameworkrelease.artefacts.run import ReleaseError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +99,7 @@ def release(tmp_path: Path) -> Path:
 
 
 def test_checksums_are_those_that_sha256sum_reads(release: Path) -> None:
-    assert checksums.verify(release) == ("a.whl", "b.tgz")
+    assert checksums.verify(release) == {"a.whl", "b.tgz"}
     subprocess.run(["sha256sum", "--check", "--quiet", checksums.FILE], cwd=release, check=True)
 
 
@@ -193,9 +191,9 @@ def test_the_bill_of_the_wheel_lists_libraries_of_python_alone(release: Path) ->
 def test_the_values_of_a_release_name_each_image_by_its_digest(
     prefix: str, registry: str, repository: str, tmp_path: Path
 ) -> None:
-    text = values(prefix, {"barrier": "sha256:1"})
+    text = images(prefix, {"barrier": "sha256:1"})
     (tmp_path / "images.yaml").write_text(text)
-    assert prefix_of(tmp_path) == prefix
+    assert Release(tmp_path, "1.2.3").prefix == prefix
     assert moved(prefix, "127.0.0.1:5000") == prefix.replace(registry, "127.0.0.1:5000")
     assert yaml.safe_load(text) == {
         "image": {"registry": registry},
@@ -203,8 +201,8 @@ def test_the_values_of_a_release_name_each_image_by_its_digest(
     }
 
 
-def test_a_release_has_a_bill_for_the_wheel_and_each_image() -> None:
-    files = Names("1.2.3").all
+def test_a_release_has_a_bill_for_the_wheel_and_each_image(tmp_path: Path) -> None:
+    files = Release(tmp_path, "1.2.3").names
     assert {name for name in files if name.endswith(".cdx.json")} == {
         "frameworkcontroller-1.2.3-py3-none-any.whl.cdx.json",
         *(f"{program}-1.2.3.oci.tar.cdx.json" for program in ("barrier", "controller", "injector")),

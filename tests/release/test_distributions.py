@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkrelease.artefacts import checksums, distributions, sources
-from frameworkrelease.artefacts.errors import ReleaseError
-from frameworkrelease.artefacts.names import Names
-from frameworkrelease.artefacts.run import run
+from frameworkrelease.artefacts import checksums, sources
+from frameworkrelease.artefacts.build import distributions
+from frameworkrelease.artefacts.release import PROJECT, Release
+from frameworkrelease.artefacts.run import ReleaseError, run
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.cut import VersionError
 from localcluster.archive import digest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # That of the commit: the working tree may be of another one.
 VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]
-NAMES = Names(VERSION)
+SDIST = f"{PROJECT}-{VERSION}.tar.gz"
 
 
 @pytest.fixture
@@ -37,25 +37,26 @@ def exported(tmp_path: Path) -> Sources:
 
 @pytest.fixture
 def built(exported: Sources, tmp_path: Path) -> Path:
-    distributions.build(exported, tmp_path / "built")
+    distributions(exported, tmp_path / "built")
     return tmp_path / "built"
 
 
 def test_the_same_commit_gives_the_same_bytes(exported: Sources, built: Path, tmp_path: Path) -> None:
     # Somebody else's checkout has other times.
     run("find", exported.folder, "-exec", "touch", "--date=@1000000000", "{}", "+")
-    distributions.build(exported, tmp_path / "again")
+    distributions(exported, tmp_path / "again")
     assert checksums.write(built).read_text() == checksums.write(tmp_path / "again").read_text()
 
 
 def test_the_sources_make_the_same_wheel(exported: Sources, built: Path, tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
-    run(*pip, "--wheel-dir", tmp_path / "again", built / NAMES.sdist, environ=exported.environ)
-    assert digest(tmp_path / "again" / NAMES.wheel) == digest(built / NAMES.wheel)
+    again = tmp_path / "again"
+    run(*pip, "--wheel-dir", again, built / SDIST, environ=exported.environ)
+    assert digest(Release(again, VERSION).wheel) == digest(Release(built, VERSION).wheel)
 
 
 def test_the_wheel_has_what_the_programs_read_and_nothing_of_the_tools(built: Path) -> None:
-    with zipfile.ZipFile(built / NAMES.wheel) as wheel:
+    with zipfile.ZipFile(Release(built, VERSION).wheel) as wheel:
         names = wheel.namelist()
     assert {name.partition("/")[0] for name in names} == {
         "frameworkbarrier", "frameworkclient", "frameworkcontroller", "frameworkinjector", "frameworkkube",
@@ -67,7 +68,7 @@ def test_the_wheel_has_what_the_programs_read_and_nothing_of_the_tools(built: Pa
 
 
 def test_the_sources_have_the_licence_and_the_changelog(built: Path) -> None:
-    with tarfile.open(built / NAMES.sdist) as sdist:
+    with tarfile.open(built / SDIST) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {"LICENSE", "CHANGELOG.md", "README.md", "pyproject.toml"} <= names
 

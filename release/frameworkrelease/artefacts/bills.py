@@ -21,7 +21,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from frameworkrelease.artefacts import layout
-from frameworkrelease.artefacts.names import PROJECT
+from frameworkrelease.artefacts.release import PROJECT
 from localcluster import machine
 from localcluster.archive import digest
 from localcluster.debian import paragraphs

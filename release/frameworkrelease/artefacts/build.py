@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from frameworkrelease import chart, plain
-from frameworkrelease.artefacts import bills, checksums, distributions, layout, signing
-from frameworkrelease.artefacts.names import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Names, bill_of
+from frameworkrelease.artefacts import bills, checksums, layout
+from frameworkrelease.artefacts.release import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Release, bill_of, images
+from frameworkrelease.artefacts.run import run
 from localcluster import layouts
 from localcluster.progress import Progress, task
 
 if TYPE_CHECKING:
     from frameworkrelease.artefacts.sources import Sources
-
-_CHART = "charts/frameworkcontroller"
-_IMAGES_HEAD = "# The images of a release, each by its digest: `helm install --values images.yaml`.\n"
 
 
 def build(sources: Sources, target: Path, *, prefix: str, progress: Progress) -> None:
@@ -38,38 +35,36 @@ def build(sources: Sources, target: Path, *, prefix: str, progress: Progress) ->
         SetupError: An image cannot be built.
         ChartError: helm refuses the chart.
     """
-    names = Names(sources.version)
+    release = Release(target, sources.version)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with task(progress, "build the wheel and the source distribution"):
-        distributions.build(sources, target)
+        distributions(sources, target)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".images-") as folder:
-        _images(sources, names, Path(folder), target, prefix, progress)
-    _chart(sources, target)
-    _manifests(sources, target, prefix)
+        _images(sources, release, Path(folder), prefix, progress)
+    source = sources.folder / "charts" / "frameworkcontroller"
+    # helm keeps the times of files.
+    for path in (source, *source.rglob("*")):
+        os.utime(path, (sources.epoch, sources.epoch))
+    chart.helm("package", str(source), f"--destination={target}")
+    (target / MANIFESTS).write_text(plain.manifests(f"--values={target / IMAGES}", source=source))
+    hello = (sources.folder / "deploy" / HELLO).read_text()
+    named = rf"{re.escape(PREFIX)}/(\w+):\S+"
+    (target / HELLO).write_text(re.sub(named, lambda found: f"{prefix}/{found[1]}:{sources.version}", hello))
     checksums.write(target)
 
 
-def sign(target: Path, private: str) -> None:
-    """Sign the checksums of a release, and so all of its files.
+def distributions(sources: Sources, target: Path) -> None:
+    """Build the wheel and the source distribution, with the tool that the lock of the development environment pins.
 
     Raises:
-        ReleaseError: cosign failed.
+        ReleaseError: The build failed.
     """
-    signing.sign_file(target / checksums.FILE, private, target / checksums.SIGNATURE)
+    hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", target)
+    run(*hatchling, folder=sources.folder, environ=sources.environ)
 
 
-def values(prefix: str, digests: dict[str, str]) -> str:
-    """Return the values of the chart by which it installs the images of a release, each by its digest."""
-    registry, _, path = prefix.partition("/")
-    images = {
-        program: {"image": {"repository": f"{path}/{program}".lstrip("/"), "digest": found}}
-        for program, found in digests.items()
-    }
-    return _IMAGES_HEAD + yaml.safe_dump({"image": {"registry": registry}, **images}, sort_keys=False)
-
-
-def _images(sources: Sources, names: Names, folder: Path, target: Path, prefix: str, progress: Progress) -> None:
+def _images(sources: Sources, release: Release, folder: Path, prefix: str, progress: Progress) -> None:
     labels = {
         "org.opencontainers.image.version": sources.version,
         "org.opencontainers.image.revision": sources.revision,
@@ -80,30 +75,14 @@ def _images(sources: Sources, names: Names, folder: Path, target: Path, prefix: 
     digests: dict[str, str] = {}
     everything: set[bills.Part] = set()
     for program in PROGRAMS:
-        image, archive, reference = folder / program, target / names.image(program), names.reference(prefix, program)
+        image, archive, reference = folder / program, release.image(program), f"{prefix}/{program}:{sources.version}"
         with task(progress, f"pack image {program}"):
             layout.name(image, reference)
             layout.pack(image, archive, sources.epoch)
             digests[program] = layout.digest(image)
             found = bills.parts(image)
         everything |= set(found)
-        (target / bill_of(archive.name)).write_text(bills.of_image(reference, image, found, sources.epoch))
-    wheel = target / names.wheel
-    (target / bill_of(wheel.name)).write_text(bills.of_wheel(wheel, sources.version, everything, sources.epoch))
-    (target / IMAGES).write_text(values(prefix, digests))
-
-
-def _chart(sources: Sources, target: Path) -> None:
-    """Package the chart; helm keeps the times of its files."""
-    folder = sources.folder / _CHART
-    for path in (folder, *folder.rglob("*")):
-        os.utime(path, (sources.epoch, sources.epoch))
-    chart.helm("package", str(folder), f"--destination={target}")
-
-
-def _manifests(sources: Sources, target: Path, prefix: str) -> None:
-    images = f"--values={target / IMAGES}"
-    (target / MANIFESTS).write_text(plain.manifests(images, source=sources.folder / _CHART))
-    hello = (sources.folder / "deploy" / HELLO).read_text()
-    named = rf"{re.escape(PREFIX)}/(\w+):\S+"
-    (target / HELLO).write_text(re.sub(named, lambda found: f"{prefix}/{found[1]}:{sources.version}", hello))
+        bill_of(archive).write_text(bills.of_image(reference, image, found, sources.epoch))
+    bill = bills.of_wheel(release.wheel, sources.version, everything, sources.epoch)
+    bill_of(release.wheel).write_text(bill)
+    (release.folder / IMAGES).write_text(images(prefix, digests))

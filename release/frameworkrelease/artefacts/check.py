@@ -9,29 +9,31 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import localcluster
 from frameworkrelease import chart
 from frameworkrelease.artefacts import checksums, registry, signing
-from frameworkrelease.artefacts.errors import ReleaseError
-from frameworkrelease.artefacts.names import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT, Names
-from frameworkrelease.artefacts.publish import digests_of, prefix_of, publish
-from frameworkrelease.artefacts.run import run
+from frameworkrelease.artefacts.publish import publish
+from frameworkrelease.artefacts.release import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT
+from frameworkrelease.artefacts.run import ReleaseError, run
 from localcluster import Cluster, Depth
 from localcluster.progress import Progress, task
 
+if TYPE_CHECKING:
+    from frameworkrelease.artefacts.release import Release
+
 _NAMESPACE = f"--namespace={chart.NAMESPACE}"
-_PATIENCE = "5m"
+_TIMEOUT = "--timeout=5m"
 _CLUSTER = "release-check"
 _DEFINITION = "frameworks.frameworkcontroller.microsoft.com"
 
 
-def check(folder: Path, version: str, private: str, progress: Progress) -> None:
+def check(release: Release, private: str, progress: Progress) -> None:
     """Check a release on a local cluster, which is removed at the end.
 
     Args:
-        folder: The release.
-        version: Its version.
+        release: The release.
         private: The key that signed it, with which its images are signed in the local registry.
         progress: Shows the steps.
 
@@ -42,35 +44,34 @@ def check(folder: Path, version: str, private: str, progress: Progress) -> None:
     """
     with tempfile.TemporaryDirectory() as scratch:
         public = signing.public_key(private, Path(scratch, "release.pub"))
-        verify(folder, version, public)
-        programs(folder, version, Path(scratch, "venv"), progress)
+        verify(release, public)
+        programs(release, Path(scratch, "venv"), progress)
         place = Path(scratch, "registry")
         place.mkdir()
         with registry.on_loopback(place) as address:
-            prefix = moved(prefix_of(folder), address)
-            published = publish(folder, version, prefix, private, progress)
-            for reference in published.values():
+            prefix = moved(release.prefix, address)
+            for reference in publish(release, prefix, private, progress).values():
                 signing.verify_image(reference, public)
             cluster = localcluster.up(_CLUSTER, Depth.NODE, progress=progress)
             try:
                 with registry.on_node(place, cluster):
-                    installed(cluster, folder, version, prefix, progress)
+                    installed(cluster, release, prefix, progress)
             finally:
                 cluster.down()
 
 
-def verify(folder: Path, version: str, public: Path) -> None:
+def verify(release: Release, public: Path) -> None:
     """Check the signature and the checksums of a release, and that it is complete.
 
     Raises:
         ReleaseError: A file is missing, unknown, or not that of the release.
     """
-    signing.verify_file(folder / checksums.FILE, public, folder / checksums.SIGNATURE)
-    if differing := Names(version).all ^ set(checksums.verify(folder)):
-        raise ReleaseError(f"{folder} does not hold the files of a release: {', '.join(sorted(differing))}")
+    signing.verify(release.folder, public)
+    if differing := release.names ^ checksums.verify(release.folder):
+        raise ReleaseError(f"{release.folder} does not hold the files of a release: {', '.join(sorted(differing))}")
 
 
-def programs(folder: Path, version: str, environment: Path, progress: Progress) -> None:
+def programs(release: Release, environment: Path, progress: Progress) -> None:
     """Install the wheel into a fresh environment, and ask each program for its version.
 
     Raises:
@@ -78,11 +79,10 @@ def programs(folder: Path, version: str, environment: Path, progress: Progress) 
     """
     with task(progress, "install the wheel"):
         run(sys.executable, "-m", "venv", environment)
-        extras = ",".join(PROGRAMS)
-        wheel = f"{PROJECT}[{extras}] @ {(folder / Names(version).wheel).absolute().as_uri()}"
+        wheel = f"{PROJECT}[{','.join(PROGRAMS)}] @ {release.wheel.absolute().as_uri()}"
         run(environment / "bin/pip", "install", "--quiet", "--disable-pip-version-check", wheel)
-    for program in PROGRAMS:
-        _same(f"framework{program} --version", run(environment / f"bin/framework{program}", "--version"), version)
+    for name in (f"framework{program}" for program in PROGRAMS):
+        _same(f"{name} --version", run(environment / "bin" / name, "--version"), release.version)
 
 
 def moved(prefix: str, registry_address: str) -> str:
@@ -90,13 +90,12 @@ def moved(prefix: str, registry_address: str) -> str:
     return "/".join([registry_address, *prefix.split("/")[1:]])
 
 
-def installed(cluster: Cluster, folder: Path, version: str, prefix: str, progress: Progress) -> None:
+def installed(cluster: Cluster, release: Release, prefix: str, progress: Progress) -> None:
     """Install a release from a registry, by helm and by kubectl, and run a gang with each.
 
     Args:
         cluster: A cluster with a real node that can pull from the registry.
-        folder: The release.
-        version: Its version.
+        release: The release.
         prefix: The registry and the path.
         progress: Shows the steps.
 
@@ -105,49 +104,45 @@ def installed(cluster: Cluster, folder: Path, version: str, prefix: str, progres
         ChartError: helm cannot install it.
         LocalClusterError: The cluster refuses an object, or a gang does not complete.
     """
-    built_for = prefix_of(folder)
     with task(progress, "install with helm"):
         chart.helm(
-            "install", chart.RELEASE, f"oci://{prefix}/{PROJECT}", f"--version={version}", "--plain-http",
-            f"--values={folder / IMAGES}", f"--set=image.registry={prefix.partition('/')[0]}",
-            _NAMESPACE, "--create-namespace", "--wait", f"--timeout={_PATIENCE}", "--set=crds.keep=false",
+            "install", chart.RELEASE, f"oci://{prefix}/{PROJECT}", f"--version={release.version}", "--plain-http",
+            f"--values={release.folder / IMAGES}", f"--set=image.registry={prefix.partition('/')[0]}",
+            _NAMESPACE, "--create-namespace", "--wait", _TIMEOUT, "--set=crds.keep=false",
             kubeconfig=cluster.kubeconfig,
         )  # fmt: skip
-    _run_gang(cluster, folder, version, (built_for, prefix), progress)
+    _run_gang(cluster, release, prefix, progress)
     chart.helm("uninstall", chart.RELEASE, _NAMESPACE, "--wait", kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "namespace", chart.NAMESPACE)
-    cluster.kubectl("wait", "--for=delete", f"crd/{_DEFINITION}", f"--timeout={_PATIENCE}")
+    cluster.kubectl("wait", "--for=delete", f"crd/{_DEFINITION}", _TIMEOUT)
     with task(progress, "install with kubectl"):
-        manifests = (folder / MANIFESTS).read_text().replace(built_for, prefix)
+        manifests = (release.folder / MANIFESTS).read_text().replace(release.prefix, prefix)
         cluster.kubectl("apply", "--server-side", "-f", "-", input=manifests)
-        available = ("wait", "--for=condition=Available", f"--timeout={_PATIENCE}", "deployment", "--all")
-        cluster.kubectl(_NAMESPACE, *available)
-    _run_gang(cluster, folder, version, (built_for, prefix), progress)
+        cluster.kubectl(_NAMESPACE, "wait", "--for=condition=Available", _TIMEOUT, "deployment", "--all")
+    _run_gang(cluster, release, prefix, progress)
 
 
-def _run_gang(cluster: Cluster, folder: Path, version: str, places: tuple[str, str], progress: Progress) -> None:
+def _run_gang(cluster: Cluster, release: Release, prefix: str, progress: Progress) -> None:
     """Run the gang of the release, and check the versions of all that takes part."""
     with task(progress, "run a gang"):
-        hello = (folder / HELLO).read_text().replace(*places)
+        hello = (release.folder / HELLO).read_text().replace(release.prefix, prefix)
         cluster.kubectl("apply", "-f", "-", input=hello)
-        cluster.kubectl("wait", "--for=condition=Complete", "framework/hello", f"--timeout={_PATIENCE}")
-    digests = digests_of(folder)
+        cluster.kubectl("wait", "--for=condition=Complete", "framework/hello", _TIMEOUT)
+    version = release.version
+    images = {program: f"{prefix}/{program}@{digest}" for program, digest in release.digests.items()}
     for deployment in json.loads(cluster.kubectl(_NAMESPACE, "get", "deployments", "--output=json"))["items"]:
         name = deployment["metadata"]["name"]
-        program = name.removeprefix("framework")
         _same(f"the label of {name}", deployment["metadata"]["labels"]["app.kubernetes.io/version"], version)
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        _same(f"the image of {name}", container["image"], f"{places[1]}/{program}@{digests[program]}")
+        _same(f"the image of {name}", container["image"], images[name.removeprefix("framework")])
         said = cluster.kubectl(_NAMESPACE, "exec", f"deployment/{name}", "--", f"/app/bin/{name}", "--version")
         _same(f"{name} --version", said, version)
-    for pod in json.loads(cluster.kubectl("get", "pods", "--selector=FC_FRAMEWORK_NAME=hello", "--output=json"))[
-        "items"
-    ]:
+    pods = cluster.kubectl("get", "pods", "--selector=FC_FRAMEWORK_NAME=hello", "--output=json")
+    for pod in json.loads(pods)["items"]:
         (barrier,) = pod["spec"]["initContainers"]
-        _same("the image of the injected barrier", barrier["image"], f"{places[1]}/barrier@{digests['barrier']}")
-        annotations = pod["metadata"]["annotations"]
-        said = json.loads(annotations["barrier.frameworkcontroller.microsoft.com/status"])["version"]
-        _same("the version of the injected barrier", said, version)
+        _same("the image of the injected barrier", barrier["image"], images["barrier"])
+        status = json.loads(pod["metadata"]["annotations"]["barrier.frameworkcontroller.microsoft.com/status"])
+        _same("the version of the injected barrier", status["version"], version)
     cluster.kubectl("delete", "framework", "hello", "--cascade=foreground")
 
 

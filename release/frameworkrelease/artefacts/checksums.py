@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from frameworkrelease.artefacts.errors import ReleaseError
+from frameworkrelease.artefacts.run import ReleaseError
 from localcluster.archive import digest
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def write(folder: Path) -> Path:
     return sums
 
 
-def verify(folder: Path) -> tuple[str, ...]:
+def verify(folder: Path) -> set[str]:
     """Check the files of a folder against their checksums, and return their names.
 
     Raises:
@@ -43,7 +43,7 @@ def verify(folder: Path) -> tuple[str, ...]:
     for name, expected in listed.items():
         if _sum(folder / name) != expected:
             raise ReleaseError(f"{folder / name} is not the file of the release: its checksum is not that in {FILE}")
-    return tuple(listed)
+    return set(listed)
 
 
 def _sum(file: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,12 +44,6 @@ def pack(layout: Path, archive: Path, epoch: int) -> None:
             tar.add(path, str(path.relative_to(layout)), recursive=False, filter=uniform)
 
 
-def config(layout: Path) -> dict[str, Any]:
-    """Return the configuration of the image, with its labels."""
-    found: dict[str, Any] = _blob(layout, _manifest(layout)["config"]["digest"])
-    return found
-
-
 def files(layout: Path, wanted: tuple[str, ...]) -> dict[str, str]:
     """Return the texts of files of the image by their paths, those of the upper layers where several have one.
 
@@ -57,24 +51,16 @@ def files(layout: Path, wanted: tuple[str, ...]) -> dict[str, str]:
         layout: The layout.
         wanted: The ends of their paths.
     """
+
+    def blob(found: str) -> Path:
+        return layout / "blobs" / found.replace(":", "/")
+
     texts: dict[str, str] = {}
-    for layer in _manifest(layout)["layers"]:
-        with tarfile.open(_path(layout, layer["digest"])) as tar:
+    for layer in json.loads(blob(digest(layout)).read_text())["layers"]:
+        with tarfile.open(blob(layer["digest"])) as tar:
             for member in tar:
                 if member.isfile() and member.name.endswith(wanted):
                     content = tar.extractfile(member)
                     assert content
                     texts[member.name.removeprefix("./")] = content.read().decode(errors="replace")
     return texts
-
-
-def _manifest(layout: Path) -> Any:
-    return _blob(layout, digest(layout))
-
-
-def _blob(layout: Path, found: str) -> Any:
-    return json.loads(_path(layout, found).read_text())
-
-
-def _path(layout: Path, found: str) -> Path:
-    return layout / "blobs" / found.replace(":", "/")

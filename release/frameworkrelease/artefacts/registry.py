@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-from frameworkrelease.artefacts.errors import ReleaseError
+from frameworkrelease.artefacts.run import ReleaseError
 from localcluster import Cluster, namespaces, settings
 from localcluster.packages import require
 from localcluster.ports import free_port

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from frameworkrelease.artefacts.errors import ReleaseError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -14,16 +12,14 @@ if TYPE_CHECKING:
 _SHOWN_LINES = 15
 
 
+class ReleaseError(Exception):
+    """A step of a release failed; the text says which and what to do next."""
+
+
 def run(
     program: str | Path, *arguments: str | Path, folder: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> str:
-    """Run a program and return its standard output.
-
-    Args:
-        program: The program, a path or a name in PATH.
-        arguments: Its arguments.
-        folder: The folder that it runs in.
-        environ: Its environment; None means that of this process.
+    """Run a program in a folder and an environment, by default those of this process, and return its standard output.
 
     Raises:
         ReleaseError: It failed; the text has the end of its output.

@@ -2,6 +2,8 @@
 
 Nothing is written to a public log and no service is asked, so that a release can be signed and verified without the
 Internet; `signing-config.json` says so to cosign. The password of a key is in `COSIGN_PASSWORD`, or cosign asks for it.
+A private key is a path or another way in which cosign finds one, such as `env://COSIGN_PRIVATE_KEY`. Where cosign
+fails, or the key did not sign what is verified, a function raises ReleaseError.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from frameworkrelease import chart
-from frameworkrelease.artefacts.errors import ReleaseError
-from frameworkrelease.artefacts.run import run
+from frameworkrelease.artefacts.checksums import FILE, SIGNATURE
+from frameworkrelease.artefacts.run import ReleaseError, run
 
 _CONFIG: Final = Path(__file__).with_name("signing-config.json")
 # There is no log to look into; the key alone decides.
@@ -39,38 +41,27 @@ def public_key(private: str, target: Path) -> Path:
     return target
 
 
-def sign_file(file: Path, private: str, bundle: Path) -> None:
-    """Write the signature of a file as a bundle of Sigstore."""
-    _cosign("sign-blob", "--yes", f"--key={private}", f"--signing-config={_CONFIG}", f"--bundle={bundle}", file)
+def sign(folder: Path, private: str) -> None:
+    """Sign the checksums of a release, and so all of its files; the signature is a bundle of Sigstore."""
+    bundle = folder / SIGNATURE
+    by = (f"--key={private}", f"--signing-config={_CONFIG}", f"--bundle={bundle}")
+    _cosign("sign-blob", "--yes", *by, folder / FILE)
     # cosign lets only its user read it.
     bundle.chmod(0o644)
 
 
-def verify_file(file: Path, public: Path, bundle: Path) -> None:
-    """Check the signature of a file.
-
-    Raises:
-        ReleaseError: The key did not sign this file.
-    """
-    _cosign("verify-blob", f"--key={public}", f"--bundle={bundle}", _BY_KEY_ALONE, file)
+def verify(folder: Path, public: Path) -> None:
+    """Check the signature of the checksums of a release, but not the checksums."""
+    _cosign("verify-blob", f"--key={public}", f"--bundle={folder / SIGNATURE}", _BY_KEY_ALONE, folder / FILE)
 
 
 def sign_image(reference: str, private: str) -> None:
-    """Sign an image, or another artefact of a registry, and store the signature beside it.
-
-    Args:
-        reference: The name and the digest, `registry.example/team/controller@sha256:...`.
-        private: The key, a path or another way in which cosign finds one, such as `env://COSIGN_PRIVATE_KEY`.
-    """
+    """Sign an image, or another artefact of a registry, by its name and digest; the signature is stored beside it."""
     _cosign("sign", "--yes", f"--key={private}", f"--signing-config={_CONFIG}", reference)
 
 
 def verify_image(reference: str, public: Path) -> None:
-    """Check the signature of an image, by its name and digest.
-
-    Raises:
-        ReleaseError: The key did not sign it.
-    """
+    """Check the signature of an image, by its name and digest."""
     _cosign("verify", f"--key={public}", _BY_KEY_ALONE, reference)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frameworkrelease import cut
-from frameworkrelease.artefacts.errors import ReleaseError
-from frameworkrelease.artefacts.run import run
+from frameworkrelease.artefacts.run import ReleaseError, run
 from frameworkrelease.chart import REPOSITORY
 
 if TYPE_CHECKING:
