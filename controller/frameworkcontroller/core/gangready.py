@@ -61,11 +61,13 @@ class GangReport(Struct, frozen=True):
 def load(conditions: Sequence[Condition]) -> GangReport:
     """Go on from the conditions of a stored status."""
     found = next((one for one in conditions if one.type == GANG_READY), None)
-    if found is None or found.reason == RESTARTING_REASON:
+    said = "" if found is None else found.message.partition(": ")[2]
+    # A missing Task may be Restarting, too: without an epoch, the gang is late.
+    if found is None or (found.reason == RESTARTING_REASON and said.startswith("epoch ")):
         return GangReport()
     if found.status == "True":
         return GangReport(late=True)
-    return GangReport(late=True, reason=found.reason, missing=found.message.partition(": ")[2])
+    return GangReport(late=True, reason=found.reason, missing=said)
 
 
 def decide(

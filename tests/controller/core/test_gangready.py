@@ -129,10 +129,18 @@ def test_a_gang_that_was_late_and_loses_a_task_names_it_only_after_ten_seconds()
     assert gang.at(12) == "3/4: w-2 NotCreated"
 
 
-@pytest.mark.parametrize("message", ["3/4: w-2 NotCreated: exceeded quota: q", "3/4", "4/4"])
-def test_another_controller_goes_on_with_what_the_status_says(message: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("TasksNotReady", "3/4: w-2 NotCreated: exceeded quota: q"),
+        ("TasksNotReady", "3/4"),
+        ("AllTasksReady", "4/4"),
+        # The condition went, and came again when the gang was late once more.
+        ("Restarting", "3/4: w-2 Restarting: start 2"),
+    ],
+)
+def test_another_controller_goes_on_with_what_the_status_says(reason: str, message: str) -> None:
     value = "True" if message == "4/4" else "False"
-    reason = "AllTasksReady" if value == "True" else "TasksNotReady"
     stored = Condition("GangReady", value, reason, message, START)
     report = gangready.load([Condition("Running", "True", "TasksRun", "", START), stored])
     ready = 4 if value == "True" else 3
