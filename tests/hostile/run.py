@@ -175,8 +175,9 @@ class Run:
             self._wait(gangs)
             rates = gauge.counts().since(before, time.monotonic() - begun)
             starts = list(gangs.seconds.values())
-        found = self.hostile.raw.get(self.hostile.path)["items"]
-        self._statuses = {one["metadata"]["name"]: one["status"] for one in found if "status" in one}
+        if not is_plain:
+            found = self.hostile.raw.get(self.hostile.path)["items"]
+            self._statuses = {one["metadata"]["name"]: one["status"] for one in found if "status" in one}
         self._tidy(gauge)
         return Round(starts, self.gangs - len(starts), gauge.lag, gauge.peak_mib, rates, tuple(gauge.faults))
 

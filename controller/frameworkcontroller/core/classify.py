@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False  # RE2 would print a line of its own
 EPOCH: Final = datetime.min.replace(tzinfo=UTC)
+END_BYTES: Final = 64
+"""Of a terminated container as JSON, beside its texts."""
+KEPT_CONTAINERS: Final = 4
+"""Of a Pod whose end is shortened."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +173,6 @@ def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
     return TaskCompletion(code=last.code, phrase=UNRECOGNIZED_PHRASE, type=FAILED, diagnostics=diagnostics, pod=end)
 
 
-CONTAINER_BYTES: Final = 64
-"""The fields of a terminated container beside its texts."""
-KEPT_CONTAINERS: Final = 4
-
-
 def text_length(end: TaskCompletion | None) -> int:
     """Return how many bytes, as JSON, others have written into a completion; each container takes some, too."""
     if end is None:
@@ -181,7 +180,7 @@ def text_length(end: TaskCompletion | None) -> int:
     containers = () if end.pod is None else end.pod.containers
     texts = [] if end.pod is None else [end.pod.message]
     texts += [text for one in containers for text in (one.name, one.reason, one.message)]
-    return CONTAINER_BYTES * len(containers) + sum(map(_encoded_length, (end.diagnostics, *texts)))
+    return END_BYTES * len(containers) + sum(map(_encoded_length, (end.diagnostics, *texts)))
 
 
 def shortened(end: TaskCompletion, most: int) -> TaskCompletion:
