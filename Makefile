@@ -113,22 +113,22 @@ fuzz: venv ## Send broken input to injector, watches and barrier, and search for
 	$(BIN)/python -m tests.cost.fuzzer --seconds "$(COST_SECONDS)"
 
 bench: venv ## Measure the controller against a bare create loop, on simulated nodes (SCALE=0.1 SHAPES=1x100,200x10)
-	$(BIN)/python bench/controller.py --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")
+	$(BIN)/python tools/bench/controller.py --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")
 
 bench-start: venv ## Measure a start of the controller in a full cluster (PODS=1000,100000 COMPLETED=100,10000)
-	$(BIN)/python bench/start.py --pods "$(PODS)" --completed "$(COMPLETED)"
+	$(BIN)/python tools/bench/start.py --pods "$(PODS)" --completed "$(COMPLETED)"
 
 bench-restart: venv ## Measure how long a gang is away after a crash: in place, and with new Pods (root; CRASHES=10)
-	$(BIN)/python bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
+	$(BIN)/python tools/bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
 
 scale: venv ## Keep what bench and bench-start have measured in docs/performance.csv, and write docs/scale.md
 	$(BIN)/python -m frameworkrelease.performance
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
-	$(BIN)/python bench/barrier.py
+	$(BIN)/python tools/bench/barrier.py
 
 bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
-	$(BIN)/python bench/injector.py
+	$(BIN)/python tools/bench/injector.py
 
 .PHONY: lint format
 lint: venv ## Run ruff, mypy --strict and the import contracts

@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BENCH = Path(__file__).parents[1] / "bench"
+BENCH = Path(__file__).parents[1] / "tools" / "bench"
 
 
 @pytest.fixture

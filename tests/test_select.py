@@ -9,8 +9,8 @@ from tests.support.select import ALWAYS, NOBODY, WATCHED, hashes, left_out, tree
 
 MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_gang.py", "tests/kube/test_store.py"]
 FILES = {
-    "localcluster/node.py": "1",
-    "demo/gang.py": "2",
+    "tools/localcluster/node.py": "1",
+    "tools/frameworkdemo/gang.py": "2",
     "examples/mnist.py": "3",
     "kube/store.py": "4",
     "docs/x.md": "5",
@@ -26,8 +26,8 @@ def test_what_has_not_changed_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("changed", "out"),
     [
-        pytest.param({"localcluster/node.py": "9"}, {MODULES[1]}, id="a file that one watches"),
-        pytest.param({"localcluster/new.py": "9"}, {MODULES[1]}, id="a new one"),
+        pytest.param({"tools/localcluster/node.py": "9"}, {MODULES[1]}, id="a file that one watches"),
+        pytest.param({"tools/localcluster/new.py": "9"}, {MODULES[1]}, id="a new one"),
         pytest.param({"examples/mnist.py": "9"}, {MODULES[0]}, id="the second path of another"),
         pytest.param({"tests/demo/test_demo_gang.py": "9"}, {MODULES[0]}, id="its own folder"),
         pytest.param({"kube/store.py": "9"}, BY_PATH, id="what has tests that always run"),
@@ -51,9 +51,9 @@ def test_what_is_made_from_programs_and_pages_is_not_left_out() -> None:
 
 
 def test_a_file_that_is_gone_is_a_change() -> None:
-    assert left_out(MODULES, {path: one for path, one in FILES.items() if not path.startswith("demo")}, RECORD) == {
-        MODULES[0]
-    }
+    assert left_out(
+        MODULES, {path: one for path, one in FILES.items() if not path.startswith("tools/frameworkdemo")}, RECORD
+    ) == {MODULES[0]}
 
 
 def test_without_a_record_everything_runs() -> None:

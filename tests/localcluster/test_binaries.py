@@ -23,7 +23,7 @@ from localcluster import binaries, gobuild
 from localcluster.binaries import find, kubernetes_version
 from localcluster.downloads import Source, expected_sum, fetch, source
 from localcluster.errors import BinaryError, SetupError
-from localcluster.programs import BUILDABLE, CATALOGUE, TOOLS, pinned_version, version_of
+from localcluster.programs import BUILDABLE, CATALOGUE, GO_MODULES, pinned_version, version_of
 from localcluster.progress import Lines, Silent, State, task
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class TestBuild:
 
     @pytest.mark.parametrize(("folder", "version"), [("kubernetes", PINNED), ("kubernetes-1.30.14", "1.30.14")])
     def test_a_committed_module_replaces_every_staging_module(self, folder: str, version: str) -> None:
-        text = (TOOLS / folder / "go.mod").read_text()
+        text = (GO_MODULES / folder / "go.mod").read_text()
         assert f"\nrequire k8s.io/kubernetes v{version}\n" in text
         replaced = [line.split() for line in text.splitlines() if "=>" in line]
         assert len(replaced) > 25
@@ -240,7 +240,7 @@ class TestBuild:
 
     def test_the_oldest_supported_version_has_a_committed_module(self, tmp_path: Path) -> None:
         program = CATALOGUE["kube-apiserver"]
-        assert gobuild.tools_module(program, "1.30.14", tmp_path, Silent()) == TOOLS / "kubernetes-1.30.14"
+        assert gobuild.tools_module(program, "1.30.14", tmp_path, Silent()) == GO_MODULES / "kubernetes-1.30.14"
 
 
 @pytest.fixture

@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = "tests/last-full.json"
 
-_EXAMPLES: Final = ("examples/", "demo/", "images/", "barrier/frameworkbarrier/presets/")
+_EXAMPLES: Final = ("examples/", "tools/frameworkdemo/", "images/", "barrier/frameworkbarrier/presets/")
 # By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "tests/localcluster/": ("localcluster/", "images/", "requirements/"),
+    "tests/localcluster/": ("tools/localcluster/", "images/", "requirements/"),
     # The other tests of releases find, in seconds, what was not made again after a change of a program.
-    "tests/release/test_operations.py": ("release/", "charts/", "deploy/", "kustomize/", "docs/operate/"),
+    "tests/release/test_operations.py": (
+        *("tools/frameworkrelease/", "charts/", "deploy/", "kustomize/", "docs/operate/"),
+    ),
     "tests/release/test_chart": (
-        *("release/", "charts/", "deploy/", "kustomize/", "docs/"),
+        *("tools/frameworkrelease/", "charts/", "deploy/", "kustomize/", "docs/"),
         *("controller/frameworkcontroller/engine/settings.py", "injector/frameworkinjector/config.py"),
     ),
     "tests/monitoring/": ("charts/", "docs/operate/"),
-    "tests/demo/": ("demo/", "examples/", "client/", "charts/", "deploy/"),
-    "tests/e2e/test_demo_endings.py": ("demo/", "examples/tensorflow/", "client/"),
+    "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),
+    "tests/e2e/test_demo_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),
     "tests/e2e/test_chart.py": ("charts/", "deploy/"),
     "tests/e2e/test_applications.py": _EXAMPLES,
     "tests/e2e/test_examples.py": _EXAMPLES,
@@ -43,7 +45,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
 }
 ALWAYS: Final = (
-    *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "bench/", ".github/"),
+    *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "tools/bench/", ".github/"),
     *("pyproject.toml", "Makefile"),
 )
 NOBODY: Final = (

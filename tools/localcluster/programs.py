@@ -1,6 +1,6 @@
 """The programs of a cluster, and those that install into it: projects, versions, the commands that report a version.
 
-Versions are kept in one place, the `require` lines of `tools/<project>/go.mod`; that of Kubernetes can be set.
+Versions are kept in one place, the `require` lines of `go/<project>/go.mod`; that of Kubernetes can be set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from localcluster.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TOOLS = Path(__file__).parent / "tools"
+GO_MODULES = Path(__file__).parent / "go"
 
 # The Go module proxy has every staging module of these versions; of other patch versions it lacks some.
 BUILDABLE = ("1.30.14", "1.31.0", "1.32.2", "1.33.13", "1.34.4", "1.35.4", "1.36.3")
@@ -28,7 +28,7 @@ class Program:
 
     Attributes:
         name: The file's name.
-        project: The folder under `tools/` whose go.mod pins it.
+        project: The folder under `go/` whose go.mod pins it.
         package: Its main package.
         version_command: The arguments that make it print its version.
         version_variable: The variable of Go that holds the version, with `v`, if its releases set one.
@@ -80,10 +80,10 @@ CATALOGUE: Mapping[str, Program] = {
 
 @functools.cache
 def pinned_version(project: str) -> str:
-    """Return the version, without `v`, that `tools/<project>/go.mod` requires."""
-    text = (TOOLS / project / "go.mod").read_text()
+    """Return the version, without `v`, that `go/<project>/go.mod` requires."""
+    text = (GO_MODULES / project / "go.mod").read_text()
     found = re.search(rf"^require {re.escape(_MODULES[project])} v(\S+)$", text, re.MULTILINE)
-    assert found, f"tools/{project}/go.mod has no line `require {_MODULES[project]} v...`"
+    assert found, f"go/{project}/go.mod has no line `require {_MODULES[project]} v...`"
     return found[1]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEAD: Final = """\
-# The base image of a release: what localcluster/debian.py makes of these packages. `make lock-base` writes this file.
+# The base image of a release: what tools/localcluster/debian.py makes of these packages. Written by `make lock-base`.
 """
 _LAYER: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _PACKAGE: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+) (?P<version>[\w.+~:-]+) (?P<sha256>[0-9a-f]{64})")

@@ -1,6 +1,6 @@
 """The cost of the barrier: its start, and the release of a gang of 1,000, compared with pollers like FC's barrier.
 
-    python bench/barrier.py [--only starts,4,50,polls] [--tasks 1000] [--runs 20] [--poll-seconds 30] [--json F]
+    python tools/bench/barrier.py [--only starts,4,50,polls] [--tasks 1000] [--runs 20] [--poll-seconds 30] [--json F]
 
 The gangs are Frameworks that the real controller runs on a local control plane; the benchmark gives Pods their
 addresses. Times count from just before the last Task gets its address: the controller observes it, persists it in the

@@ -1,6 +1,6 @@
 """What a start of the controller costs in a cluster that is full: the time until it works, memory, and requests.
 
-    python bench/start.py [--pods 100000] [--completed 10000] [--tasks 100] [--lists streamed,pages] [--csv FILE]
+    python tools/bench/start.py [--pods 100000] [--completed 10000] [--tasks 100] [--lists streamed,pages] [--csv FILE]
 
 The cluster is a control plane of its own, which is removed at the end. One Framework with Pods that run and one that is
 Completed are real; all others are copies of them, written into etcd. Then the controller is started, once for each way

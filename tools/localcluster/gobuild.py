@@ -2,7 +2,7 @@
 
 `k8s.io/kubernetes` builds like any other module once its staging modules are replaced by their published versions:
 `k8s.io/api v0.0.0` of its go.mod becomes `k8s.io/api v0.36.3`. The modules of the default version and of the oldest
-supported one are committed, in `tools/kubernetes*/`; those of other versions are made once, in the cache.
+supported one are committed, in `go/kubernetes*/`; those of other versions are made once, in the cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from localcluster import machine
 from localcluster.errors import BinaryError
-from localcluster.programs import BUILDABLE, CATALOGUE, TOOLS, pinned_version
+from localcluster.programs import BUILDABLE, CATALOGUE, GO_MODULES, pinned_version
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The first release that fetches the toolchain that a go.mod requires, and the first that can download one as a module.
 _OLDEST_WITH_TOOLCHAINS = (1, 21)
 _OLDEST_WITH_MODULES = (1, 17)
-# At least the newest `go` line of tools/*/go.mod.
+# At least the newest `go` line of go/*/go.mod.
 _TOOLCHAIN = "1.26.0"
 OFFICIAL_GO = Path("/usr/local/go/bin/go")
 _LAST_LINES = 25
@@ -75,8 +75,8 @@ def tools_module(
         BinaryError: The module proxy does not know the version, or lacks some of its modules.
     """
     if version == pinned_version(program.project):
-        return TOOLS / program.project
-    committed = TOOLS / f"{program.project}-{version}"
+        return GO_MODULES / program.project
+    committed = GO_MODULES / f"{program.project}-{version}"
     if committed.is_dir():
         return committed
     folder = cache / "tools"

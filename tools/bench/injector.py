@@ -1,6 +1,6 @@
 """The cost of an injection: reviews per second of one process, latency and memory.
 
-    python bench/injector.py [--seconds 10] [--rate 300] [--no-cluster] [--json FILE]
+    python tools/bench/injector.py [--seconds 10] [--rate 300] [--no-cluster] [--json FILE]
 
 The client shares the machine with the injector, so the throughput is a lower bound. Targets: at least 1,000 reviews a
 second of a 10 KiB Pod on one core, p99 under 10 ms at 300 a second, memory under 80 MiB.

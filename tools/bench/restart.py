@@ -4,7 +4,7 @@ Three ranks on a real node, one of which exits again and again. Measured is the 
 again, or until it alone runs again where its Task alone is retried. Then a gang of 1,000 on a control plane alone, of
 which no kubelet runs the Pods: what a restart costs at the API server, and the time until the gate is open.
 
-    python bench/restart.py [--crashes 10] [--tasks 1000] [--ways in-place,task-retry,framework-retry,recreate]
+    python tools/bench/restart.py [--crashes 10] [--tasks 1000] [--ways in-place,task-retry,framework-retry,recreate]
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from xml.etree import ElementTree as ET
 ROOT: Final = Path(__file__).parents[2]
 REPORT: Final = ROOT / "build" / "tests.xml"
 PROGRAMS: Final = ("controller", "injector", "barrier", "kube", "client")
-TOOLS: Final = ("localcluster", "demo", "release", "bench")
 
 
 def lines_by_room(root: Path = ROOT) -> Counter[str]:
@@ -25,7 +24,7 @@ def lines_by_room(root: Path = ROOT) -> Counter[str]:
     for name in listed.stdout.split():
         folders = Path(name).parts[:-1]
         is_page = name.endswith(".md")
-        room = "docs" if is_page else "/".join(one for one in folders[:3] if not one.startswith("framework"))
+        room = "docs" if is_page else "/".join(one for one in folders[:3] if one != f"framework{folders[0]}")
         found[room or "."] += (root / name).read_text().count("\n")
     return found
 
@@ -34,7 +33,7 @@ def text(root: Path = ROOT) -> str:
     """Return what is printed."""
     rooms = lines_by_room(root)
     told = []
-    for group, tops in (("programs", PROGRAMS), ("tools", TOOLS), ("tests", ("tests",))):
+    for group, tops in (("programs", PROGRAMS), ("tools", ("tools",)), ("tests", ("tests",))):
         own = {room: number for room, number in rooms.items() if room.partition("/")[0] in tops}
         told.append(f"{sum(own.values()):7,} {group}")
         told += [f"  {number:7,} {room}" for room, number in sorted(own.items())]

@@ -8,7 +8,7 @@ KIND `steady` also deletes what has ended, `beside` submits a gang of two while 
 created, `life` follows a Framework through retries and rescales to its deletion. `--scale 0.1` makes all shapes a tenth
 of their size, at the same rate of arrivals.
 
-    python bench/controller.py [--shapes 1x100,200x10,...] [--scale 0.1] [--barrier] [--csv FILE]
+    python tools/bench/controller.py [--shapes 1x100,200x10,...] [--scale 0.1] [--barrier] [--csv FILE]
 
 The figures are also written to build/bench/controller.csv; `make scale` takes them over into docs/performance.csv and
 docs/scale.md, which says what they mean.
