@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from frameworkrelease.artefacts.run import ReleaseError
 from localcluster import Cluster, namespaces, settings
 from localcluster.packages import require
 from localcluster.ports import free_port
 from localcluster.progress import Lines, Silent
-from localcluster.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+_START_SECONDS: Final = 300
+_ANSWER_SECONDS: Final = 50
+_STOP_SECONDS: Final = 100
 
 
 @contextlib.contextmanager
@@ -26,6 +30,10 @@ def on_loopback(folder: Path) -> Iterator[str]:
 
     Args:
         folder: An empty folder for its files.
+
+    Raises:
+        ReleaseError: The registry has ended; the text is its log.
+        OSError: It does not answer within five minutes.
     """
     require(("docker-registry",), Lines())
     address = f"127.0.0.1:{free_port()}"
@@ -35,14 +43,18 @@ def on_loopback(folder: Path) -> Iterator[str]:
     )
     with _process(folder, ()) as process:
 
-        def answers() -> None:
-            assert process.poll() is None, (folder / "registry.log").read_text()
-            try:
-                urllib.request.urlopen(f"http://{address}/v2/", timeout=patience(5)).close()
-            except urllib.error.URLError as error:
-                raise AssertionError(str(error)) from error
+        @retry(
+            retry=retry_if_exception_type(OSError),
+            wait=wait_fixed(0.05),
+            stop=stop_after_delay(_START_SECONDS),
+            reraise=True,
+        )
+        def await_answer() -> None:
+            if process.poll() is not None:
+                raise ReleaseError(f"the registry has ended:\n{(folder / 'registry.log').read_text()}")
+            urllib.request.urlopen(f"http://{address}/v2/", timeout=_ANSWER_SECONDS).close()
 
-        eventually(answers, 30)
+        await_answer()
         yield address
 
 
@@ -70,4 +82,4 @@ def _process(folder: Path, prefix: Sequence[str]) -> Iterator[subprocess.Popen[b
         yield process
     finally:
         process.terminate()
-        process.wait(patience(10))
+        process.wait(_STOP_SECONDS)
