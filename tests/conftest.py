@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.support.kubelet import Kubelet
 
 if TYPE_CHECKING:

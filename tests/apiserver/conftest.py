@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import ControllerProcess, Frameworks
+from testkit.frameworks import ControllerProcess, Frameworks
 from tests.support.player import Player
 
 if TYPE_CHECKING:

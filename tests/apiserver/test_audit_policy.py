@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import Frameworks, role
 from localcluster.logs import complete_lines
 from localcluster.ports import free_port
 from localcluster.supervisor import Supervisor
-from localcluster.waiting import eventually, patience
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually, patience
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:

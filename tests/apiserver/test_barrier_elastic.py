@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import POD, role
-from localcluster.waiting import eventually
+from testkit.frameworks import POD, role
+from testkit.waiting import eventually
 from tests.barrier.cluster import account, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localcluster.client import Json
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.barrier.process import Barrier
     from tests.support.kubelet import Kubelet
 

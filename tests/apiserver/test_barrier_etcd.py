@@ -15,7 +15,7 @@ from frameworkbarrier.container import ContainerContext
 from frameworkbarrier.render import render
 from localcluster import binaries, ports
 from localcluster.progress import Lines
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.barrier.gangs import environment, released, roster
 
 if TYPE_CHECKING:

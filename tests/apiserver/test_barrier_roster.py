@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import POD, role
-from localcluster.waiting import eventually
+from testkit.frameworks import POD, role
+from testkit.waiting import eventually
 from tests.barrier.cluster import account, grant, start
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.barrier.process import Barrier
     from tests.support.kubelet import Kubelet
 

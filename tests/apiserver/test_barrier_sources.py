@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api import names
-from localcluster.frameworks import role
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.barrier.cluster import account, grant, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.barrier.process import Barrier
     from tests.support.kubelet import Kubelet
 

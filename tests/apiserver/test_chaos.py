@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.kubelet import Kubelet
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]

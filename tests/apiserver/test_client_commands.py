@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from localcluster.frameworks import framework, role
-from localcluster.waiting import eventually, patience
+from testkit.frameworks import framework, role
+from testkit.waiting import eventually, patience
 from tests.support.frameworkctl import Frameworkctl, interrupt
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 

@@ -30,14 +30,14 @@ from frameworkclient import (
 from frameworkclient.actions import DeletePod
 from localcluster import settings
 from localcluster.progress import Silent
-from localcluster.waiting import patience
+from testkit.waiting import patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from localcluster import Cluster
     from localcluster.client import RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 

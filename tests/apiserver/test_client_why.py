@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.api.names import BARRIER_LABEL
-from localcluster.frameworks import POD, role
-from localcluster.waiting import eventually
+from testkit.frameworks import POD, role
+from testkit.waiting import eventually
 from tests.support.frameworkctl import Frameworkctl
 from tests.support.refusals import refusal_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 

@@ -29,7 +29,7 @@ from frameworkkube.rest import (
 from frameworkkube.watchevents import WireDecoder
 from localcluster import Cluster
 from localcluster.client import RawClient
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import role
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver

@@ -10,14 +10,14 @@ import pytest
 
 from frameworkcontroller.api.names import BARRIER_LABEL
 from localcluster.client import RawClient
-from localcluster.frameworks import POD, apply_permissions, role
-from localcluster.waiting import eventually
+from testkit.frameworks import POD, apply_permissions, role
+from testkit.waiting import eventually
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 

@@ -13,14 +13,14 @@ from frameworkcontroller.engine.settings import Settings
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import Frameworks, role
-from localcluster.waiting import eventually_async, patience
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually_async, patience
 
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
     from frameworkcontroller.engine.manifests import Subject
     from localcluster import Cluster
-    from localcluster.frameworks import ControllerProcess
+    from testkit.frameworks import ControllerProcess
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver

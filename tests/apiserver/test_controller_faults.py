@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import ControllerProcess, role
 from localcluster.ports import free_port
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, role
+from testkit.waiting import eventually
 from tests.support.background import in_background
 from tests.support.http import fetch
 from tests.support.proxy import Proxy
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver

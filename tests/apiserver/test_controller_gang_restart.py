@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkbarrier import roster as barrier_roster
-from localcluster.frameworks import role, two_controllers
-from localcluster.restartinggang import RestartingGang
-from localcluster.waiting import eventually
+from testkit.frameworks import role, two_controllers
+from testkit.restarting_gang import RestartingGang
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 import urllib3
 
-from localcluster.frameworks import framework, role
-from localcluster.waiting import eventually
+from testkit.frameworks import framework, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver

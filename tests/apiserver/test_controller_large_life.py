@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.largelife import LargeLife
+from testkit.large_life import LargeLife
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 TASKS = int(os.environ.get("LARGE_TASKS", "10000"))

@@ -17,8 +17,8 @@ from frameworkcontroller.engine.performer import Performer
 from frameworkcontroller.engine.settings import Settings
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
-from localcluster.frameworks import Frameworks, role
-from localcluster.waiting import eventually_async, patience
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually_async, patience
 from tests.apiserver.test_controller_crashes import place, until_completed
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import POD, role
-from localcluster.waiting import eventually
+from testkit.frameworks import POD, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster.client import Json
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 

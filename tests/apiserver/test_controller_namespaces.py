@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import ControllerProcess, Frameworks, manifests_of, role
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, Frameworks, manifests_of, role
+from testkit.waiting import eventually
 from tests.support.kubelet import Kubelet
 from tests.support.player import Player
 

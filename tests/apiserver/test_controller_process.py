@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api import crd, names
-from localcluster.frameworks import ControllerProcess, apply_definition, role, two_controllers
 from localcluster.ports import free_port
-from localcluster.waiting import eventually, patience
+from testkit.frameworks import ControllerProcess, apply_definition, role, two_controllers
+from testkit.waiting import eventually, patience
 from tests.support.http import fetch
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import ControllerProcess, role
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver

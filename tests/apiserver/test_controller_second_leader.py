@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.frameworks import role, two_controllers
-from localcluster.waiting import eventually
+from testkit.frameworks import role, two_controllers
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver

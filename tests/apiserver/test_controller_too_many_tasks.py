@@ -9,13 +9,13 @@ import pytest
 from frameworkcontroller.api import crd, names
 from frameworkcontroller.api.spec import MAX_ROLES
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import apply_definition, framework, role
-from localcluster.waiting import eventually
+from testkit.frameworks import apply_definition, framework, role
+from testkit.waiting import eventually
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]

@@ -12,14 +12,14 @@ import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import ENDED
-from localcluster.frameworks import framework, role
-from localcluster.waiting import eventually
+from testkit.frameworks import framework, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver

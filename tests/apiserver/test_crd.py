@@ -18,7 +18,7 @@ from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_of
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pytest
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import framework, manifests_of, role
-from localcluster.waiting import eventually
+from testkit.frameworks import framework, manifests_of, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ import pytest
 from frameworkkube.credentials import Endpoint
 from frameworkkube.election import LEASE_DURATION_SECONDS, LeaderElection
 from frameworkkube.rest import KubeClient, KubeError, resource_path
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

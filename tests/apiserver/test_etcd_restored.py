@@ -9,15 +9,15 @@ import pytest
 
 import localcluster
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import role
 from localcluster.supervisor import Supervisor
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 

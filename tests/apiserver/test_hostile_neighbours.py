@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.client import RawClient
-from localcluster.frameworks import Frameworks, apply_definition
 from localcluster.ports import free_port
-from localcluster.waiting import eventually
+from testkit.frameworks import Frameworks, apply_definition
+from testkit.waiting import eventually
 from tests.hostile.gauge import ReadController
 from tests.hostile.kinds import KINDS
 from tests.hostile.run import COPIES, GANGS, SECONDS, Run

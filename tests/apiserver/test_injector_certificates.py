@@ -18,7 +18,7 @@ from cryptography import x509
 
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.logs import complete_lines
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 from tests.injector.replica_processes import (
     CONFIGURATION,
     PREFIX,

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from localcluster.client import ApiStatusError
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.injector.replica_processes import PREFIX, Replica, call, framework_pod, identity_of, installed_on, start
 
 if TYPE_CHECKING:

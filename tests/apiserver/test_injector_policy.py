@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.injector.replica_processes import CONFIGURATION, identity_of, installed_on
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from frameworkkube.rest import KubeClient
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.ports import free_port
 from localcluster.supervisor import Supervisor
-from localcluster.waiting import eventually, eventually_async, patience
+from testkit.waiting import eventually, eventually_async, patience
 from tests.injector.golden_pods import pod_of
 from tests.injector.replica_processes import (
     PREFIX,

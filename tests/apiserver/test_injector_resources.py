@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localcluster.client import ApiStatusError
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.injector.replica_processes import (
     LABEL,
     Replica,

@@ -16,7 +16,7 @@ from frameworkbarrier import presets
 from frameworkinjector.config import EnvFiles
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.logs import complete_lines
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.injector.created_pods import check_created, make_restricted
 from tests.injector.golden_pods import INJECTED, env_files_of, pod_of
 from tests.injector.replica_processes import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.injector.replica_processes import LABEL, PREFIX, Replica, call, identity_of, installed_on, start
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from frameworkcontroller.api import crd, names
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,9 @@ from frameworkcontroller.api.names import CRD_NAME
 from frameworkcontroller.api.states import State
 from frameworkrelease.chart import NAMESPACE
 from localcluster import Cluster, Depth, settings
-from localcluster.frameworks import ControllerProcess, Frameworks
 from localcluster.progress import Silent
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, Frameworks
+from testkit.waiting import eventually
 from tests.support.clusters import own_cluster
 from tests.support.kubelet import Kubelet
 from tests.support.microsoft import Left, Task, Thing, leave

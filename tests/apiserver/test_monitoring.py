@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkdemo.manifests import REPOSITORY
-from localcluster.frameworks import ControllerProcess, role
 from localcluster.ports import free_port
-from localcluster.restartinggang import RestartingGang
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, role
+from testkit.restarting_gang import RestartingGang
+from testkit.waiting import eventually
 from tests.injector.replica_processes import call, identity_of, installed_on, start
 from tests.support.http import fetch
 from tests.support.monitoring import ALERTS, DASHBOARD, MODEL, RULES, panels
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]

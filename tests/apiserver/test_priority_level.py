@@ -10,7 +10,7 @@ import pytest
 import urllib3
 import yaml
 
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster

@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from localcluster.waiting import patience
+from testkit.waiting import patience
 
 
 class Barrier:

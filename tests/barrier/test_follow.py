@@ -13,7 +13,7 @@ from frameworkbarrier.access import Access, Token
 from frameworkbarrier.errors import StillForbiddenError
 from frameworkbarrier.follow import Follower, Update
 from frameworkbarrier.gate import Fault
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, ip, roster
 from tests.barrier.process import Barrier

@@ -14,7 +14,7 @@ from frameworkbarrier.output import OutputDirectory
 from frameworkbarrier.restart import OwnStart, leave
 from frameworkbarrier.roster import RosterError, decode
 from frameworkbarrier.settings import parse
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.barrier.faulty_server import FaultyServer, Script
 from tests.barrier.gangs import environment, observation, roster, uid
 from tests.barrier.process import Barrier

@@ -19,7 +19,7 @@ from frameworkbarrier.settings import Identity
 from frameworkbarrier.sidecar import follow
 from frameworkbarrier.wait import SourceReader
 from frameworkbarrier.writer import Writer
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, observation, released, roster, uid
 from tests.barrier.process import Barrier

@@ -14,14 +14,14 @@ import urllib3
 from frameworkcontroller.api import names
 from frameworkkube.rest import PARTIAL_METADATA_LIST
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import framework, role
+from testkit.frameworks import framework, role
 
 if TYPE_CHECKING:
     import random
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.chaos.journal import Journal
 
 CUT_OFF = b64encode(gzip.compress(b"[" + b"1," * 5000 + b"1]")[:-9]).decode()

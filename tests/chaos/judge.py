@@ -10,7 +10,7 @@ from tests.controller.core import checks
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.chaos.history import History
     from tests.chaos.lives import Life
     from tests.chaos.nodes import Nodes

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from localcluster.frameworks import POD, role
+from testkit.frameworks import POD, role
 
 if TYPE_CHECKING:
     import random

@@ -17,7 +17,7 @@ from tests.support.kubelet import ignore_vanished
 
 if TYPE_CHECKING:
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.chaos.journal import Journal
     from tests.chaos.lives import Life
     from tests.support.kubelet import Kubelet

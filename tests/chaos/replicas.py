@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 import frameworkcontroller.engine
-from localcluster.frameworks import ControllerProcess
 from localcluster.ports import free_port
+from testkit.frameworks import ControllerProcess
 from tests.support.http import fetch
 from tests.support.proxy import Fault, Proxy, Request
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from localcluster import settings
 from localcluster.progress import Silent
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.chaos import judge, replicas
 from tests.chaos.faults import Faults
 from tests.chaos.history import History
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.chaos.lives import Life
     from tests.support.kubelet import Kubelet
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import framework, role
+from testkit.frameworks import framework, role
 from tests.chaos.hostile import Hostile
 from tests.chaos.lives import FANCY, Life, draw_life
 from tests.chaos.patience import api_faults_pass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.chaos.history import History
     from tests.chaos.journal import Journal
 

@@ -19,7 +19,7 @@ from frameworkdemo.follow import Follower
 from frameworkdemo.gang import Gang
 from frameworkdemo.progress import Steps
 from localcluster import Depth
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 from tests.support.clusters import own_name
 
 if TYPE_CHECKING:

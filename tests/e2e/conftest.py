@@ -10,7 +10,7 @@ import pytest
 from frameworkdemo import cluster as access
 from frameworkdemo import deploy, manifests
 from localcluster import images
-from localcluster.frameworks import Frameworks, apply_definition
+from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.onenamespace import release_for
 from tests.support.clusters import once
 

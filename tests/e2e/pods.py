@@ -11,7 +11,7 @@ from localcluster.errors import LocalClusterError
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localcluster import LocalClusterError
-from localcluster.frameworks import role
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.e2e.pods import pod, python
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 # Keeps what it sees at each start in a volume, and prints all of it. Then it does what the file `do` says, once.
 PROGRAM = """

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localcluster import images
-from localcluster.frameworks import role
+from testkit.frameworks import role
 from tests.e2e.pods import pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

@@ -14,8 +14,8 @@ from frameworkrelease import chart, plain
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from localcluster import Cluster, Depth, images
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import Frameworks, role
-from localcluster.waiting import eventually
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually
 from tests.e2e.onenamespace import release_for
 from tests.e2e.pods import pod, python, touch
 from tests.support.clusters import own_cluster, require_node

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.support.console import Step, matches, run, steps
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 DOCS = Path(__file__).parents[2] / "docs"

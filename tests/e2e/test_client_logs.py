@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from frameworkclient import Client, Framework, RetryPolicy, Role
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from frameworkclient import LogLine
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 README = Path(__file__).parents[2] / "README.md"

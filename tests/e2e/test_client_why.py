@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkclient import Client, Framework, Role
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.support.frameworkctl import Frameworkctl
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 IMAGE = "docker.io/frameworkcontroller/barrier:dev"

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import LocalClusterError, images
-from localcluster.frameworks import role
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.e2e.outages import SYSTEM, without, without_replicas
 from tests.e2e.pods import events_of, pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 

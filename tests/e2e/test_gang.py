@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import LocalClusterError, images
-from localcluster.frameworks import role
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.e2e.pods import touch
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

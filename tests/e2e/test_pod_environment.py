@@ -12,14 +12,14 @@ from frameworkinjector import __version__
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.render import rendered
 from localcluster import images
-from localcluster.frameworks import framework, role
-from localcluster.waiting import eventually
+from testkit.frameworks import framework, role
+from testkit.waiting import eventually
 from tests.e2e.pods import PREFIX, pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

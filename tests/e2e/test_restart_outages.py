@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.e2e.outages import SYSTEM, without, without_replicas
 from tests.e2e.ranks import Gang, rank
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = [
     pytest.mark.node,

@@ -14,16 +14,16 @@ import pytest
 import yaml
 
 from localcluster import binaries, images
-from localcluster.frameworks import role
 from localcluster.progress import Silent
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.e2e.pods import pod, python
 from tests.e2e.recorder import Recorder
 
 if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frameworkcontroller.api import names
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import ControllerProcess
+from testkit.frameworks import ControllerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster.client import Json, RawClient
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/frameworkcontroller-system/leases"
 ANSWER_SECONDS = 60.0

@@ -12,15 +12,15 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES
 from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import framework, role
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
-from localcluster.restartinggang import TEMPLATE, RestartingGang
+from testkit.frameworks import framework, role
+from testkit.restarting_gang import TEMPLATE, RestartingGang
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 FOR_EVER: Json = {"fancyRetryPolicy": False, "maxRetryCount": -2}
 DENIED = {"hostile": "denied"}

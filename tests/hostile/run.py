@@ -23,9 +23,9 @@ import urllib3
 
 from localcluster import settings
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import role
 from localcluster.progress import Silent
-from localcluster.waiting import eventually
+from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge
 from tests.hostile.kinds import DENIED, KINDS, Kind
 from tests.hostile.plain import remove_all
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from localcluster import Cluster
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.hostile.gauge import ReadController
 
 SECONDS, GANGS, TASKS = 2000.0, 60, 10

@@ -14,7 +14,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.facts import MAX_CONTAINERS_OF_FRAMEWORK
 from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
-from localcluster.frameworks import Frameworks
+from testkit.frameworks import Frameworks
 from tests.hostile.gauge import Counts
 from tests.hostile.kinds import KINDS, Kind
 from tests.hostile.plain import pod_of

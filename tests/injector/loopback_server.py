@@ -10,7 +10,7 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.injector.reviews import SERVICE
 from tests.support.http import tls_session
 

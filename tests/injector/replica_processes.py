@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import yaml
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import manifests_of
 from localcluster.ports import free_port
-from localcluster.waiting import eventually, patience
+from testkit.frameworks import manifests_of
+from testkit.waiting import eventually, patience
 from tests.injector.golden_pods import JSON, pod_of
 
 if TYPE_CHECKING:

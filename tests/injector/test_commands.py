@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.support.rows import each
 
 

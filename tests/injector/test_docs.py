@@ -17,8 +17,8 @@ from frameworkinjector.plan import Plan, decide
 from frameworkinjector.pod import Container, Metadata, Pod, Spec
 from frameworkinjector.reasons import Outcome, Reason
 from frameworkinjector.settings import KNOWN, parse
-from localcluster.frameworks import manifests_of
-from localcluster.waiting import patience
+from testkit.frameworks import manifests_of
+from testkit.waiting import patience
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "injector.md").read_text()

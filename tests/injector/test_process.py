@@ -23,7 +23,7 @@ import trustme
 
 from frameworkinjector.run import DRAIN_SECONDS, STOP_SECONDS
 from localcluster.ports import free_port
-from localcluster.waiting import eventually_async, patience
+from testkit.waiting import eventually_async, patience
 from tests.injector.golden_pods import pod_of
 from tests.injector.random_fuzzer import mutated, seeds
 from tests.injector.replica_processes import Replica, manifests

@@ -14,7 +14,7 @@ from frameworkinjector.readiness import PartStatus
 from frameworkinjector.selfcall import SelfCall
 from frameworkinjector.server import ReviewServer
 from frameworkinjector.tls import ServedCertificate
-from localcluster.waiting import eventually_async
+from testkit.waiting import eventually_async
 from tests.injector.reviews import SERVICE, reviewed
 
 if TYPE_CHECKING:

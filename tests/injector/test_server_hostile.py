@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from localcluster.waiting import eventually_async
+from testkit.waiting import eventually_async
 from tests.injector.loopback_server import read_until_closed
 from tests.injector.reviews import small_review
 

@@ -9,7 +9,7 @@ import structlog
 from frameworkkube.credentials import Endpoint
 from frameworkkube.informer import Informer
 from frameworkkube.rest import KubeClient
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import DECODER, PATH, Changes, Pod
 from tests.kube.scripted import ScriptedServer

@@ -15,7 +15,7 @@ import uvloop
 
 from frameworkkube.health import CONNECTIONS, HealthServer
 from frameworkkube.listener import ConnectionLimits
-from localcluster.waiting import eventually_async, patience
+from testkit.waiting import eventually_async, patience
 
 IDLE = 2000
 

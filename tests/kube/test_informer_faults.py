@@ -11,7 +11,7 @@ import pytest
 from frameworkkube.credentials import Endpoint
 from frameworkkube.informer import Informer
 from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, EtcdRestoredError, KubeClient
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import DECODER, PATH, Changes, Pod, added, bookmark, error, listing, modified, pod
 from tests.kube.scripted import (

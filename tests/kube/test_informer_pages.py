@@ -13,7 +13,7 @@ from frameworkkube.informer import Informer
 from frameworkkube.paging import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
 from frameworkkube.rest import AnswerTooLargeError, KubeClient
 from frameworkkube.watchevents import WireDecoder
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.pods import Changes, Meta, Pod, pod
 from tests.kube.scripted import Connection, ScriptedServer, answer, watch
 

@@ -9,7 +9,7 @@ import pytest
 from frameworkkube.informer import Informer
 from frameworkkube.lists import Lists, Way
 from frameworkkube.rest import PARTIAL_METADATA, EtcdRestoredError
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import Changes, Pod, added, bookmark, deleted, end_of_list, error, listing, modified, pod
 from tests.kube.scripted import ScriptedServer, Step, answer, refusal, reset_connection, watch

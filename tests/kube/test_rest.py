@@ -26,7 +26,7 @@ from frameworkkube.rest import (
     UnauthorizedError,
     resource_path,
 )
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import (
     Connection,

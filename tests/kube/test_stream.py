@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from frameworkkube.credentials import Endpoint
 from frameworkkube.linesplitter import MAX_LINE_BYTES, LineSplitter
 from frameworkkube.rest import GoneError, InactivityTimeoutError, KubeClient, RequestTimeoutError, TransportError
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.scripted import ScriptedServer, Step, a_client, a_server, after, answer, refusal, silence, watch
 from tests.kube.virtualtime import in_virtual_time
 

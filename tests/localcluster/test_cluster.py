@@ -22,7 +22,7 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.process import identify, processes_of
 from localcluster.removal import mounts_below
 from localcluster.supervisor import Supervisor
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 from tests.support.clusters import own_name
 
 if TYPE_CHECKING:

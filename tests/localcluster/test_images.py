@@ -19,7 +19,7 @@ import pytest
 
 from localcluster import SetupError, archive, base, dockerfiles, images
 from localcluster.progress import Silent
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

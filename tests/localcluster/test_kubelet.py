@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from tests.support.kubelet import Kubelet

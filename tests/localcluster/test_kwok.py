@@ -11,7 +11,7 @@ import pytest
 from localcluster.errors import LocalClusterError
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
 from localcluster.logs import complete_lines
-from localcluster.waiting import eventually
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster

@@ -17,7 +17,7 @@ import localcluster
 from localcluster import Cluster, Depth, images, process, settings
 from localcluster.network import link
 from localcluster.progress import Silent
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import pytest
 from localcluster import Depth, SetupError, binaries, cluster, settings
 from localcluster.process import identify
 from localcluster.supervisor import Supervisor
-from localcluster.waiting import eventually, eventually_async, patience
+from testkit.waiting import eventually, eventually_async, patience
 from tests.support.clusters import is_required, own_name, remove_abandoned
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from localcluster.errors import LocalClusterError, StartError
 from localcluster.logs import complete_lines, relevant_tail
 from localcluster.process import identify, is_alive, processes_of
 from localcluster.supervisor import Supervisor
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

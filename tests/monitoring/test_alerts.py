@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from frameworkdemo.manifests import REPOSITORY
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.support.monitoring import ALERTS, RULES, panels
 
 if TYPE_CHECKING:

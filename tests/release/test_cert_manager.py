@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from localcluster import gomodules
 from localcluster.client import ApiStatusError
 from localcluster.progress import Lines
-from localcluster.waiting import eventually
+from testkit import go_modules
+from testkit.waiting import eventually
 from tests.release.objects import only
 from tests.support.refusals import refusal_of
 
@@ -34,7 +34,7 @@ CASES = ("a certificate of cert-manager", "an issuer of cert-manager")
 @pytest.fixture(scope="module")
 def cert_manager(cluster: Cluster, raw: RawClient) -> Iterator[None]:
     """The definitions of cert-manager, served by the API server."""
-    folder = gomodules.folder_of(gomodules.CERT_MANAGER, Lines()) / "deploy" / "crds"
+    folder = go_modules.folder_of(go_modules.CERT_MANAGER, Lines()) / "deploy" / "crds"
     files = [f"--filename={folder}/cert-manager.io_{plural}.yaml" for plural in PLURALS.values()]
     cluster.kubectl("apply", "--server-side", *files)
 

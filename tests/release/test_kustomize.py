@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from frameworkrelease import chart, plain
-from localcluster.frameworks import manifests_of
+from testkit.frameworks import manifests_of
 from tests.release.objects import by_identity, identities, kinds, only, pod_of
 
 if TYPE_CHECKING:

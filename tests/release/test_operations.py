@@ -20,8 +20,8 @@ from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, REPOSITORY, helm
 from localcluster import Cluster, Depth
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.errors import LocalClusterError
-from localcluster.frameworks import ControllerProcess, Frameworks, role
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, Frameworks, role
+from testkit.waiting import eventually
 from tests.support.clusters import own_cluster
 from tests.support.kubelet import Kubelet
 from tests.support.pages import blocks, commands_of, typed

@@ -27,8 +27,8 @@ import localcluster
 from localcluster import Cluster, Depth, SetupError, process, settings
 from localcluster.client import RawClient
 from localcluster.cluster import require_root
-from localcluster.frameworks import apply_definition, apply_permissions
 from localcluster.progress import Lines
+from testkit.frameworks import apply_definition, apply_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localcluster.waiting import patience
+from testkit.waiting import patience
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from frameworkkube.session import Sockets
-from localcluster.waiting import patience
+from testkit.waiting import patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

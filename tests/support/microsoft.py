@@ -16,7 +16,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkcontroller.api.states import ENDED, State
-from localcluster.frameworks import Frameworks, role
+from testkit.frameworks import Frameworks, role
 
 if TYPE_CHECKING:
     from localcluster.client import Json, RawClient

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.kubelet import Kubelet
 
 

@@ -45,8 +45,8 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
 }
 ALWAYS: Final = (
-    *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "tools/bench/", ".github/"),
-    *("pyproject.toml", "Makefile"),
+    *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "tools/bench/", "tools/testkit/"),
+    *(".github/", "pyproject.toml", "Makefile"),
 )
 NOBODY: Final = (
     "docs/",

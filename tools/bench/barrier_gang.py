@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from localcluster.client import ApiStatusError, Json, RawClient
-from localcluster.frameworks import ControllerProcess, Frameworks, apply_definition, apply_permissions, role
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, Frameworks, apply_definition, apply_permissions, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -98,7 +98,7 @@ class BareLoop:
         return steps | await self._started(meter)
 
     async def _live(self) -> dict[str, float]:
-        """Do to Pods what happens in the phases of `localcluster.largelife`, under their names."""
+        """Do to Pods what happens in the phases of `testkit.large_life`, under their names."""
         tasks, watch = self._shape.tasks, self._watch
         half, tenth = tasks // 2, tasks // 10
         phases: dict[str, float] = {}

@@ -22,9 +22,9 @@ from proc import memory_mib
 from frameworkcontroller.api import names
 from frameworkkube.rest import resource_path
 from localcluster.client import RawClient
-from localcluster.frameworks import ControllerProcess, Frameworks, framework, role
-from localcluster.largelife import LargeLife
 from localcluster.ports import free_port
+from testkit.frameworks import ControllerProcess, Frameworks, framework, role
+from testkit.large_life import LargeLife
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

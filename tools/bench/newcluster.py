@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import localcluster
 from localcluster.client import RawClient
-from localcluster.frameworks import apply_definition, apply_permissions
+from testkit.frameworks import apply_definition, apply_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,9 @@ from newcluster import new_cluster
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from localcluster import Depth
-from localcluster.frameworks import ControllerProcess, Frameworks
-from localcluster.restartinggang import RestartingGang
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, Frameworks
+from testkit.restarting_gang import RestartingGang
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from controller_observer import Counted

@@ -13,8 +13,8 @@ from frameworkdemo import cluster as access
 from frameworkdemo import deploy, manifests
 from localcluster import LocalClusterError, images
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import Frameworks, role
-from localcluster.waiting import eventually
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster

@@ -35,8 +35,8 @@ from frameworkcontroller.api import names
 from frameworkrelease.performance import MEASURED, Row, of_page, origin, row, write
 from localcluster import Depth, ports
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.frameworks import ControllerProcess, Frameworks, role
-from localcluster.waiting import eventually
+from testkit.frameworks import ControllerProcess, Frameworks, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
-from localcluster.frameworks import Frameworks, role
-from localcluster.waiting import eventually
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

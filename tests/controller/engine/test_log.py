@@ -20,7 +20,7 @@ from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.snapshots import Lines, Trigger
 from frameworkcontroller.core.template import RoleAttempt
 from frameworkcontroller.engine.log import LineWriter, OwnedLines, render_json, render_text
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
 

@@ -13,7 +13,7 @@ import pytest
 from frameworkcontroller.engine.executor import Executor
 from frameworkcontroller.engine.queue import WorkQueue
 from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
-from localcluster.waiting import patience
+from testkit.waiting import patience
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:

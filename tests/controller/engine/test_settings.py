@@ -22,7 +22,7 @@ from frameworkcontroller.engine.settings import (
     load_settings,
     read_settings,
 )
-from localcluster.waiting import patience
+from testkit.waiting import patience
 
 if TYPE_CHECKING:
     from pathlib import Path

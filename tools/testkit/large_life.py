@@ -17,8 +17,8 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, TaskAttemptStatus, TaskStatus, roles_of
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import Frameworks, role
-from localcluster.waiting import eventually
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

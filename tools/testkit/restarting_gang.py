@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
 from localcluster.client import ApiStatusError
-from localcluster.frameworks import role
+from testkit.frameworks import role
 
 if TYPE_CHECKING:
     from localcluster.client import Json
-    from localcluster.frameworks import Frameworks
+    from testkit.frameworks import Frameworks
 
 _NODE, _HOST_IP = "absent-node", "192.0.2.1"
 _WRITERS = 16

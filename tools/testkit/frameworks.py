@@ -18,7 +18,7 @@ import yaml
 from frameworkcontroller.api import names
 from localcluster import kubeconfigs
 from localcluster.logs import complete_lines
-from localcluster.waiting import eventually, patience
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from localcluster import Cluster
