@@ -23,7 +23,7 @@ from localcluster import binaries, gobuild
 from localcluster.binaries import find, kubernetes_version
 from localcluster.downloads import Source, expected_sum, fetch, source
 from localcluster.errors import BinaryError, SetupError
-from localcluster.programs import BUILDABLE, CATALOGUE, GO_MODULES, pinned_version, version_of
+from localcluster.programs import BUILDABLE, CATALOGUE, minor_of, module_of, pinned_version, version_of
 from localcluster.progress import Lines, Silent, State, task
 
 if TYPE_CHECKING:
@@ -147,8 +147,12 @@ class TestVersion:
         with pytest.raises(SetupError, match=f"KUBERNETES='{wish}'"):
             kubernetes_version(wish, {})
 
-    def test_every_program_has_a_pinned_version_and_the_default_is_buildable(self) -> None:
+    def test_one_version_of_each_minor_version_can_be_built_and_the_default_is_one(self) -> None:
+        minors = [minor_of(version) for version in BUILDABLE]
+        assert minors == list(range(minors[0], minors[-1] + 1))
         assert PINNED in BUILDABLE
+
+    def test_every_program_has_a_pinned_version(self) -> None:
         versions = {name: version_of(program, PINNED) for name, program in CATALOGUE.items()}
         assert set(versions) == set(CATALOGUE)
         assert (versions["kubelet"], versions["etcd"]) == (PINNED, pinned_version("etcd"))
@@ -207,40 +211,22 @@ class TestBuild:
         assert gobuild.linker_flags(CATALOGUE["etcd"], "3.6.16") == "-s -w"
         assert gobuild.linker_flags(CATALOGUE["kubeconform"], "0.8.0") == "-s -w -X main.version=v0.8.0"
 
-    def test_the_module_of_another_version_replaces_the_staging_modules(self) -> None:
-        upstream = textwrap.dedent("""
-            module k8s.io/kubernetes
-
-            go 1.22.0
-
-            godebug default=go1.22
-
-            require (
-            \tgithub.com/spf13/cobra v1.7.0
-            \tk8s.io/api v0.0.0
-            \tk8s.io/klog/v2 v2.120.1
-            )
-
-            require k8s.io/kms v0.0.0
-        """)
-        made = gobuild.kubernetes_module(upstream, "1.30.14")
-        assert "\nreplace (\n\tk8s.io/api => k8s.io/api v0.30.14\n)\n" in made
-        assert "klog" not in made
-        assert "\ngo 1.22.0\n" in made
-        assert "\ngodebug default=go1.22\n" in made
-        assert made.endswith("\nrequire k8s.io/kubernetes v1.30.14\n")
-
-    @pytest.mark.parametrize(("folder", "version"), [("kubernetes", PINNED), ("kubernetes-1.30.14", "1.30.14")])
-    def test_a_committed_module_replaces_every_staging_module(self, folder: str, version: str) -> None:
-        text = (GO_MODULES / folder / "go.mod").read_text()
+    @pytest.mark.parametrize("version", BUILDABLE)
+    def test_each_version_that_can_be_built_replaces_every_staging_module(self, version: str) -> None:
+        text = (module_of(CATALOGUE["kubelet"], version) / "go.mod").read_text()
         assert f"\nrequire k8s.io/kubernetes v{version}\n" in text
-        replaced = [line.split() for line in text.splitlines() if "=>" in line]
-        assert len(replaced) > 25
-        assert all(row == [row[0], "=>", row[0], f"v0.{version.split('.', 1)[1]}"] for row in replaced)
+        replaced = re.findall(r"^(?:replace |\t)(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
+        assert len(replaced) == text.count("=>") > 25
+        assert all(row == (row[0], row[0], f"v0.{version.split('.', 1)[1]}") for row in replaced)
 
-    def test_the_oldest_supported_version_has_a_committed_module(self, tmp_path: Path) -> None:
-        program = CATALOGUE["kube-apiserver"]
-        assert gobuild.tools_module(program, "1.30.14", tmp_path, Silent()) == GO_MODULES / "kubernetes-1.30.14"
+    def test_a_version_without_a_module_is_an_error_that_names_those_with_one(
+        self, environ: dict[str, str], tmp_path: Path
+    ) -> None:
+        with pytest.raises(
+            BinaryError, match=rf"Kubernetes 1\.33\.5 has no go\.mod in .*build one of {BUILDABLE[0]}, "
+        ):
+            find("kubelet", kubernetes="1.33.5", progress=Silent(), environ=environ)
+        assert not (tmp_path / "cache" / "1.33.5" / "kubelet").exists()
 
 
 @pytest.fixture

@@ -128,8 +128,7 @@ def _obtain(program: Program, version: str, target: Path, progress: Progress, en
     temporary = target.with_name(f".{program.name}.new")
     try:
         if not downloads.download(program, version, temporary, progress, environ):
-            module = gobuild.tools_module(program, version, target.parent, progress, environ)
-            gobuild.build(program, version, module, temporary, progress=progress, environ=environ)
+            gobuild.build(program, version, temporary, progress, environ)
         temporary.chmod(0o755)
         temporary.replace(target)
     finally:

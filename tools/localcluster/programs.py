@@ -1,6 +1,7 @@
 """The programs of a cluster, and those that install into it: projects, versions, the commands that report a version.
 
-Versions are kept in one place, the `require` lines of `go/<project>/go.mod`; that of Kubernetes can be set.
+Versions are kept in one place, the `require` lines of `go/<project>/go.mod`. Kubernetes has a folder for each
+version that can be built, `go/kubernetes-<version>/`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster.errors import SetupError
+from localcluster.errors import BinaryError, SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GO_MODULES = Path(__file__).parent / "go"
 
-# The Go module proxy has every staging module of these versions; of other patch versions it lacks some.
-BUILDABLE = ("1.30.14", "1.31.0", "1.32.2", "1.33.13", "1.34.4", "1.35.4", "1.36.3")
+# The version of Kubernetes unless another one is asked for.
+_KUBERNETES_VERSION = "1.36.3"
+
+
+def minor_of(version: str) -> int:
+    """Return the number that Kubernetes calls its minor version: 36 for `1.36` and for `1.36.3`."""
+    return int(version.split(".")[1])
+
+
+# The versions of Kubernetes that can be built, the oldest first: one of each minor version.
+BUILDABLE = tuple(
+    sorted((folder.name.removeprefix("kubernetes-") for folder in GO_MODULES.glob("kubernetes-*")), key=minor_of)
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,7 @@ class Program:
 
     Attributes:
         name: The file's name.
-        project: The folder under `go/` whose go.mod pins it.
+        project: The project that it belongs to; see `module_of`.
         package: Its main package.
         version_command: The arguments that make it print its version.
         version_variable: The variable of Go that holds the version, with `v`, if its releases set one.
@@ -42,7 +54,6 @@ class Program:
 
 
 _MODULES = {
-    "kubernetes": "k8s.io/kubernetes",
     "etcd": "go.etcd.io/etcd/server/v3",
     "kwok": "sigs.k8s.io/kwok",
     "coredns": "github.com/coredns/coredns",
@@ -80,7 +91,9 @@ CATALOGUE: Mapping[str, Program] = {
 
 @functools.cache
 def pinned_version(project: str) -> str:
-    """Return the version, without `v`, that `go/<project>/go.mod` requires."""
+    """Return the version, without `v`, that `go/<project>/go.mod` requires, or the default one of Kubernetes."""
+    if project == "kubernetes":
+        return _KUBERNETES_VERSION
     text = (GO_MODULES / project / "go.mod").read_text()
     found = re.search(rf"^require {re.escape(_MODULES[project])} v(\S+)$", text, re.MULTILINE)
     assert found, f"go/{project}/go.mod has no line `require {_MODULES[project]} v...`"
@@ -110,11 +123,23 @@ def parse_version(requested: str) -> str:
     raise SetupError(f"KUBERNETES={requested!r} needs a patch version; these can be built: {', '.join(BUILDABLE)}")
 
 
-def minor_of(version: str) -> int:
-    """Return the number that Kubernetes calls its minor version: 36 for `1.36` and for `1.36.3`."""
-    return int(version.split(".")[1])
-
-
 def version_of(program: Program, kubernetes: str) -> str:
     """Return the version of a program that belongs to this version of Kubernetes."""
     return kubernetes if program.project == "kubernetes" else pinned_version(program.project)
+
+
+def module_of(program: Program, version: str) -> Path:
+    """Return the folder of the go.mod that a program of this version is built with.
+
+    Raises:
+        BinaryError: This version of Kubernetes has none; the text says which have one.
+    """
+    if program.project != "kubernetes":
+        return GO_MODULES / program.project
+    folder = GO_MODULES / f"kubernetes-{version}"
+    if not folder.is_dir():
+        raise BinaryError(
+            f"Kubernetes {version} has no go.mod in {GO_MODULES}: build one of {', '.join(BUILDABLE)}, or add one as"
+            " the README of localcluster says"
+        )
+    return folder

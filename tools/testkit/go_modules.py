@@ -6,16 +6,13 @@ into its cache; nothing is built.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from localcluster.errors import BinaryError
-from localcluster.gobuild import go_command
+from localcluster.gobuild import download, go_command
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -56,14 +53,8 @@ def folder_of(module: Module, progress: Progress, environ: Mapping[str, str] = o
         BinaryError: There is no Go, the proxy does not have the module, or its files are not those that are pinned.
     """
     name = f"{module.path}@v{module.version}"
-    with task(progress, f"fetch {name}"), tempfile.TemporaryDirectory() as empty:
-        done = subprocess.run(
-            [go_command(progress, environ), "mod", "download", "-json", name],
-            cwd=empty, env={**environ}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    if done.returncode:
-        raise BinaryError(f"Go could not fetch {name}: {(done.stderr or done.stdout).strip()}")
-    answer = json.loads(done.stdout)
+    with task(progress, f"fetch {name}"):
+        answer = download(go_command(progress, environ), name, environ)
     if answer["Sum"] != module.checksum:
         raise BinaryError(f"{name} has the checksum {answer['Sum']}, {module.checksum} is pinned")
     return Path(answer["Dir"])
