@@ -67,10 +67,12 @@ def start(context: Context) -> None:
         ThreadPoolExecutor() as pool,
         contextlib.closing(RawClient(context)) as client,
     ):
-        starters: tuple[Callable[[Context, Link, int], None], ...] = (_start_kubelet, _start_proxy, _start_dns)
+        starters: tuple[Callable[[Context, Link, int], None], ...] = (_start_kubelet, _start_dns)
         for started in [pool.submit(starter, context, ends, init_pid) for starter in starters]:
             started.result()
         _wait_until_ready(context, client)
+        # It waits for the addresses of its node for 30 s; from 1.37 on it exits when they come later.
+        _start_proxy(context, ends, init_pid)
 
 
 def stop(context: Context) -> None:
