@@ -113,6 +113,7 @@ def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
         "tlsCertFile": str(serving.certificate),
         "tlsPrivateKeyFile": str(serving.key),
         "containerRuntimeEndpoint": containerd.ENDPOINT,
+        # Debian's containerd 1.6 does not tell which it uses. 1.37 is the last kubelet that accepts that.
         "cgroupDriver": "cgroupfs",
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
