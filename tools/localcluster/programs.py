@@ -75,7 +75,7 @@ CATALOGUE: Mapping[str, Program] = {
         Program("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
         Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
-        Program("coredns", "coredns", "github.com/coredns/coredns", ("-version",)),
+        Program("coredns", "coredns", "localcluster/tools/coredns", ("-version",)),
         Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", ("version",), "helm.sh/helm/v4/internal/version.version"),
         Program("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", ("-v",), "main.version"),
         Program(
