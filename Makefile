@@ -118,10 +118,10 @@ bench: venv ## Measure the controller against a bare create loop, on simulated n
 bench-start: venv ## Measure a start of the controller in a full cluster (PODS=1000,100000 COMPLETED=100,10000)
 	$(BIN)/python tools/bench/start.py --pods "$(PODS)" --completed "$(COMPLETED)"
 
-bench-restart: venv ## Measure how long a gang is away after a crash: in place, and with new Pods (root; CRASHES=10)
+bench-restart: venv ## Measure how long a gang is away after a crash: in place, and by a Framework retry (root; CRASHES=10)
 	$(BIN)/python tools/bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
 
-scale: venv ## Keep what bench and bench-start have measured in docs/performance.csv, and write docs/scale.md
+scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/scale.md
 	$(BIN)/python -m frameworkrelease.performance
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
@@ -135,6 +135,7 @@ lint: venv ## Run ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=tools/bench $(BIN)/mypy tools/bench/*.py
 	$(BIN)/lint-imports --no-cache
 
 format: venv ## Format the code and apply safe fixes

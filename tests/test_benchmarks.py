@@ -75,17 +75,23 @@ workqueue_depth 3
 
 
 def test_a_metric_is_read_by_its_whole_name(module: Callable[[str], Any]) -> None:
-    prometheus = module("prometheus")
-    found = list(prometheus.samples(METRICS, "apiserver_request_total"))
+    metrics = module("metrics")
+    found = list(metrics.samples(METRICS, "apiserver_request_total"))
     assert [(labels["subresource"], value) for labels, value in found] == [("", 7.0), ("status", 1e6)]
-    assert prometheus.total(METRICS, "workqueue_depth") == 3
+    assert metrics.total(METRICS, "workqueue_depth") == 3
 
 
 def test_a_quantile_is_bounded_by_its_bucket(module: Callable[[str], Any]) -> None:
-    prometheus = module("prometheus")
-    buckets = list(prometheus.samples(METRICS, "queue_bucket"))
-    assert [prometheus.quantile_bound(buckets, one) for one in (0.5, 0.99, 0.999)] == [0.1, 1.0, float("inf")]
-    assert prometheus.quantile_bound([], 0.5) is None
+    bound = module("metrics").quantile_bound
+    assert [bound(METRICS, "queue", one) for one in (0.5, 0.99, 0.999)] == [0.1, 1.0, float("inf")]
+    assert bound(METRICS, "none", 0.5) is None
+
+
+def test_what_is_counted_is_compared_with_an_earlier_reading(module: Callable[[str], Any]) -> None:
+    metrics = module("metrics")
+    before, now = metrics.counted(""), metrics.counted(METRICS)
+    grown = metrics.since(before, now)
+    assert (grown["Pods created"], grown["others"], grown["all requests"]) == (7, 1_000_000, 1_000_007)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +111,10 @@ def test_each_request_has_one_kind(
     module: Callable[[str], Any], resource: str, subresource: str, verb: str, kind: str
 ) -> None:
     labels = {"resource": resource, "subresource": subresource, "verb": verb}
-    assert module("controller_observer").request_of(labels) == kind
+    assert module("metrics").request_of(labels) == kind
 
 
 def test_watches_and_objects_of_others_are_not_counted(module: Callable[[str], Any]) -> None:
-    request_of = module("controller_observer").request_of
+    request_of = module("metrics").request_of
     assert request_of({"resource": "pods", "verb": "WATCH"}) is None
     assert request_of({"resource": "leases", "verb": "PUT"}) is None

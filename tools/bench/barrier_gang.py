@@ -7,115 +7,25 @@ import itertools
 import json
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-import yaml
+from pods import Gangs, addressed
+from scene import controller, new_cluster
 
-from localcluster.client import ApiStatusError, Json, RawClient
-from testkit.frameworks import ControllerProcess, Frameworks, apply_definition, apply_permissions, role
+from frameworkcontroller.api import names
+from localcluster import Depth, LocalClusterError
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from localcluster import Cluster
 
-# There is no such node: the Pods are scheduled, and no kubelet runs them.
-NODE = "bench-node"
-HOST_IP = "192.0.2.1"
-WRITERS = 16
-PREPARE_SECONDS = 300.0
-
-
-def ip(number: int) -> str:
-    """Return an address for each number."""
-    return f"10.{number // 65536}.{number // 256 % 256}.{number % 256}"
-
-
-@dataclass
-class Gang:
-    """A Framework of one role, `worker`, in the namespace of the run.
-
-    Attributes:
-        raw: The client of the API server.
-        namespace: Its namespace.
-        name: Its name.
-        tasks: Its number of Tasks.
-        pods: Its Pods by index, after `hold`.
-    """
-
-    raw: RawClient
-    namespace: str
-    name: str
-    tasks: int
-    pods: list[Json] = field(default_factory=list)
-
-    @property
-    def config_map(self) -> str:
-        """The name of the ConfigMap with the roster."""
-        return f"{self.name}-attempt"
-
-    @property
-    def last_ip(self) -> str:
-        """The address that `release` gives to the last Task."""
-        return ip(self.tasks)
-
-    def hold(self) -> None:
-        """Create the Framework, give all Tasks but the last an address, and wait until the roster has them."""
-        template = {
-            # So that the controller lets the Pods read the roster.
-            "metadata": {"labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"}},
-            "spec": {
-                "restartPolicy": "Never",
-                "nodeName": NODE,
-                "containers": [{"name": "main", "image": "none"}],
-            },
-        }
-        Frameworks(self.raw, self.namespace).create(self.name, role("worker", self.tasks, pod=template))
-        eventually(self._find_pods, PREPARE_SECONDS, 0.5)
-        with ThreadPoolExecutor(WRITERS) as writers:
-            list(writers.map(self._address, range(self.tasks - 1)))
-        eventually(self._all_but_one_ready, PREPARE_SECONDS, 0.5)
-
-    def release(self) -> float:
-        """Give the last Task its address; return the time just before, in monotonic seconds."""
-        at = time.monotonic()
-        self._address(self.tasks - 1)
-        return at
-
-    def environment(self, index: int) -> dict[str, str]:
-        """Return the environment that the controller gives to the Pod's containers, for a barrier outside the Pod."""
-        pod = self.pods[index]
-        given = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
-        return {name: value for name, value in given.items() if value is not None} | {
-            "FC_POD_UID": pod["metadata"]["uid"]
-        }
-
-    def _find_pods(self) -> None:
-        found = self.raw.get(f"{self._pods}?labelSelector=FC_FRAMEWORK_NAME%3D{self.name}")["items"]
-        assert len(found) == self.tasks
-        self.pods = sorted(found, key=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2]))
-
-    def _address(self, index: int) -> None:
-        address = ip(index + 1)
-        status: dict[str, Any] = {"phase": "Pending", "hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}]}
-        status |= {"podIP": address, "podIPs": [{"ip": address}]}
-        self.raw.merge(f"{self._pods}/{self.pods[index]['metadata']['name']}/status", {"status": status})
-
-    def _all_but_one_ready(self) -> None:
-        roster = json.loads(self.raw.get(self._config_map)["data"]["roster"])
-        assert (roster["ready"], roster["total"], roster["complete"]) == (self.tasks - 1, self.tasks, False)
-
-    @property
-    def _pods(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods"
-
-    @property
-    def _config_map(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/configmaps/{self.config_map}"
+NAMESPACE = "bench-barrier"
+_PREPARE_SECONDS = 300.0
 
 
 @dataclass
@@ -124,15 +34,13 @@ class Stage:
 
     Attributes:
         cluster: The cluster.
-        raw: The client of the API server.
-        namespace: The namespace.
+        gangs: The Frameworks of the namespace.
         account: The folder of the service account's token, as a Pod has it.
         numbers: Numbers the gangs.
     """
 
     cluster: Cluster
-    raw: RawClient
-    namespace: str
+    gangs: Gangs
     account: Path
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -141,18 +49,51 @@ class Stage:
         """The token of the service account."""
         return (self.account / "token").read_text()
 
-    def gang(self, tasks: int) -> Gang:
-        """Create another gang, and hold it."""
-        gang = Gang(self.raw, self.namespace, f"gang{next(self.numbers)}", tasks)
-        gang.hold()
-        return gang
 
-    def environment(self, gang: Gang, index: int, output: str) -> dict[str, str]:
-        """Return the whole environment of one Task's barrier as a process of this machine."""
-        return gang.environment(index) | {
+class Gang:
+    """A Framework of which all Tasks but the last have an address in the roster.
+
+    Args:
+        stage: The environment.
+        tasks: The number of its Tasks.
+
+    Attributes:
+        name: Its name.
+    """
+
+    def __init__(self, stage: Stage, tasks: int) -> None:
+        self._stage, self._tasks = stage, tasks
+        self.name = f"gang{next(stage.numbers)}"
+        # By this label the controller lets the Pods read the roster.
+        self._pods = stage.gangs.create(self.name, tasks, **{names.BARRIER_LABEL: "enabled"})
+        stage.gangs.report(self._pods[:-1], addressed)
+
+        def waits() -> None:
+            roster = json.loads(stage.gangs.frameworks.config_map(self.name)["data"][names.ROSTER_KEY])
+            assert (roster["ready"], roster["total"], roster["complete"]) == (tasks - 1, tasks, False)
+
+        eventually(waits, _PREPARE_SECONDS, 0.5)
+
+    def release(self) -> float:
+        """Give the last Task its address; return the time just before, in monotonic seconds."""
+        at = time.monotonic()
+        self._stage.gangs.report(self._pods[-1:], addressed)
+        return at
+
+    def environment(self, index: int, output: str) -> dict[str, str]:
+        """Return the whole environment of one Task's barrier as a process of this machine.
+
+        Args:
+            index: Of the Task.
+            output: The folder into which the barrier writes.
+        """
+        pod = self._pods[index]
+        given = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"] if "value" in each}
+        return given | {
+            "FC_POD_UID": pod["metadata"]["uid"],
             "PATH": os.environ["PATH"],
-            "KUBE_APISERVER_ADDRESS": self.cluster.server,
-            "FB_TOKEN_DIR": str(self.account),
+            "KUBE_APISERVER_ADDRESS": self._stage.cluster.server,
+            "FB_TOKEN_DIR": str(self._stage.account),
             "FB_OUTPUT_DIR": output,
             "FB_TERMINATION_LOG": f"{output}/termination-log",
             "FB_PRESET": "tensorflow",
@@ -161,54 +102,23 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(cluster: Cluster, folder: Path) -> Iterator[Stage]:
-    """Apply the CRD and the permissions, create a namespace, and run a controller in it until the block ends."""
-    namespace = f"bench-barrier-{os.getpid()}"
-    with contextlib.closing(RawClient(cluster)) as raw:
-        apply_definition(raw)
-        apply_permissions(cluster)
-        raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        _let_read_frameworks(raw, namespace)
-        account = folder / "account"
-        account.mkdir()
-        eventually(lambda: _write_account(cluster, namespace, account), 30, 0.2)
-        controller = ControllerProcess(cluster, folder, {"namespace": namespace})
-        try:
-            controller.start()
-            yield Stage(cluster, raw, namespace, account)
-        finally:
-            if controller.process:
-                controller.stop()
-            raw.delete(f"/api/v1/namespaces/{namespace}")
+def stage() -> Iterator[Stage]:
+    """Make a control plane, and run a controller in it, for the block."""
+    with (
+        new_cluster("bench-barrier", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw),
+        TemporaryDirectory() as folder,
+        controller(cluster),
+    ):
+        account = Path(folder)
+        eventually(lambda: _write_account(cluster, account), 30, 0.2)
+        yield Stage(cluster, Gangs(raw, NAMESPACE), account)
 
 
-def _write_account(cluster: Cluster, namespace: str, folder: Path) -> None:
+def _write_account(cluster: Cluster, folder: Path) -> None:
     try:
-        token = cluster.token(namespace, "default")
-    except Exception as absent:
+        token = cluster.token(NAMESPACE, "default")
+    except LocalClusterError as absent:
         raise AssertionError("the service account does not exist yet") from absent
     (folder / "token").write_text(token)
     (folder / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
-    (folder / "namespace").write_text(namespace)
-
-
-def _let_read_frameworks(raw: RawClient, namespace: str) -> None:
-    """Grant the permission that the pollers need; the controller grants those of the barriers."""
-    documents = yaml.safe_load_all(
-        f"""
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {{name: poller}}
-rules: [{{apiGroups: [frameworkcontroller.microsoft.com], resources: [frameworks], verbs: [get]}}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{name: poller}}
-subjects: [{{kind: ServiceAccount, name: default, namespace: {namespace}}}]
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: poller}}
-"""
-    )
-    for document in documents:
-        kind = document["kind"].lower() + "s"
-        with contextlib.suppress(ApiStatusError):
-            raw.create(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{kind}", document)
+    (folder / "namespace").write_text(NAMESPACE)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
+
+from barrier_gang import Gang
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from barrier_gang import Gang, Stage
+    from barrier_gang import Stage
 
 TASKS = 10
+_PERIOD = 100_000
+"""Of a limit of the CPU, in microseconds, as the kubelet sets it."""
 
 # The barrier runs as in the image, without docstrings and assertions. The peak memory of a child includes that of its
 # parent at the fork, so the parent is a bare interpreter. It joins a control group first if one is given.
@@ -37,87 +41,69 @@ print(os.waitstatus_to_exitcode(status), begun, seconds, cpu, used.ru_maxrss / 1
 """
 
 
-@dataclass
-class Start:
-    """The figures of one CPU limit: medians in milliseconds and seconds, and the largest peak memory in MiB."""
-
-    what: str
-    first_request_ms: float
-    total_ms: float
-    cpu_s: float
-    peak_mib: float
-
-
-@dataclass
-class Run:
+@dataclass(frozen=True)
+class Ended:
     """One run: its exit code, start (monotonic), duration and CPU time in seconds, peak memory in MiB."""
 
-    code: int
+    code: float
     begun: float
     seconds: float
     cpu: float
     peak_mib: float
 
 
-def measure_starts(stage: Stage, runs: int) -> list[Start]:
-    """Measure whole runs with a whole core and with a tenth of one."""
-    gang = stage.gang(TASKS)
+def measure_starts(stage: Stage, runs: int) -> dict[str, dict[str, float]]:
+    """Measure whole runs with a whole core and with a tenth of one; return columns by the limit of the CPU."""
+    gang = Gang(stage, TASKS)
     gang.release()
-    found = []
-    for what, quota in (("a whole core", None), ("cpu: 100m", 0.1)):
-        with _limited(quota) as group:
+    found = {}
+    for what, cores in (("a whole core", None), ("cpu: 100m", 0.1)):
+        with _limited(cores) as group:
             if group is None:
                 print(f"{what} is skipped: this user cannot make a cgroup")
                 continue
             # The first run may write bytecode.
-            _run(stage, gang, group)
-            number = runs if quota is None else max(runs // 4, 3)
-            rows = [_run(stage, gang, group) for _ in range(number)]
-            first = [_first_request(stage, gang, group) for _ in range(number)]
+            _run(gang, group)
+            number = runs if cores is None else max(runs // 4, 3)
+            rows = [_run(gang, group) for _ in range(number)]
+            first = [_first_request(gang, group) for _ in range(number)]
         assert all(row.code == 0 for row in rows)
-        found.append(
-            Start(
-                what,
-                first_request_ms=statistics.median(first) * 1e3,
-                total_ms=statistics.median(row.seconds for row in rows) * 1e3,
-                cpu_s=statistics.median(row.cpu for row in rows),
-                peak_mib=max(row.peak_mib for row in rows),
-            )
-        )
+        found[what] = {
+            "first request s": median(first),
+            "whole run s": median(row.seconds for row in rows),
+            "CPU s": median(row.cpu for row in rows),
+            "peak MiB": max(row.peak_mib for row in rows),
+        }
     return found
 
 
-def _run(stage: Stage, gang: Gang, group: str, **environ: str) -> Run:
+def _run(gang: Gang, group: str, **environ: str) -> Ended:
     """Run the first Task's barrier once."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-c", SPAWN, group],
-            env=stage.environment(gang, 0, folder) | environ,
+            env=gang.environment(0, folder) | environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             check=True,
         )
-    code, *figures = done.stdout.split()
-    return Run(int(code), *map(float, figures))
+    return Ended(*map(float, done.stdout.split()))
 
 
-def _first_request(stage: Stage, gang: Gang, group: str) -> float:
+def _first_request(gang: Gang, group: str) -> float:
     """Return the seconds from the start of the process until its first bytes reach the API server."""
-    arrivals: list[float] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as beside:
 
-        def accept() -> None:
+        def accept() -> float:
             connection, _ = server.accept()
             with connection:
                 connection.recv(1)
-                arrivals.append(time.monotonic())
+                return time.monotonic()
 
-        listener = threading.Thread(target=accept)
-        listener.start()
+        arrival = beside.submit(accept)
         address = f"https://127.0.0.1:{server.getsockname()[1]}"
-        run = _run(stage, gang, group, KUBE_APISERVER_ADDRESS=address, BARRIER_CHECK_TIMEOUT_SEC="3")
-        listener.join()
-    return arrivals[0] - run.begun
+        run = _run(gang, group, KUBE_APISERVER_ADDRESS=address, BARRIER_CHECK_TIMEOUT_SEC="3")
+        return arrival.result() - run.begun
 
 
 @contextlib.contextmanager
@@ -127,18 +113,15 @@ def _limited(cores: float | None) -> Iterator[str | None]:
         yield ""
         return
     version1, version2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+    quota = str(int(cores * _PERIOD))
+    files = {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": quota}
+    if not version1.is_dir():
+        files = {"cpu.max": f"{quota} {_PERIOD}"}
     group = (version1 if version1.is_dir() else version2) / f"bench-barrier-{os.getpid()}"
     try:
         group.mkdir()
-    except OSError:
-        yield None
-        return
-    try:
-        if version1.is_dir():
-            (group / "cpu.cfs_period_us").write_text("100000")
-            (group / "cpu.cfs_quota_us").write_text(str(int(cores * 100_000)))
-        else:
-            (group / "cpu.max").write_text(f"{int(cores * 100_000)} 100000")
+        for name, text in files.items():
+            (group / name).write_text(text)
     except OSError:
         yield None
     else:

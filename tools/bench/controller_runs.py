@@ -1,182 +1,190 @@
-"""The figures of the controller, which runs in a process of its own with the permissions that users give it."""
+"""The figures of one shape: what the bare loop and the controller do in the same way, and what the controller does."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-import urllib.request
-from dataclasses import dataclass, field
-from pathlib import Path
+from abc import ABC, abstractmethod
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import prometheus
 from controller_observer import Observer
-from controller_scene import NAMESPACE, Meter, arrivals
-from controller_shapes import Kind
-from proc import memory_mib
+from controller_scene import API_SERVER, BENCHMARK, NAMESPACE
+from controller_shapes import GANG, Kind
+from metrics import SENT, quantile_bound, since, total
+from scene import cpu_seconds, peak_mib, resident_mib
 
 from frameworkcontroller.api import names
 from frameworkkube.rest import resource_path
-from localcluster.client import RawClient
-from localcluster.ports import free_port
-from testkit.frameworks import ControllerProcess, Frameworks, framework, role
+from testkit.frameworks import Frameworks, framework, role
 from testkit.large_life import LargeLife
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import psutil
     from controller_scene import Scene
     from controller_shapes import Shape
+    from scene import Controller
 
-    from localcluster import Cluster
-
-GANG = 2
-STEADY_TTL_SECONDS = 5
+Columns = dict[str, Any]
+CONTROLLER = "controller"
+_STEADY_TTL_SECONDS = 5
 _LOOK_SECONDS = 0.5
 
 
-@dataclass
-class Controller:
-    """The controller's process, seen from outside.
-
-    Attributes:
-        pid: Its PID.
-        port: Of its metrics.
-        memory: Its resident set in MiB, with the time in monotonic seconds, once a second.
-    """
-
-    pid: int
-    port: int
-    memory: list[tuple[float, float]] = field(default_factory=list)
-
-    def metrics(self) -> str:
-        """Return the text of its metrics."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
-            return str(answer.read().decode())
-
-    def growth_mib(self, begin: float, end: float) -> float | None:
-        """Return by how much its resident set grew from the second third of a time to the last sixth of it."""
-        third = begin + (end - begin) / 3
-        early = [mib for at, mib in self.memory if third <= at < third + (end - begin) / 6]
-        late = [mib for at, mib in self.memory if end - (end - begin) / 6 <= at < end]
-        return median(late) - median(early) if early and late else None
-
-    async def watch_memory(self) -> None:
-        """Look at its memory once a second, until cancelled."""
-        while True:
-            self.memory.append((time.monotonic(), memory_mib(self.pid, "VmRSS")))
-            await asyncio.sleep(1)
-
-
-@contextlib.asynccontextmanager
-async def running_controller(cluster: Cluster) -> AsyncIterator[Controller]:
-    """Run a controller for the block."""
-    with TemporaryDirectory() as folder:
-        port = free_port()
-        process = ControllerProcess(cluster, Path(folder), {}, health_port=port)
-        await asyncio.to_thread(process.start)
-        assert process.process is not None
-        made = Controller(process.process.pid, port)
-        watching = asyncio.ensure_future(made.watch_memory())
-        try:
-            yield made
-        finally:
-            watching.cancel()
-            await asyncio.to_thread(process.stop)
-
-
-class ControllerRun:
+class Run(ABC):
     """Makes the figures of one shape.
 
     Args:
         scene: The scene.
         shape: The shape.
-        controller: The controller, which has done nothing yet.
+        controller: The process of the controller, None if the benchmark makes the Pods itself.
     """
 
-    def __init__(self, scene: Scene, shape: Shape, controller: Controller) -> None:
-        self._scene, self._shape, self._controller = scene, shape, controller
-        self._path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
+    def __init__(self, scene: Scene, shape: Shape, controller: psutil.Process | None = None) -> None:
+        self._scene, self._shape = scene, shape
+        self._template = scene.pod_template(shape)
         self._watch = Observer(shape.tasks, shape.limit_seconds)
+        self._processes = scene.processes()
+        if controller is not None:
+            self._processes[CONTROLLER] = controller
+        self._begun, self._running_cpu = 0.0, dict[str, float]()
 
-    async def run(self) -> dict[str, float | str | None]:
-        """Create the Frameworks and measure; return columns."""
-        shape, controller = self._shape, self._controller
+    async def run(self) -> Columns:
+        """Submit what the shape says, and measure; return columns."""
         async with self._watch.watching(self._scene.client, NAMESPACE):
-            meter = await Meter.begin(self._scene, controller.pid)
-            match shape.kind:
-                case Kind.START | Kind.STEADY:
-                    figures = await self._start(meter)
-                case Kind.BESIDE:
-                    figures = await self._beside(meter)
-                case Kind.LIFE:
-                    phases = await asyncio.to_thread(self._live)
-                    figures = {f"life: {phase} s": seconds for phase, seconds in phases.items()}
-            cost = await meter.read(shape.total)
-            metrics = await asyncio.to_thread(controller.metrics)
-            waits = prometheus.samples(metrics, "workqueue_queue_duration_seconds_bucket")
-            waited = prometheus.quantile_bound(waits, 0.99)
-            return {
-                **cost,
-                **figures,
-                **self._watch.start_quantiles(),
-                "queue p99 s, at most": None if waited is None else f"{waited:g}",
-                "sent by the controller": int(prometheus.total(metrics, "rest_client_requests_total")),
-                "peak MiB": round(memory_mib(controller.pid, "VmHWM")),
-            }
+            counts, cpu_before = await self._scene.counted(), self._cpu()
+            self._begun = time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                match self._shape.kind:
+                    case Kind.START | Kind.STEADY:
+                        figures = await self._start(group)
+                    case Kind.BESIDE:
+                        figures = await self._beside(group)
+                    case Kind.LIFE:
+                        figures = {f"life: {phase} s": seconds for phase, seconds in (await self._live()).items()}
+            spent = since(cpu_before, self._cpu())
+            counts = since(counts, await self._scene.counted())
+        cpu = spent.get(CONTROLLER, spent[BENCHMARK])
+        cost = {"CPU ms/Task": 1000 * cpu / self._shape.total, "CPU s": cpu, "API server CPU s": spent[API_SERVER]}
+        if self._running_cpu:
+            running = since(cpu_before, self._running_cpu)
+            cost |= {**running, "all processes": sum(running.values())}
+        return {**cost, **counts, **figures, **self._watch.start_quantiles(), **self._more()}
 
-    async def _start(self, meter: Meter) -> dict[str, Any]:
-        shape, watch = self._shape, self._watch
-        spec = {"ttlSecondsAfterFinished": STEADY_TTL_SECONDS} if shape.kind is Kind.STEADY else {}
-        async with asyncio.TaskGroup() as group:
-            async for number in arrivals(shape):
-                group.create_task(self._create(f"fw{number}", shape.tasks, **spec))
-        arrived = time.monotonic()
-        figures: dict[str, Any] = {
-            "all created s": await watch.until(lambda: watch.created >= shape.total, meter.start),
-            "all run s": await watch.until(lambda: len(watch.ran) >= shape.total, meter.start),
-        }
-        meter.note_running()
-        completed = await watch.until(lambda: len(watch.completed) >= shape.frameworks, meter.start)
-        figures["completed s"] = completed - (shape.run_seconds or 0)
-        if shape.kind is Kind.STEADY:
-            figures["memory growth MiB"] = self._controller.growth_mib(meter.start, arrived)
-        return figures
+    def _cpu(self) -> dict[str, float]:
+        return {name: cpu_seconds(process) for name, process in self._processes.items()}
 
-    async def _beside(self, meter: Meter) -> dict[str, Any]:
-        shape, watch = self._shape, self._watch
-        await self._create("large", shape.tasks)
-        await watch.until(lambda: watch.created >= shape.tasks // 2, meter.start)
+    @abstractmethod
+    def _submit(self, group: asyncio.TaskGroup, name: str, tasks: int, *, at_once: bool = False) -> None:
+        """Begin to create a Framework, or its Pods; `at_once` not behind those that were submitted before."""
+
+    @abstractmethod
+    async def _end(self) -> Columns:
+        """Wait until all that has started has ended; return columns."""
+
+    @abstractmethod
+    async def _live(self) -> dict[str, float]:
+        """Follow a whole life; return the seconds of each phase."""
+
+    def _more(self) -> Columns:
+        """Return further columns at the end."""
+        return {}
+
+    async def _start(self, group: asyncio.TaskGroup) -> Columns:
+        async for number in self._arrivals():
+            self._submit(group, f"fw{number}", self._shape.tasks)
+        return {**await self._started(), **await self._end()}
+
+    async def _beside(self, group: asyncio.TaskGroup) -> Columns:
+        watch, tasks = self._watch, self._shape.tasks
+        self._submit(group, "large", tasks)
+        await watch.until(lambda: watch.created >= tasks // 2, self._begun)
         begun = time.monotonic()
-        await self._create("small", GANG)
-        steps = {
-            "Pods exist s": await watch.until(lambda: watch.created_of("small") == GANG, begun),
-            "have addresses s": await watch.until(lambda: watch.addressed_of("small") == GANG, begun),
-            "gate opens s": await watch.until(lambda: "small" in watch.opened, begun),
-        }
-        # The scheduler and the nodes work on the large Framework's Pods first.
-        waited_for_nodes = steps["have addresses s"] - steps["Pods exist s"]
-        steps["of these by the controller s"] = steps["gate opens s"] - waited_for_nodes
-        total = shape.tasks + GANG
-        created = await watch.until(lambda: watch.created >= total, meter.start)
-        running = await watch.until(lambda: len(watch.ran) >= total, meter.start)
-        meter.note_running()
-        return {**steps, "all created s": created, "all run s": running}
+        self._submit(group, "small", GANG, at_once=True)
+        exist = await watch.until(lambda: watch.created_of["small"] == GANG, begun)
+        addressed = await watch.until(lambda: watch.addressed_of["small"] == GANG, begun)
+        figures = {"Pods exist s": exist, "have addresses s": addressed}
+        if CONTROLLER in self._processes:
+            opened = await watch.until(lambda: "small" in watch.opened, begun)
+            # The scheduler and the nodes work on the large Framework's Pods first.
+            figures |= {"gate opens s": opened, "of these by the controller s": opened - (addressed - exist)}
+        return {**figures, **await self._started()}
 
-    def _live(self) -> dict[str, float]:
-        with contextlib.closing(RawClient(self._scene.cluster)) as raw:
-            life = LargeLife(Frameworks(raw, NAMESPACE), self._shape.tasks)
-            phases = {}
-            for phase in life.phases():
-                phase.begin()
-                phases[phase.name] = life.wait(phase.is_over, interval=_LOOK_SECONDS)
-            return phases
+    async def _started(self) -> Columns:
+        watch, pods = self._watch, self._shape.pods
+        created = await watch.until(lambda: watch.created >= pods, self._begun)
+        running = await watch.until(lambda: len(watch.ran) >= pods, self._begun)
+        self._running_cpu = self._cpu()
+        return {"all created s": created, "all run s": running}
 
-    async def _create(self, name: str, tasks: int, **spec: Any) -> None:
+    async def _arrivals(self) -> AsyncIterator[int]:
+        """Yield the numbers of the Frameworks when they arrive."""
+        begin = time.monotonic()
+        for number in range(self._shape.frameworks):
+            wait = begin + number * self._shape.over / self._shape.frameworks - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            yield number
+
+
+class ControllerRun(Run):
+    """Makes the figures of one shape by the controller, which has done nothing yet."""
+
+    def __init__(self, scene: Scene, shape: Shape, controller: Controller) -> None:
+        super().__init__(scene, shape, controller.process)
+        self._controller = controller
+        self._path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
+        self._spec = {"ttlSecondsAfterFinished": _STEADY_TTL_SECONDS} if shape.kind is Kind.STEADY else {}
+        self._memory: list[tuple[float, float]] = []
+
+    async def run(self) -> Columns:
+        """Submit what the shape says, and measure; return columns."""
+        watching = asyncio.ensure_future(self._watch_memory())
+        try:
+            return await super().run()
+        finally:
+            watching.cancel()
+
+    def _submit(self, group: asyncio.TaskGroup, name: str, tasks: int, *, at_once: bool = False) -> None:  # noqa: ARG002 -- one request is never behind others
         self._watch.submits(name)
-        manifest = framework(NAMESPACE, name, role("worker", tasks, pod=self._scene.pod_template(self._shape)), **spec)
-        await self._scene.client.create(self._path, msgspec.json.encode(manifest))
+        manifest = framework(NAMESPACE, name, role("worker", tasks, pod=self._template), **self._spec)
+        group.create_task(self._scene.client.create(self._path, msgspec.json.encode(manifest)))
+
+    async def _end(self) -> Columns:
+        watch, shape = self._watch, self._shape
+        completed = await watch.until(lambda: len(watch.completed) >= shape.frameworks, self._begun)
+        growth = self._growth_mib(self._begun, self._begun + shape.over) if shape.kind is Kind.STEADY else None
+        return {"completed s": completed - (shape.run_seconds or 0), "memory growth MiB": growth}
+
+    async def _live(self) -> dict[str, float]:
+        life = LargeLife(Frameworks(self._scene.raw, NAMESPACE), self._shape.tasks)
+        phases = {}
+        for phase in life.phases():
+            await asyncio.to_thread(phase.begin)
+            phases[phase.name] = await asyncio.to_thread(life.wait, phase.is_over, interval=_LOOK_SECONDS)
+        return phases
+
+    def _more(self) -> Columns:
+        text = self._controller.answer() or ""
+        waited = quantile_bound(text, "workqueue_queue_duration_seconds", 0.99)
+        return {
+            "queue p99 s, at most": None if waited is None else f"{waited:g}",
+            "sent by the controller": int(total(text, SENT)),
+            "peak MiB": round(peak_mib(self._controller.process)),
+        }
+
+    async def _watch_memory(self) -> None:
+        """Look at the memory of the controller once a second, until cancelled."""
+        while True:
+            self._memory.append((time.monotonic(), resident_mib(self._controller.process)))
+            await asyncio.sleep(1)
+
+    def _growth_mib(self, begin: float, end: float) -> float | None:
+        """Return by how much its resident set grew from the second third of a time to the last sixth of it."""
+        third, sixth = begin + (end - begin) / 3, (end - begin) / 6
+        early = [mib for at, mib in self._memory if third <= at < third + sixth]
+        late = [mib for at, mib in self._memory if end - sixth <= at < end]
+        return median(late) - median(early) if early and late else None

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 _SHAPE = re.compile(r"(?:(?P<kind>[a-z]+):)?(?P<frameworks>\d{1,6})x(?P<tasks>\d{1,5})(?:@(?P<over>\d+(?:\.\d+)?))?")
 _LEAST_TASKS_OF_A_LIFE = 20
+GANG = 2
+"""The Tasks of the Framework that is submitted beside a large one."""
 
 
 class Kind(StrEnum):
@@ -50,6 +52,11 @@ class Shape:
     def total(self) -> int:
         """The Tasks of all Frameworks."""
         return self.frameworks * self.tasks
+
+    @property
+    def pods(self) -> int:
+        """The Pods of all Frameworks and of what is submitted beside them."""
+        return self.total + (GANG if self.kind is Kind.BESIDE else 0)
 
     @property
     def run_seconds(self) -> int | None:

@@ -1,68 +1,79 @@
 """The cost of an injection: reviews per second of one process, latency and memory.
 
-    python tools/bench/injector.py [--seconds 10] [--rate 300] [--no-cluster] [--json FILE]
-
 The client shares the machine with the injector, so the throughput is a lower bound. Targets: at least 1,000 reviews a
 second of a 10 KiB Pod on one core, p99 under 10 ms at 300 a second, memory under 80 MiB.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import json
-import statistics
 import sys
-import tempfile
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from injector_load import Idler, Server, at_rate, server, throughput
-from proc import cpu_seconds, memory_mib
+import psutil
+from injector_load import at_rate, idler, server, throughput
+from results import Results, flags, quantile
+from scene import cpu_seconds, new_cluster, peak_mib, resident_mib
 
-import localcluster
+from frameworkcontroller.api import names
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.reasons import Reason
 from frameworkinjector.review import answer
 from localcluster import Depth
-from localcluster.client import RawClient
 
-LABEL = "frameworkcontroller.microsoft.com/barrier"
+if TYPE_CHECKING:
+    from injector_load import Server
+
+    from localcluster.client import RawClient
+
+NAMESPACE = "bench-injector"
 POD_BYTES = 10 * 1024
+_WARM_UP = 20
+_CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/bench"
+Columns = dict[str, object]
 
 
-@dataclass
-class Results:
-    """Times in milliseconds, memory in MiB.
-
-    `machine_p99` is how late an idle process wakes up while the rate is kept: the part of every latency here that other
-    work on this machine causes.
-    """
-
-    body_bytes: int = 0
-    function_reviews_per_second: float = 0.0
-    served_reviews_per_second: float = 0.0
-    server_cpu_ms_per_review: float = 0.0
-    reviews_per_second_of_a_core: float = 0.0
-    rate: float = 0.0
-    rate_p50: float = 0.0
-    rate_p99: float = 0.0
-    machine_p99: float = 0.0
-    create_p50_without: float = 0.0
-    create_p50_with: float = 0.0
-    create_p99_without: float = 0.0
-    create_p99_with: float = 0.0
-    memory_start: float = 0.0
-    memory_end: float = 0.0
-    memory_peak: float = 0.0
+def main() -> int:
+    """Measure everything and print a table."""
+    parser = flags(__doc__, "injector")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each load (%(default)s)")
+    parser.add_argument("--rate", type=float, default=300.0, help="reviews a second (%(default)s)")
+    parser.add_argument(
+        "--creates", type=int, default=500, help="of a Pod at the API server, of each kind (%(default)s)"
+    )
+    parser.add_argument("--no-cluster", action="store_true", help="without the creates")
+    arguments = parser.parse_args()
+    seconds, body, version = arguments.seconds, review(), ""
+    alone = function_rate(body, seconds / 3)
+    with server() as target:
+        process = psutil.Process(target.process.pid)
+        figures: Columns = {"MiB at the start": round(resident_mib(process))}
+        before = cpu_seconds(process)
+        rate = asyncio.run(throughput(target, body, seconds))
+        of_a_core = rate * seconds / (cpu_seconds(process) - before)
+        with idler(seconds) as idle:
+            latencies = asyncio.run(at_rate(target, body, arguments.rate, seconds))
+            late = float(idle.communicate()[0])
+        figures |= {"reviews/s": round(rate), "reviews/s of a core": round(of_a_core)}
+        figures |= {**_quantiles("review", latencies), "wake-up p99 ms": late}
+        if not arguments.no_cluster:
+            with new_cluster("bench-injector", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw):
+                figures |= creates(target, raw, arguments.creates)
+                version = cluster.version
+        figures |= {"peak MiB": round(peak_mib(process)), "then MiB": round(resident_mib(process))}
+    results, shape = Results(arguments.csv), f"review:{round(len(body) / 1024)}KiB@{arguments.rate:g}"
+    results.add(shape, "the function alone", {"reviews/s": round(alone)}, version)
+    results.add(shape, "injector", figures, version)
+    results.show()
+    return 0
 
 
 def pod(*, labelled: bool = True) -> dict[str, Any]:
     """Return a Pod of a Framework of about 10 KiB, with two containers and their environments."""
-    labels = {"FC_FRAMEWORK_NAME": "mnist", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1"}
+    labels = {names.FRAMEWORK_NAME: "mnist", names.TASKROLE_NAME: "worker", names.TASK_INDEX: "1"}
     annotations = {
         **labels,
         "FC_FRAMEWORK_NAMESPACE": "default",
@@ -81,8 +92,8 @@ def pod(*, labelled: bool = True) -> dict[str, Any]:
         "spec": {"containers": containers},
     }
     if labelled:
-        labels[LABEL] = "enabled"
-    found["metadata"]["annotations"]["padding"] = "x" * max(0, POD_BYTES - len(json.dumps(found)))
+        labels[names.BARRIER_LABEL] = "enabled"
+    annotations["padding"] = "x" * max(0, POD_BYTES - len(json.dumps(found)))
     return found
 
 
@@ -110,16 +121,8 @@ def function_rate(body: bytes, seconds: float) -> float:
     return count / seconds
 
 
-def quantile(values: list[float], share: float) -> float:
-    """Return a quantile of seconds, in milliseconds."""
-    return statistics.quantiles(values, n=1000, method="inclusive")[int(share * 1000) - 1] * 1000
-
-
-def creates(target: Server, results: Results, count: int) -> None:
-    """Measure dry-run creates at a real API server, with the label and without it in turn."""
-    cluster = localcluster.up("bench-injector", Depth.CONTROL_PLANE)
-    raw = RawClient(cluster)
-    configurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+def creates(target: Server, raw: RawClient, count: int) -> Columns:
+    """Measure dry-run creates at a real API server, with the label and without it in turn; return columns."""
     webhook = {
         "name": "bench.frameworkcontroller.microsoft.com",
         "admissionReviewVersions": ["v1"],
@@ -129,64 +132,24 @@ def creates(target: Server, results: Results, count: int) -> None:
             "caBundle": base64.b64encode(target.trust).decode(),
         },
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
-        "objectSelector": {"matchLabels": {LABEL: "enabled"}},
+        "objectSelector": {"matchLabels": {names.BARRIER_LABEL: "enabled"}},
     }
-    kind = "MutatingWebhookConfiguration"
-    document = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "bench"}}
-    raw.apply(f"{configurations}/bench", {**document, "webhooks": [webhook]})
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    raw.apply(_CONFIGURATION, {**kind, "metadata": {"name": "bench"}, "webhooks": [webhook]})
     time.sleep(2)
     found: dict[bool, list[float]] = {True: [], False: []}
-    path = "/api/v1/namespaces/default/pods?dryRun=All"
-    for number in range(2 * count + 40):
-        labelled = number % 2 == 0
-        body = pod(labelled=labelled)
-        started = time.perf_counter()
-        created = raw.create(path, body)
-        elapsed = time.perf_counter() - started
-        assert ("initContainers" in created["spec"]) is labelled
-        if number >= 40:
-            found[labelled].append(elapsed)
-    raw.delete(f"{configurations}/bench")
-    raw.close()
-    localcluster.down("bench-injector")
-    results.create_p50_without, results.create_p99_without = quantile(found[False], 0.5), quantile(found[False], 0.99)
-    results.create_p50_with, results.create_p99_with = quantile(found[True], 0.5), quantile(found[True], 0.99)
+    for _ in range(count + _WARM_UP):
+        for labelled, times in found.items():
+            body, begun = pod(labelled=labelled), time.perf_counter()
+            created = raw.create(f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", body)
+            times.append(time.perf_counter() - begun)
+            assert ("initContainers" in created["spec"]) is labelled
+    with_label, without = (times[_WARM_UP:] for times in found.values())
+    return {**_quantiles("create", with_label), **_quantiles("create without", without)}
 
 
-def main() -> int:
-    """Measure everything and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--rate", type=float, default=300.0)
-    parser.add_argument("--creates", type=int, default=500)
-    parser.add_argument("--no-cluster", action="store_true")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    body, results = review(), Results(rate=options.rate)
-    results.body_bytes = len(body)
-    results.function_reviews_per_second = function_rate(body, options.seconds / 3)
-    with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as target:
-        results.memory_start = memory_mib(target.process.pid, "VmRSS")
-        before = cpu_seconds(target.process.pid)
-        results.served_reviews_per_second = asyncio.run(throughput(target, body, options.seconds))
-        spent = cpu_seconds(target.process.pid) - before
-        results.server_cpu_ms_per_review = spent / (results.served_reviews_per_second * options.seconds) * 1000
-        results.reviews_per_second_of_a_core = 1000 / results.server_cpu_ms_per_review
-        idler = Idler(options.seconds)
-        latencies = asyncio.run(at_rate(target, body, options.rate, options.seconds))
-        results.machine_p99 = idler.p99()
-        results.rate_p50, results.rate_p99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
-        if not options.no_cluster:
-            creates(target, results, options.creates)
-        results.memory_end, results.memory_peak = (
-            memory_mib(target.process.pid, "VmRSS"),
-            memory_mib(target.process.pid, "VmHWM"),
-        )
-    for name, value in asdict(results).items():
-        print(f"{name:32} {value:10.2f}")
-    if options.json:
-        options.json.write_text(json.dumps(asdict(results)))
-    return 0
+def _quantiles(what: str, seconds: list[float]) -> Columns:
+    return {f"{what} p{share} ms": 1000 * quantile(seconds, share / 100) for share in (50, 99)}
 
 
 if __name__ == "__main__":

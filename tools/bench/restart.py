@@ -1,60 +1,76 @@
-"""How long a gang is away after a rank has crashed: in-place restart beside the ways that make new Pods.
+"""How long a gang is away after a rank has crashed: in-place restart beside a Framework retry, which makes new Pods.
 
 Three ranks on a real node, one of which exits again and again. Measured is the time from its exit until all ranks run
-again, or until it alone runs again where its Task alone is retried. Then a gang of 1,000 on a control plane alone, of
-which no kubelet runs the Pods: what a restart costs at the API server, and the time until the gate is open.
-
-    python tools/bench/restart.py [--crashes 10] [--tasks 1000] [--ways in-place,task-retry,framework-retry,recreate]
+again. Then a gang of 1,000 on a control plane alone, of which no kubelet runs the Pods: what a restart costs at the API
+server, and the time until the gate is open.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import sys
+import time
 from statistics import median
+from typing import TYPE_CHECKING
 
-from restart_simulated import simulate
-from restart_ways import WAYS, Crashes, Node
+from metrics import counted, since
+from restart_ways import RANKS, WAYS, crashes
+from results import Results, flags
+from scene import controller, new_cluster
 
-import localcluster
 from localcluster import Depth
-from localcluster.client import RawClient
+from testkit.frameworks import Frameworks
+from testkit.restarting_gang import RestartingGang
+from testkit.waiting import eventually
 
-CLUSTER = "bench-node"
-_HEAD = ("| after a crash | seconds until all ranks run: median | least | most |", "| --- | --- | --- | --- |")
+if TYPE_CHECKING:
+    from localcluster.client import RawClient
+
+NAMESPACE = "gang"
+_SECONDS = 600.0
 
 
 def main() -> int:
     """Measure and print tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--crashes", type=int, default=10, help="of each way (%(default)s)")
+    parser = flags(__doc__, "restart")
+    parser.add_argument("--crashes", type=int, default=10, help="of each way, 0 for none (%(default)s)")
     parser.add_argument("--tasks", type=int, default=1000, help="of the simulated gang, 0 for none (%(default)s)")
-    parser.add_argument("--ways", default=",".join(WAYS), help="of starting again (%(default)s)")
     arguments = parser.parse_args()
-    ways = [way for way in arguments.ways.split(",") if way]
-    if not set(ways) <= set(WAYS):
-        parser.error(f"--ways: {arguments.ways!r} is not a list of {', '.join(WAYS)}")
-    if ways:
-        rows = [_row(way, seconds) for way, seconds in _measured(ways, arguments.crashes).items()]
-        print("", *_HEAD, *rows, "", sep="\n", flush=True)
+    results = Results(arguments.csv)
+    if arguments.crashes:
+        with new_cluster("bench-node", Depth.NODE, "bench-restart") as (cluster, raw):
+            for way, seconds in crashes(cluster, raw, arguments.crashes):
+                figures = {"all run again p50 s": median(seconds), "least s": min(seconds), "most s": max(seconds)}
+                results.add(f"crash:{RANKS}", WAYS[way], figures, cluster.version)
     if arguments.tasks:
-        print(*simulate(arguments.tasks), sep="\n")
+        with new_cluster("bench-restart", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw), controller(cluster):
+            figures = restart(raw, arguments.tasks)
+            results.add(f"crash:{arguments.tasks}", "in-place restart, simulated", figures, cluster.version)
+    results.show()
     return 0
 
 
-def _measured(ways: list[str], crashes: int) -> dict[str, list[float]]:
-    cluster = localcluster.up(CLUSTER, Depth.NODE)
-    try:
-        with contextlib.closing(RawClient(cluster)) as raw:
-            node = Node.prepare(cluster, raw)
-            return {way: Crashes(node, way).measure(crashes) for way in ways}
-    finally:
-        localcluster.down(CLUSTER)
-
-
-def _row(way: str, seconds: list[float]) -> str:
-    return f"| {WAYS[way].title} | {median(seconds):.1f} | {min(seconds):.1f} | {max(seconds):.1f} |"
+def restart(raw: RawClient, tasks: int) -> dict[str, float]:
+    """Start a gang of so many Tasks, end one instance, and start all again; return columns."""
+    gang = RestartingGang(Frameworks(raw, NAMESPACE), "gang", tasks)
+    gang.create()
+    eventually(gang.has_pods, _SECONDS, 0.5)
+    gang.report_all(0)
+    eventually(lambda: gang.is_open(0), _SECONDS, 0.2)
+    before, begun = counted(raw.text("/metrics")), time.monotonic()
+    gang.report(0, 0, restarting=True)
+    eventually(lambda: gang.is_closed(1), _SECONDS, 0.02)
+    closed = time.monotonic()
+    gang.report_all(1)
+    reported = time.monotonic()
+    eventually(lambda: gang.is_open(1), _SECONDS, 0.02)
+    opened = time.monotonic()
+    print(f"{closed - begun:.2f} s from the end of an instance until the gate is closed", flush=True)
+    cost = since(before, counted(raw.text("/metrics")))
+    return {
+        "gate opens after the last report s": opened - reported,
+        "all reported s": reported - begun,
+        **{name: cost[name] for name in ("ConfigMaps", "status writes", "Events")},
+    }
 
 
 if __name__ == "__main__":

@@ -10,5 +10,5 @@ from frameworkcontroller.engine import caches
 from frameworkkube.informer import Informer
 
 if __name__ == "__main__":
-    caches.Informer = functools.partial(Informer, streamed=False)  # type: ignore[misc, assignment]
+    caches.Informer = functools.partial(Informer, streamed=False)  # type: ignore[assignment, attr-defined]
     sys.exit(main())

@@ -1,0 +1,50 @@
+"""The flags that all benchmarks share, and their figures: kept in a file, and printed as the page shows them."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frameworkrelease.performance import MEASURED, Row, of_page, origin, row, write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+def flags(description: str | None, name: str) -> argparse.ArgumentParser:
+    """Return a parser of the flags of a benchmark, which has `--csv`."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    file = MEASURED / f"{name}.csv"
+    parser.add_argument("--csv", type=Path, default=file, help=f"the file of the figures (build/bench/{name}.csv)")
+    return parser
+
+
+class Results:
+    """The measurements of one run.
+
+    Args:
+        file: Where they are kept after each; `make scale` takes them over into docs/performance.csv and docs/scale.md,
+            which says what they mean.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._rows: list[Row] = []
+
+    def add(self, shape: str, by: str, figures: Mapping[str, object], kubernetes: str) -> None:
+        """Keep a measurement: what was done, by what, columns, and the version of Kubernetes."""
+        self._rows.append(row(shape, by, {**figures, **origin(kubernetes)}))
+        write(self._rows, self._file)
+
+    def show(self) -> None:
+        """Print the tables of the page that have a row among these."""
+        print(*of_page(self._rows), sep="\n")
+
+
+def quantile(values: Collection[float], share: float) -> float:
+    """Return a quantile of values, between those that were measured; that of one value is this value."""
+    if len(values) == 1:
+        return next(iter(values))
+    return statistics.quantiles(values, n=100, method="inclusive")[round(100 * share) - 1]
