@@ -1,8 +1,8 @@
 """What the benchmarks have measured: `docs/performance.csv`, and the tables of `docs/scale.md` that show it.
 
-A row of the file is one measurement: of a shape, by the controller or by what it is compared with. A benchmark writes
-its rows into `build/bench`; `python -m frameworkrelease.performance [FILE ...]` takes them over, in the place of older
-ones of the same shape, and writes the page. A table of the page is a header whose cells name columns of the file.
+A row of the file is one measurement: of a shape, by a program or by what it is compared with. A benchmark writes its
+rows into `build/bench`; `python -m frameworkrelease.performance [FILE ...]` takes them over, in the place of older ones
+of the same shape, and writes the page. A table of the page is a header whose cells name columns of the file.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None, kept: Path = FILE, page: Path = PAGE
     if missing := [str(file) for file in found if not file.exists()]:
         parser.error(f"{missing[0]}: there is no such file")
     if not found:
-        parser.error(f"{MEASURED} has no figures: run `make bench` or `make bench-start` first")
+        parser.error(f"{MEASURED} has no figures: run a benchmark first, such as `make bench`")
     rows = read(kept)
     for file in found:
         rows = merged(rows, read(file))
