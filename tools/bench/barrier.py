@@ -71,7 +71,7 @@ def measure_release(stage: Stage, tasks: int, processes: int) -> dict[str, Colum
     gang = Gang(stage, tasks)
     bare = tasks - processes
     # With it each barrier begins; the bare watches here do not read it.
-    roster = len(json.dumps(stage.gangs.frameworks.config_map(gang.name), separators=(",", ":")))
+    roster = len(json.dumps(stage.frameworks.config_map(gang.name), separators=(",", ":")))
     with (
         TemporaryDirectory() as folder,
         contextlib.closing(Barriers(gang, processes, Path(folder))) as barriers,

@@ -34,7 +34,7 @@ def bare_watches(stage: Stage, gang: Gang, count: int) -> Iterator[list[ssl.SSLS
     """
     server = urlsplit(stage.cluster.server)
     tls = ssl.create_default_context(cafile=str(stage.cluster.ca_file))
-    metadata = stage.gangs.frameworks.config_map(gang.name)["metadata"]
+    metadata = stage.frameworks.config_map(gang.name)["metadata"]
     params = {
         "watch": "1",
         "fieldSelector": f"metadata.name={metadata['name']}",

@@ -12,11 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pods import Gangs, addressed
+from pods import addressed, create, report
 from scene import controller, new_cluster
 
 from frameworkcontroller.api import names
 from localcluster import Depth, LocalClusterError
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ class Stage:
 
     Attributes:
         cluster: The cluster.
-        gangs: The Frameworks of the namespace.
+        frameworks: Those of the namespace.
         account: The folder of the service account's token, as a Pod has it.
         numbers: Numbers the gangs.
     """
 
     cluster: Cluster
-    gangs: Gangs
+    frameworks: Frameworks
     account: Path
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -65,11 +66,11 @@ class Gang:
         self._stage, self._tasks = stage, tasks
         self.name = f"gang{next(stage.numbers)}"
         # By this label the controller lets the Pods read the roster.
-        self._pods = stage.gangs.create(self.name, tasks, **{names.BARRIER_LABEL: "enabled"})
-        stage.gangs.report(self._pods[:-1], addressed)
+        self._pods = create(stage.frameworks, self.name, tasks, **{names.BARRIER_LABEL: "enabled"})
+        report(stage.frameworks, self._pods[:-1], addressed)
 
         def waits() -> None:
-            roster = json.loads(stage.gangs.frameworks.config_map(self.name)["data"][names.ROSTER_KEY])
+            roster = json.loads(stage.frameworks.config_map(self.name)["data"][names.ROSTER_KEY])
             assert (roster["ready"], roster["total"], roster["complete"]) == (tasks - 1, tasks, False)
 
         eventually(waits, _PREPARE_SECONDS, 0.5)
@@ -77,7 +78,7 @@ class Gang:
     def release(self) -> float:
         """Give the last Task its address; return the time just before, in monotonic seconds."""
         at = time.monotonic()
-        self._stage.gangs.report(self._pods[-1:], addressed)
+        report(self._stage.frameworks, self._pods[-1:], addressed)
         return at
 
     def environment(self, index: int, output: str) -> dict[str, str]:
@@ -111,7 +112,7 @@ def stage() -> Iterator[Stage]:
     ):
         account = Path(folder)
         eventually(lambda: _write_account(cluster, account), 30, 0.2)
-        yield Stage(cluster, Gangs(raw, NAMESPACE), account)
+        yield Stage(cluster, Frameworks(raw, NAMESPACE), account)
 
 
 def _write_account(cluster: Cluster, folder: Path) -> None:

@@ -6,70 +6,62 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from testkit.frameworks import Frameworks, role
+from testkit.frameworks import role
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from localcluster.client import Json, RawClient
+    from localcluster.client import Json
+    from testkit.frameworks import Frameworks
 
 _HOST_IP = "192.0.2.1"
 _WRITERS = 16
 _SECONDS = 300.0
 
 
-class Gangs:
-    """Frameworks of one role, `worker`, in one namespace.
+def create(frameworks: Frameworks, name: str, tasks: int, **labels: str) -> list[Json]:
+    """Create a Framework of one role, `worker`, and return its Pods by index when all are there.
 
     Args:
-        raw: The client of the API server.
-        namespace: The namespace.
+        frameworks: Of the namespace.
+        name: Of the Framework.
+        tasks: The number of its Tasks.
+        labels: Of the Pods.
+    """
+    container = {"name": "main", "image": "none", "command": ["python3", "train.py"]}
+    spec = {"restartPolicy": "Never", "nodeName": "absent-node", "containers": [container]}
+    frameworks.create(name, role("worker", tasks, pod={"metadata": {"labels": labels}, "spec": spec}))
+    return find(frameworks, name, tasks)
+
+
+def find(frameworks: Frameworks, name: str, tasks: int) -> list[Json]:
+    """Return the Pods of a Framework by index when all are there."""
+    path = f"{_pods(frameworks)}?labelSelector={names.FRAMEWORK_NAME}%3D{name}"
+
+    def all_there() -> list[Json]:
+        found = frameworks.raw.get(path)["items"]
+        assert len(found) == tasks, f"{len(found)} of {tasks} Pods"
+        return sorted(found, key=_index)
+
+    return eventually(all_there, _SECONDS, 0.5)
+
+
+def report(frameworks: Frameworks, pods: Iterable[Json], status: Callable[[int], Json]) -> None:
+    """Write the statuses of Pods as kubelets do, many at a time.
+
+    Args:
+        frameworks: Of the namespace.
+        pods: The Pods.
+        status: Returns the status by the index of the Task.
     """
 
-    def __init__(self, raw: RawClient, namespace: str) -> None:
-        self.frameworks = Frameworks(raw, namespace)
-        self.raw = raw
-        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+    def one(pod: Json) -> None:
+        path = f"{_pods(frameworks)}/{pod['metadata']['name']}/status"
+        frameworks.raw.merge(path, {"status": status(_index(pod))})
 
-    def create(self, name: str, tasks: int, **labels: str) -> list[Json]:
-        """Create a Framework, and return its Pods by index when all are there.
-
-        Args:
-            name: Of the Framework.
-            tasks: The number of its Tasks.
-            labels: Of the Pods.
-        """
-        container = {"name": "main", "image": "none", "command": ["python3", "train.py"]}
-        spec = {"restartPolicy": "Never", "nodeName": "absent-node", "containers": [container]}
-        pod = {"metadata": {"labels": labels}, "spec": spec}
-        self.frameworks.create(name, role("worker", tasks, pod=pod))
-        return self.find(name, tasks)
-
-    def find(self, name: str, tasks: int) -> list[Json]:
-        """Return the Pods of a Framework by index when all are there."""
-
-        def all_there() -> list[Json]:
-            found = self.raw.get(f"{self._pods}?labelSelector={names.FRAMEWORK_NAME}%3D{name}")["items"]
-            assert len(found) == tasks, f"{len(found)} of {tasks} Pods"
-            return sorted(found, key=lambda pod: int(pod["metadata"]["labels"][names.TASK_INDEX]))
-
-        return eventually(all_there, _SECONDS, 0.5)
-
-    def report(self, pods: Iterable[Json], status: Callable[[int], Json]) -> None:
-        """Write the statuses of Pods as kubelets do, many at a time.
-
-        Args:
-            pods: The Pods.
-            status: Returns the status by the index of the Task.
-        """
-
-        def one(pod: Json) -> None:
-            index = int(pod["metadata"]["labels"][names.TASK_INDEX])
-            self.raw.merge(f"{self._pods}/{pod['metadata']['name']}/status", {"status": status(index)})
-
-        with ThreadPoolExecutor(_WRITERS) as writers:
-            list(writers.map(one, pods))
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        list(writers.map(one, pods))
 
 
 def addressed(index: int) -> Json:
@@ -83,3 +75,11 @@ def addressed(index: int) -> Json:
         "podIP": address,
         "podIPs": [{"ip": address}],
     }
+
+
+def _pods(frameworks: Frameworks) -> str:
+    return f"/api/v1/namespaces/{frameworks.namespace}/pods"
+
+
+def _index(pod: Json) -> int:
+    return int(pod["metadata"]["labels"][names.TASK_INDEX])

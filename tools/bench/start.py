@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metrics import SENT, since, total, traffic
-from pods import Gangs
 from results import Results, flags
 from scene import PROGRAM, component, controller, cpu_seconds, new_cluster, peak_mib, resident_mib
 from start_fill import complete_one, copies, put, run_one
@@ -96,10 +95,10 @@ def _numbers(text: str) -> list[int]:
 
 def fill(cluster: Cluster, raw: RawClient, content: Content) -> None:
     """Make one Framework of each kind by the controller, and all others by copying."""
-    gangs = Gangs(raw, NAMESPACE)
+    frameworks = Frameworks(raw, NAMESPACE)
     with controller(cluster):
-        running = run_one(gangs, content.tasks)
-        completed = complete_one(gangs, TASKS_OF_A_COMPLETED) if content.completed else []
+        running = run_one(frameworks, content.tasks)
+        completed = complete_one(frameworks, TASKS_OF_A_COMPLETED) if content.completed else []
     etcd = ports.recorded(cluster.state / "ports.json", "etcd")
     begun = time.monotonic()
     written = put(etcd, copies(running, content.frameworks - 1))
@@ -108,7 +107,7 @@ def fill(cluster: Cluster, raw: RawClient, content: Content) -> None:
 
     def all_there() -> None:
         assert _count(raw, _PODS) == content.frameworks * content.tasks
-        assert _count(raw, gangs.frameworks.path) == content.frameworks + content.completed
+        assert _count(raw, frameworks.path) == content.frameworks + content.completed
 
     eventually(all_there, _LIMIT_SECONDS, 1.0)
     for name in (_API_SERVER, "kube-controller-manager"):

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 import urllib3
-from pods import addressed
+from pods import addressed, create, find, report
 
 from frameworkcontroller.api import names
 from testkit.waiting import eventually
@@ -24,9 +24,8 @@ from testkit.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pods import Gangs
-
     from localcluster.client import Json
+    from testkit.frameworks import Frameworks
 
 RUNNING, COMPLETED = "running0000000", "completed0000000"
 """The names of the two real Frameworks, which end in a number of seven digits."""
@@ -41,10 +40,9 @@ Objects = list[tuple[str, "Json"]]
 """Objects by their keys in etcd, below /registry."""
 
 
-def run_one(gangs: Gangs, tasks: int) -> Objects:
+def run_one(frameworks: Frameworks, tasks: int) -> Objects:
     """Run a Framework while a controller works, and return its objects, owners first."""
-    frameworks = gangs.frameworks
-    gangs.report(gangs.create(RUNNING, tasks), _running)
+    report(frameworks, create(frameworks, RUNNING, tasks), _running)
 
     def runs() -> None:
         status = frameworks.status(RUNNING)
@@ -55,7 +53,7 @@ def run_one(gangs: Gangs, tasks: int) -> Objects:
         assert '"complete":true' in annotations[names.ROSTER_ANNOTATION]
 
     eventually(runs, _SECONDS, 0.5)
-    config_map, pods = frameworks.config_map(RUNNING), gangs.find(RUNNING, tasks)
+    config_map, pods = frameworks.config_map(RUNNING), find(frameworks, RUNNING, tasks)
     return [
         _stored(f"{names.GROUP}/{names.PLURAL}", frameworks.get(RUNNING)),
         _stored("configmaps", config_map),
@@ -63,13 +61,13 @@ def run_one(gangs: Gangs, tasks: int) -> Objects:
     ]
 
 
-def complete_one(gangs: Gangs, tasks: int) -> Objects:
+def complete_one(frameworks: Frameworks, tasks: int) -> Objects:
     """Run a Framework to its end while a controller works, and return it."""
-    pods = gangs.create(COMPLETED, tasks)
-    gangs.report(pods, _running)
-    gangs.report(pods, _succeeded)
-    gangs.frameworks.wait(COMPLETED, "Completed", _SECONDS)
-    return [_stored(f"{names.GROUP}/{names.PLURAL}", gangs.frameworks.get(COMPLETED))]
+    pods = create(frameworks, COMPLETED, tasks)
+    report(frameworks, pods, _running)
+    report(frameworks, pods, _succeeded)
+    frameworks.wait(COMPLETED, "Completed", _SECONDS)
+    return [_stored(f"{names.GROUP}/{names.PLURAL}", frameworks.get(COMPLETED))]
 
 
 def copies(objects: Objects, number_of_copies: int) -> Iterator[tuple[str, str]]:
