@@ -7,7 +7,7 @@ import pytest
 from tests.support import select
 from tests.support.select import ALWAYS, NOBODY, WATCHED, hashes, left_out, tree
 
-MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_gang.py", "tests/kube/test_store.py"]
+MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_cluster.py", "tests/kube/test_store.py"]
 FILES = {
     "tools/localcluster/node.py": "1",
     "tools/frameworkdemo/gang.py": "2",
@@ -29,7 +29,7 @@ def test_what_has_not_changed_is_left_out() -> None:
         pytest.param({"tools/localcluster/node.py": "9"}, {MODULES[1]}, id="a file that one watches"),
         pytest.param({"tools/localcluster/new.py": "9"}, {MODULES[1]}, id="a new one"),
         pytest.param({"examples/mnist.py": "9"}, {MODULES[0]}, id="the second path of another"),
-        pytest.param({"tests/demo/test_demo_gang.py": "9"}, {MODULES[0]}, id="its own folder"),
+        pytest.param({"tests/demo/test_demo_cluster.py": "9"}, {MODULES[0]}, id="its own folder"),
         pytest.param({"kube/store.py": "9"}, BY_PATH, id="what has tests that always run"),
         pytest.param({"docs/x.md": "9", "CHANGELOG.md": "9"}, BY_PATH, id="what nobody watches"),
         pytest.param({"client/list.py": "9"}, {MODULES[0]}, id="a program that a tool calls"),

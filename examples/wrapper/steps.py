@@ -10,8 +10,9 @@ def steps(example: Example) -> None:
     """Start the operator, submit a TorchJob, grow it, wait for its end, and delete it."""
     example.apply()
     example.kubectl("wait", "--for=condition=Available", "deployment/torchjob", "--timeout=600s")
-    example.follow("mnist")
     example.kubectl("apply", "--filename=-", stdin=(example.folder / "torchjob.yaml").read_text())
+    example.until("Framework mnist", lambda: example.get("framework/mnist"))
+    example.follow("mnist")
     for index in range(2):
         example.logged(f"mnist-worker-{index}", f"PET_NNODES=2 PET_NODE_RANK={index} PET_NPROC_PER_NODE=4")
     example.kubectl("patch", JOB, "--type=merge", '--patch={"spec":{"workers":3}}')

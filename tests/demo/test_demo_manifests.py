@@ -25,14 +25,6 @@ def test_the_programs_are_applied_as_they_are_in_the_repository() -> None:
     assert {"CustomResourceDefinition", "Deployment", "MutatingWebhookConfiguration"} <= set(kinds)
 
 
-def test_objects_that_others_need_are_first_and_webhooks_last() -> None:
-    kinds = ["Deployment", "MutatingWebhookConfiguration", "ServiceAccount", "CustomResourceDefinition", "Namespace"]
-    ordered = manifests.in_order([{"kind": kind} for kind in kinds])
-    assert [manifest["kind"] for manifest in ordered] == [
-        "Namespace", "CustomResourceDefinition", "ServiceAccount", "Deployment", "MutatingWebhookConfiguration",
-    ]  # fmt: skip
-
-
 def test_images_of_another_registry_are_named_everywhere_including_arguments() -> None:
     text = str([*manifests.programs(ELSEWHERE), manifests.framework(ELSEWHERE)])
     assert manifests.PREFIX not in text

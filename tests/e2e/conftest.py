@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkdemo import cluster as access
 from frameworkdemo import deploy, manifests
+from frameworkdemo.cluster import local_cluster
 from localcluster import images
 from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.onenamespace import release_for
@@ -48,8 +48,7 @@ def installed(cluster: Cluster, loaded: None) -> None:
     """The three programs, deployed with their manifests, and ready."""
 
     def install() -> None:
-        connected = access.connect(os.fspath(cluster.kubeconfig), None)
-        deploy.deploy(connected, manifests.programs(manifests.ImageNames()), print)
+        deploy.install(local_cluster(cluster), manifests.programs(manifests.ImageNames()))
 
     once(cluster, "programs", install)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frameworkdemo.cluster import local_cluster
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, run
 from localcluster import images
@@ -33,7 +34,7 @@ def ends_as_expected(name: str, cluster: Cluster) -> None:
     """Load the images of an example and run it; it leaves nothing."""
     for archive in images.build_all(_images(name)).values():
         cluster.load(archive)
-    outcome = run(cluster, catalogue.folder_of(name))
+    outcome = run(local_cluster(cluster), catalogue.folder_of(name))
     print(outcome)
     assert outcome.result == AS_EXPECTED
     assert f"example-{name}" not in cluster.kubectl("get", "namespaces", "--output=name")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from frameworkdemo import cluster as access
 from frameworkdemo import deploy, manifests
+from frameworkdemo.cluster import local_cluster
 from localcluster import LocalClusterError, images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
@@ -47,11 +46,11 @@ def crashes(cluster: Cluster, raw: RawClient, number: int) -> Iterator[tuple[str
     """
     for archive in images.build_all(manifests.PROGRAM_IMAGES).values():
         cluster.load(archive)
-    connection = access.connect(os.fspath(cluster.kubeconfig), None)
+    connection = local_cluster(cluster)
     programs = manifests.programs(manifests.ImageNames())
     (config,) = (one["data"] for one in programs if one["kind"] == "ConfigMap")
     config["frameworkcontroller.yaml"] += "\ncrashLoopPause: false\n"  # the ranks run for seconds
-    deploy.deploy(connection, programs, print)
+    deploy.install(connection, programs)
     for way in WAYS:
         yield way, _Crashes(cluster, raw, way).measure(number)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frameworkdemo import manifests
-from frameworkdemo.errors import DemoError
-from frameworkdemo.progress import Steps
-from frameworkdemo.run import NAMESPACE, Options, run
+from frameworkdemo.errors import FAILURES
+from frameworkdemo.run import run
+from frameworkdemo.steps import Steps
 from frameworkdemo.target import CLUSTER, ContextTarget, LocalTarget
 
 if TYPE_CHECKING:
@@ -30,20 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         target = ContextTarget(
             arguments.context, arguments.image_prefix.rstrip("/"), arguments.image_tag, arguments.kubeconfig
         )
-    options = Options(namespace=arguments.namespace, gang_seconds=arguments.timeout, framework=arguments.framework)
     context = f" CONTEXT={arguments.context}" if arguments.context else ""
     steps = Steps()
     try:
         if arguments.command == "down":
             with steps.step("remove"):
-                target.remove(options.namespace, steps)
+                target.remove(arguments.namespace, steps)
         else:
             try:
-                run(steps, target, options)
+                run(steps, target, arguments.namespace, arguments.framework, arguments.timeout)
             finally:
                 for line in steps.summary():
                     steps.write(line)
-    except DemoError as error:
+    except FAILURES as error:
         steps.report("FAILED", str(error).splitlines())
         return 1
     except KeyboardInterrupt:
@@ -70,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="the manifest of the Framework; default: the example's",
     )
-    add("--namespace", default=NAMESPACE, help="the namespace of the Framework; default: %(default)s")
+    add("--namespace", default="demo", help="the namespace of the Framework; default: %(default)s")
     add(
         "--timeout",
         type=float,

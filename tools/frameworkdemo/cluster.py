@@ -1,38 +1,30 @@
-"""Access to one cluster through the official client; `deploy` uses it, `target` connects."""
+"""One cluster, as `kubectl` and the SDK reach it."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import tempfile
-from collections.abc import Mapping
+import shlex
+import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import kubernetes
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.dynamic import DynamicClient
-from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
+import yaml
 
+from frameworkclient import Client
 from frameworkdemo.errors import DemoError
+from localcluster import binaries
+from localcluster.progress import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+    from pathlib import Path
 
-JsonObject = Mapping[str, Any]
-"""A decoded JSON object."""
+    import localcluster
 
 Manifest = dict[str, Any]
 """An object to send, as decoded from YAML."""
 
-FIELD_MANAGER = "frameworkcontroller-demo"
-ABSENT = (NotFoundError, ResourceNotFoundError)
-"""The errors of a call for an object, or a kind, that the API server does not have."""
-
-API_ERRORS = (ApiException, urllib3.exceptions.HTTPError, OSError)
-"""The errors of a call that the API server refuses or does not answer."""
+GONE_SECONDS = 300
+"""The time that a deletion may take."""
 
 
 @dataclass(frozen=True)
@@ -40,145 +32,59 @@ class Cluster:
     """Access to one cluster.
 
     Attributes:
-        api: The client for all calls.
+        program: The program `kubectl`.
         kubeconfig: The kubeconfig file; None for `KUBECONFIG` or the file in the home folder.
         context: The context in it; None for the current one.
     """
 
-    api: Any
+    program: Path
     kubeconfig: str | None = None
     context: str | None = None
 
-    @property
-    def core(self) -> Any:
-        """The calls for Pods, logs and Events."""
-        return kubernetes.client.CoreV1Api(self.api)
-
-    @property
-    def custom(self) -> Any:
-        """The calls for Frameworks."""
-        return kubernetes.client.CustomObjectsApi(self.api)
-
-    def check(self) -> None:
-        """Return if the API server answers.
-
-        Raises:
-            DemoError: The API server does not answer.
-        """
-        with _discovered(self.api):
-            pass
-
-    def get(self, manifest: JsonObject, namespace: str | None = None) -> JsonObject | None:
-        """Return the object that a manifest names as the API server has it; None if there is none.
-
-        Raises:
-            DemoError: The API server refused the call or does not answer.
-        """
-        with _discovered(self.api) as dynamic:
-            try:
-                resource = _resource(dynamic, manifest)
-                found: JsonObject = resource.get(**_where(manifest, resource, namespace)).to_dict()
-            except ABSENT:
-                return None
-            except API_ERRORS as error:
-                raise DemoError(f"{name_of(manifest)} cannot be read: {reason_of(error)}") from error
-            return found
-
-    def apply(self, objects: Iterable[Manifest], namespace: str | None = None) -> None:
-        """Apply objects on the server's side, by force, in their order.
+    def kubectl(self, *arguments: str, text: str | None = None) -> str:
+        """Run kubectl and return its output.
 
         Args:
-            objects: Their manifests.
-            namespace: The namespace of namespaced objects whose manifests name none.
+            arguments: The command.
+            text: Its standard input, for `-f -`.
 
         Raises:
-            DemoError: The API server refused an object; the text names it.
+            DemoError: kubectl failed; the text has its error.
         """
-        with _discovered(self.api) as dynamic:
-            for manifest in objects:
-                try:
-                    resource = _resource(dynamic, manifest)
-                    dynamic.server_side_apply(
-                        resource,
-                        body=manifest,
-                        **_where(manifest, resource, namespace),
-                        field_manager=FIELD_MANAGER,
-                        force_conflicts=True,
-                    )
-                except (*ABSENT, *API_ERRORS) as error:
-                    raise DemoError(f"{name_of(manifest)} was not accepted: {reason_of(error)}") from error
+        named = {"--kubeconfig": self.kubeconfig, "--context": self.context}
+        flags = [f"{flag}={value}" for flag, value in named.items() if value]
+        command = [str(self.program), *flags, *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DemoError(f"`kubectl {shlex.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout
 
-    def delete(self, objects: Iterable[Manifest], namespace: str | None = None) -> None:
-        """Delete objects in the foreground, that is, after the objects that they own; absent ones are skipped.
+    def apply(self, objects: Iterable[Manifest]) -> None:
+        """Apply objects on the server's side, also over what others have changed in them.
 
         Raises:
-            DemoError: The API server refused a deletion; the text names the object.
+            DemoError: The API server refused an object, or does not answer.
         """
-        with _discovered(self.api) as dynamic:
-            for manifest in objects:
-                options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
-                try:
-                    resource = _resource(dynamic, manifest)
-                    resource.delete(**_where(manifest, resource, namespace), body=options)
-                except ABSENT:
-                    continue
-                except API_ERRORS as error:
-                    raise DemoError(f"{name_of(manifest)} cannot be deleted: {reason_of(error)}") from error
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=yaml.safe_dump_all(objects))
+
+    def delete(self, *arguments: str, text: str | None = None) -> None:
+        """Run `kubectl delete` and return when the objects are gone; absent ones are skipped.
+
+        Raises:
+            DemoError: An object could not be deleted, or was not gone in time.
+        """
+        self.kubectl("delete", "--ignore-not-found", f"--timeout={GONE_SECONDS}s", *arguments, text=text)
+
+    def client(self, namespace: str) -> Client:
+        """Return the SDK's client for a namespace.
+
+        Raises:
+            ClientError: The kubeconfig has no usable credentials.
+        """
+        return Client(kubeconfig=self.kubeconfig, context=self.context, namespace=namespace)
 
 
-def connect(kubeconfig: str | None, context: str | None) -> Cluster:
-    """Return access to a cluster.
-
-    Args:
-        kubeconfig: The kubeconfig file; None means `KUBECONFIG` or the file in the home folder.
-        context: The context in it; None means the current one.
-
-    Raises:
-        DemoError: There is no such file or context.
-    """
-    try:
-        api = kubernetes.config.new_client_from_config(config_file=kubeconfig, context=context)
-    except (kubernetes.config.ConfigException, OSError) as error:
-        raise DemoError(f"no access to {f'the context {context}' if context else kubeconfig}: {error}") from error
-    return Cluster(api, kubeconfig, context)
-
-
-def name_of(manifest: JsonObject) -> str:
-    """Return the kind and the name of an object, such as `Deployment frameworkcontroller`."""
-    return f"{manifest['kind']} {manifest['metadata']['name']}"
-
-
-def reason_of(error: BaseException) -> str:
-    """Return the API server's message if the error has one, else the text of the error."""
-    body = getattr(error, "body", None)
-    if body:
-        try:
-            return str(json.loads(body)["message"])
-        except (ValueError, KeyError, TypeError):
-            return f"{getattr(error, 'status', '')} {getattr(error, 'reason', '')}".strip()
-    return str(error) or type(error).__name__
-
-
-@contextlib.contextmanager
-def _discovered(api: Any) -> Iterator[Any]:
-    """Yield a client that has discovered the kinds of the API server.
-
-    The client caches the kinds in a file. Each call gets a new file, because clusters change behind one URL.
-    """
-    with tempfile.TemporaryDirectory(prefix="frameworkcontroller-demo-") as folder:
-        try:
-            dynamic = DynamicClient(api, cache_file=str(Path(folder) / "resources.json"))
-        except API_ERRORS as error:
-            raise DemoError(f"the API server does not answer: {reason_of(error)}") from error
-        yield dynamic
-
-
-def _resource(dynamic: Any, manifest: JsonObject) -> Any:
-    return dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
-
-
-def _where(manifest: JsonObject, resource: Any, namespace: str | None) -> dict[str, str]:
-    place = {"name": manifest["metadata"]["name"]}
-    if resource.namespaced:
-        place["namespace"] = manifest["metadata"].get("namespace") or namespace or "default"
-    return place
+def local_cluster(running: localcluster.Cluster) -> Cluster:
+    """Return access to a local cluster."""
+    program = binaries.find("kubectl", kubernetes=running.version, progress=Lines())
+    return Cluster(program, str(running.kubeconfig))

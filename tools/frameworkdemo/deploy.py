@@ -1,194 +1,116 @@
-"""Install the controller and the injector in a cluster, wait until they are ready, and remove them again."""
+"""Install the controller and the injector in a cluster, and wait until they are ready."""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from frameworkclient.pods import IMAGE_ERRORS, TaskPod
 from frameworkdemo import manifests
-from frameworkdemo.cluster import API_ERRORS, name_of, reason_of
 from frameworkdemo.errors import DemoError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
 
-    from frameworkdemo.cluster import Cluster, JsonObject, Manifest
-    from frameworkdemo.progress import ReportDetail
+    from frameworkdemo.cluster import Cluster, Manifest
 
 READY_SECONDS = 180.0
-GONE_SECONDS = 300.0
-PAUSE_SECONDS = 0.3
-_FATAL_REASONS = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})
+LOOK_SECONDS = 3
+IMAGE_SECONDS = 20.0
+"""The time for a missing image to be pulled after all, because a registry may fail once."""
+LOG_TAIL = 25
 
 
-def deploy(cluster: Cluster, objects: list[Manifest], report: ReportDetail, seconds: float = READY_SECONDS) -> None:
+def install(cluster: Cluster, objects: list[Manifest], seconds: float = READY_SECONDS) -> None:
     """Apply the programs and wait until all of them are ready.
 
     Args:
         cluster: The cluster.
         objects: The manifests of the programs, in order.
-        report: Called with what the wait is for, whenever that changes.
-        seconds: The limit of the wait for the CRDs, and of that for all objects.
+        seconds: The limit of the wait for each Deployment.
 
     Raises:
-        DemoError: An object was refused, an image cannot be pulled, or an object was not ready in time.
+        DemoError: An object was refused, an image cannot be pulled, or a Deployment was not ready in time.
     """
-    definitions = [o for o in objects if o["kind"] == "CustomResourceDefinition"]
-    cluster.apply([o for o in objects if o["kind"] == "Namespace"])
-    cluster.apply(definitions)
-    _wait_until_done(lambda: next(_unready(cluster, definitions), ""), seconds, report)
-    cluster.apply([o for o in objects if o["kind"] not in ("Namespace", "CustomResourceDefinition")])
-    _wait_until_done(lambda: next(_unready(cluster, objects), ""), seconds, report)
+    cluster.apply(objects)
+    # The programs are ready when the definition is served and the webhook trusts the injector.
+    for deployment in manifests.deployments(objects):
+        _wait_for_rollout(cluster, deployment, seconds)
 
 
-def remove(cluster: Cluster, objects: list[Manifest], namespace: str | None, report: ReportDetail) -> None:
-    """Delete objects, with those that they own, and wait until all of them are gone.
-
-    Args:
-        cluster: The cluster.
-        objects: Their manifests, in the order of the deletions; absent ones are skipped.
-        namespace: The namespace of namespaced objects whose manifests name none.
-        report: Called with what the wait is for, whenever that changes.
-
-    Raises:
-        DemoError: An object cannot be deleted, or was not gone in time.
-    """
-    found = [manifest for manifest in objects if cluster.get(manifest, namespace) is not None]
-    cluster.delete(found, namespace)
-
-    def left() -> str:
-        return next((f"the end of {name_of(o)}" for o in found if cluster.get(o, namespace) is not None), "")
-
-    _wait_until_done(left, GONE_SECONDS, report)
-
-
-def remove_all(
-    cluster: Cluster, framework: Manifest, namespace: str, objects: list[Manifest], report: ReportDetail
-) -> None:
-    """Remove the demo from a cluster, the Framework first, while the controller still runs.
-
-    Args:
-        cluster: The cluster.
-        framework: The manifest of the Framework.
-        namespace: Its namespace, which is removed too.
-        objects: The manifests of the programs.
-        report: Called with what the wait is for, whenever that changes.
-
-    Raises:
-        DemoError: An object cannot be deleted, or was not gone in time.
-    """
-    remove(cluster, [framework], namespace, report)
-    removed = [manifests.namespace(namespace), *reversed(objects)]
-    cluster.delete(removed)
-    slow = [o for o in removed if o["kind"] in ("Namespace", "CustomResourceDefinition")]
-
-    def left() -> str:
-        return next((f"the end of {o['metadata']['name']}" for o in slow if cluster.get(o) is not None), "")
-
-    _wait_until_done(left, GONE_SECONDS, report)
-
-
-def _wait_until_done(missing: Callable[[], str], seconds: float, report: ReportDetail) -> None:
+def _wait_for_rollout(cluster: Cluster, deployment: Manifest, seconds: float) -> None:
+    name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+    images = MissingImages(IMAGE_SECONDS)
     deadline = time.monotonic() + seconds
-    reported = None
-    while sentence := missing():
-        if sentence != reported:
-            report(sentence)
-            reported = sentence
-        if time.monotonic() > deadline:
-            raise DemoError(f"gave up after {seconds:.0f} s of waiting for {sentence}")
-        time.sleep(PAUSE_SECONDS)
-    report("")
-
-
-def _unready(cluster: Cluster, objects: Iterable[Manifest]) -> Iterator[str]:
-    for manifest in objects:
-        if manifest["kind"] in _READY:
-            found = cluster.get(manifest)
-            name = manifest["metadata"]["name"]
-            if found is None:
-                yield f"{name} to appear"
-            elif problem := _READY[manifest["kind"]](found):
-                detail = _pod_problem(cluster, found) if manifest["kind"] == "Deployment" else ""
-                yield f"{name}: {problem}" + (f" ({detail})" if detail else "")
-
-
-def _condition(found: JsonObject, kind: str) -> bool:
-    conditions = (found.get("status") or {}).get("conditions") or []
-    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
-
-
-def _established(found: JsonObject) -> str:
-    return "" if _condition(found, "Established") else "not established"
-
-
-def _available(found: JsonObject) -> str:
-    status, wanted = found.get("status") or {}, found["spec"].get("replicas", 1)
-    seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
-    if seen and status.get("updatedReplicas", 0) >= wanted and _condition(found, "Available"):
-        # Pods of an older image may still be ready while the new ones start.
-        return "" if status.get("replicas", 0) == wanted == status.get("readyReplicas", 0) else "rolling out"
-    return f"{status.get('readyReplicas', 0)} of {wanted} ready"
-
-
-def _missing_ca_bundle(found: JsonObject) -> str:
-    bundles = [(hook.get("clientConfig") or {}).get("caBundle") for hook in found.get("webhooks") or []]
-    return "" if bundles and all(bundles) else "no caBundle yet"
-
-
-_READY: dict[str, Callable[[JsonObject], str]] = {
-    "CustomResourceDefinition": _established,
-    "Deployment": _available,
-    "MutatingWebhookConfiguration": _missing_ca_bundle,
-}
-
-
-def pods_of(cluster: Cluster, deployment: JsonObject) -> list[JsonObject]:
-    """Return the Pods that a Deployment selects, the newest last; none if they cannot be read."""
-    labels = deployment["spec"]["selector"]["matchLabels"]
-    selector = ",".join(f"{key}={value}" for key, value in labels.items())
-    with contextlib.suppress(*API_ERRORS):
-        pods = cluster.core.list_namespaced_pod(deployment["metadata"]["namespace"], label_selector=selector)
-        raw: list[JsonObject] = cluster.api.sanitize_for_serialization(pods)["items"]
-        return sorted(raw, key=lambda pod: pod["metadata"]["creationTimestamp"])
-    return []
-
-
-def _pod_problem(cluster: Cluster, deployment: JsonObject) -> str:
-    for pod in reversed(pods_of(cluster, deployment)):
-        for container in (pod.get("status") or {}).get("containerStatuses") or []:
-            waiting = (container.get("state") or {}).get("waiting") or {}
-            reason = waiting.get("reason", "")
-            if reason in _FATAL_REASONS:
-                raise DemoError(f"{pod['metadata']['name']}: {reason}: {waiting.get('message', '')}")
-            if reason and reason != "ContainerCreating":
-                return f"{reason}: {waiting.get('message', '')}"
-    return ""
-
-
-def log_tail(cluster: Cluster, pod: JsonObject, lines: int) -> list[str]:
-    """Return the end of the log of a Pod's first container, or of its previous instance if the log is empty."""
-    metadata, statuses = pod["metadata"], (pod.get("status") or {}).get("containerStatuses") or [{}]
-    for previous in (False, True) if statuses[0].get("restartCount") else (False,):
+    while True:
         try:
-            text = cluster.core.read_namespaced_pod_log(
-                metadata["name"], metadata["namespace"], tail_lines=lines, previous=previous
-            )
-        except API_ERRORS as error:
-            return [f"(no log: {reason_of(error)})"]
-        if text.strip():
-            return str(text).splitlines()
-    return ["(its log is empty)"]
+            cluster.kubectl("rollout", "status", f"deployment/{name}", f"-n={namespace}", f"--timeout={LOOK_SECONDS}s")
+        except DemoError as error:
+            pods = _pods(cluster, deployment)
+            images.check(pods, time.monotonic())
+            if time.monotonic() > deadline:
+                problem = next(
+                    (f"{pod.metadata.name}: {pod.reason}" for pod in reversed(pods) if pod.reason), str(error)
+                )
+                raise DemoError(f"{name} is not ready after {seconds:.0f} s: {problem}") from error
+        else:
+            return
 
 
-def pod_events(cluster: Cluster, namespace: str, lines: int) -> list[str]:
-    """Return the last Events of a namespace, one line each."""
+def _pods(cluster: Cluster, deployment: Manifest) -> tuple[TaskPod, ...]:
+    """Return the Pods of a Deployment, the newest last."""
+    namespace, labels = deployment["metadata"]["namespace"], deployment["spec"]["selector"]["matchLabels"]
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    order = "--sort-by=.metadata.creationTimestamp"
+    found = cluster.kubectl("get", "pods", f"-n={namespace}", f"-l={selector}", order, "-o=json")
+    return msgspec.convert(json.loads(found)["items"], tuple[TaskPod, ...])
+
+
+def log_tail(cluster: Cluster, deployment: Manifest) -> list[str]:
+    """Return the end of the log of the newest Pod of a Deployment, or why there is none."""
     try:
-        found = cluster.core.list_namespaced_event(namespace).items
-    except API_ERRORS as error:
-        return [f"(no Events: {reason_of(error)})"]
-    timed = sorted(found, key=lambda event: str(event.last_timestamp or event.event_time or ""))
-    return [
-        f"{e.type} {e.involved_object.kind}/{e.involved_object.name} {e.reason}: {e.message}" for e in timed[-lines:]
-    ]
+        pods = _pods(cluster, deployment)
+        if not pods:
+            return ["(it has no Pods)"]
+        # Of a Deployment, kubectl would rather show a Pod that is ready.
+        newest = pods[-1].metadata
+        return cluster.kubectl("logs", newest.name, f"-n={newest.namespace}", f"--tail={LOG_TAIL}").splitlines()
+    except DemoError as error:
+        return [str(error)]
+
+
+class MissingImages:
+    """Notices that an image of Pods stays away.
+
+    Args:
+        seconds: How long it may be missing.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: float | None = None
+
+    def check(self, pods: Iterable[TaskPod], now: float) -> None:
+        """Look at Pods as they are now, in monotonic seconds.
+
+        Raises:
+            DemoError: An image has been missing for too long.
+        """
+        missing = next((pod for pod in pods if _misses_image(pod)), None)
+        if missing is None:
+            self._since = None
+            return
+        if self._since is None:
+            self._since = now
+        if now >= self._since + self._seconds:
+            raise DemoError(
+                f"{missing.metadata.name}: {missing.reason}\n"
+                "Check that the nodes have the project's images, or can pull them."
+            )
+
+
+def _misses_image(pod: TaskPod) -> bool:
+    return any(one.state.waiting is not None and one.state.waiting.reason in IMAGE_ERRORS for one in pod.statuses)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import localcluster
 from frameworkdemo import manifests
-from frameworkdemo.errors import DemoError
+from frameworkdemo.errors import FAILURES
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, as_table, run
-from frameworkdemo.progress import Steps
 from frameworkdemo.run import install
+from frameworkdemo.steps import Steps
 from frameworkdemo.target import CLUSTER, LocalTarget
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             if arguments.fresh:
                 localcluster.down(arguments.cluster)
-    except (DemoError, localcluster.LocalClusterError) as error:
+    except FAILURES as error:
         print(f"FAILED: {error}")
         return 1
     except KeyboardInterrupt:
@@ -45,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, folders: Sequence[Path]) -> int:
     target = LocalTarget(name, (*manifests.PROGRAM_IMAGES, *catalogue.images_of(folders)))
-    install(Steps(), target)
-    cluster = localcluster.get(name)
-    assert cluster is not None
+    cluster = install(Steps(), target)
     outcomes = []
     for folder in folders:
         print(f"\n=== {folder.name}", flush=True)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from frameworkdemo.cluster import API_ERRORS
 from frameworkdemo.errors import DemoError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from frameworkdemo.cluster import Cluster, JsonObject, Manifest
+    from frameworkclient import Client
+    from frameworkdemo.cluster import Cluster
     from frameworkdemo.examples.story import Story
-    from frameworkdemo.follow import Follower
 
 PATIENCE_SECONDS = 600.0
 """The default limit of each wait: far more than an idle machine needs, because others may use it, too."""
 _PAUSE_SECONDS = 0.3
-_FRAMEWORKS = ("frameworkcontroller.microsoft.com", "v1")
 
 
 class Example:
@@ -35,51 +29,38 @@ class Example:
         folder: The folder of the example.
         namespace: The namespace; it exists.
         cluster: Access to the cluster.
-        kubectl: The command that starts kubectl for the cluster.
+        client: A client for the namespace.
         story: Tells what happens.
-        follower: Follows Frameworks for the story.
 
     Attributes:
         folder: The folder of the example.
         namespace: The namespace.
-        objects: The objects that were applied, in their order.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        namespace: str,
-        cluster: Cluster,
-        kubectl: list[str],
-        story: Story,
-        follower: Follower,
-    ) -> None:
+    def __init__(self, folder: Path, namespace: str, cluster: Cluster, client: Client, story: Story) -> None:
         self.folder = folder
         self.namespace = namespace
-        self.objects: list[Manifest] = []
         self._cluster = cluster
-        self._kubectl = kubectl
+        self._client = client
         self._story = story
-        self._follower = follower
         self._read: dict[str, int] = {}
-        self._frameworks: set[str] = set()
+        self._frameworks: list[str] = []
 
     def say(self, text: str) -> None:
         """Write a line."""
         self._story.say(text)
 
     def apply(self) -> None:
-        """Apply the example as `kubectl apply -k` does, and follow its Frameworks."""
+        """Apply the example, and follow its Frameworks."""
         self.say(f"$ kubectl apply -k {self.folder.parent.name}/{self.folder.name}")
-        self.objects = list(filter(None, yaml.safe_load_all(self._run("kustomize", str(self.folder)))))
-        for name in [each["metadata"]["name"] for each in self.objects if each["kind"] == "Framework"]:
-            self.follow(name)
-        self._cluster.apply(self.objects, self.namespace)
+        self._run("apply", "-k", str(self.folder))
+        for name in self._run("get", "frameworks", "--output=name").split():
+            self.follow(name.rpartition("/")[2])
 
     def follow(self, framework: str) -> None:
-        """Follow a Framework that the example's own steps or programs create."""
-        self._frameworks.add(framework)
-        self._follower.follow(framework)
+        """Follow a Framework that exists now, because the example's own steps or programs have created it."""
+        self._frameworks.append(framework)
+        self._story.follow(framework)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl in the namespace, say so, and return its output.
@@ -138,34 +119,16 @@ class Example:
             seconds: The limit of the wait.
 
         Raises:
-            DemoError: It ended otherwise, or not in time.
+            DemoError: It ended otherwise.
+            ClientError: It has not ended in time, or was deleted.
         """
         name = framework or self._only()
-        found = self.reaches("Completed", name, seconds)
-        completion = found["status"]["attemptStatus"]["completionStatus"]
-        if completion["type"]["name"] != result:
-            reason = f"{completion['phrase']} ({completion['code']}): {completion['diagnostics']}"
+        found = self._client.result(name, timeout=seconds)
+        self._story.tell_end(name)
+        if found.succeeded != (result == "Succeeded"):
+            reason = f"{found.phrase} ({found.code}): {found.diagnostics}"
             raise DemoError(f"Framework {name} ended with {reason}; expected: {result}")
-        return found
-
-    def reaches(self, state: str, framework: str | None = None, seconds: float = PATIENCE_SECONDS) -> Any:
-        """Wait until a Framework is in a state, and return it.
-
-        Raises:
-            DemoError: It was not in this state in time, or is Completed instead.
-        """
-        name = framework or self._only()
-        seen: dict[str, Any] = {}
-
-        def look() -> bool:
-            seen.update(self._framework(name))
-            now = (seen.get("status") or {}).get("state")
-            if now == "Completed" != state:
-                raise DemoError(f"Framework {name} is Completed, but was expected to become {state}")
-            return bool(now == state)
-
-        self.until(f"{state} of Framework {name}", look, seconds)
-        return seen
+        return self.get(f"framework/{name}")
 
     def until(self, what: str, holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a condition holds.
@@ -184,22 +147,10 @@ class Example:
                 raise DemoError(f"gave up after {seconds:.0f} s of waiting for {what}")
             time.sleep(_PAUSE_SECONDS)
 
-    def _framework(self, name: str) -> JsonObject:
-        # Not by kubectl, whose start takes as long as the pause between two looks.
-        get = self._cluster.custom.get_namespaced_custom_object
-        with contextlib.suppress(*API_ERRORS):
-            found: JsonObject = get(*_FRAMEWORKS, self.namespace, "frameworks", name)
-            return found
-        return {}
-
     def _only(self) -> str:
         if len(self._frameworks) != 1:
             raise DemoError(f"{self.folder.name} has {len(self._frameworks)} Frameworks: say which one is meant")
-        return next(iter(self._frameworks))
+        return self._frameworks[0]
 
     def _run(self, *arguments: str, stdin: str | None = None) -> str:
-        command = [*self._kubectl, f"--namespace={self.namespace}", *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise DemoError(f"`kubectl {shlex.join(arguments)}` failed: {done.stderr.strip()}")
-        return done.stdout
+        return self._cluster.kubectl(f"--namespace={self.namespace}", *arguments, text=stdin)

@@ -1,59 +1,49 @@
-"""What happens to the Frameworks of an example: a line for each change, their logs, and when their gate opened.
+"""What happens to the Frameworks of an example: a line for each change, and their logs.
 
-It is the listener of the `Follower` that `Example` uses, and keeps the logs in which `Example` looks.
+It keeps the logs, in which `Example` looks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from frameworkclient import ClientError, DeletedError, NotFoundError, UnreachableError
 from frameworkclient.pods import Stage
 from frameworkclient.text import sanitize
-from frameworkcontroller.api.names import BARRIER_CONTAINER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from frameworkclient import FrameworkView, LogLine
-    from frameworkclient.moments import Moment
+    from frameworkclient import Client, FrameworkView
     from frameworkclient.pods import TaskPod
 
-_RELEASED: Final = "open after "
-"""What the barrier's last line contains when it has released its Pod."""
-_PAST_THE_GATE: Final = frozenset({Stage.RELEASED, Stage.RUNNING, Stage.SUCCEEDED})
+_LOOK_SECONDS = 0.5
+_END_SECONDS = 60.0
 
 
 class Story:
     """The story of one example.
 
     Args:
-        write: Takes each line, in the order of the events.
-
-    Attributes:
-        gate_seconds: The seconds until all Pods that had been seen and not deleted were released; None before.
+        client: A client for the namespace of the example.
+        write: Takes each line.
     """
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._lock = threading.RLock()
-        self.gate_seconds: float | None = None
+    def __init__(self, client: Client, write: Callable[[str], None]) -> None:
+        self._client = client
         self._write = write
-        self._began = time.time()
+        self._began = time.monotonic()
+        self._lock = threading.RLock()
         self._logs: dict[str, list[str]] = {}
-        self._places: dict[str, str] = {}
-        self._present: dict[str, dict[str, TaskPod]] = {}
-        self._pods: set[str] = set()
-        self._closed: set[str] = set()
-
-    @property
-    def pods(self) -> int:
-        """The number of Pods that were seen, those of retries included."""
-        return len(self._pods)
+        self._changes: dict[str, threading.Thread] = {}
+        self._reading: list[threading.Thread] = []
 
     def seconds(self) -> float:
         """Return the seconds since the beginning."""
-        return time.time() - self._began
+        return time.monotonic() - self._began
 
     def say(self, text: str) -> None:
         """Write a line with its time."""
@@ -65,72 +55,72 @@ class Story:
         with self._lock:
             return list(self._logs.get(pod, ()))
 
-    def changed(self, moment: Moment) -> None:
-        """Tell what is new about a Framework and its Pods."""
-        with self._lock:
-            name = moment.view.name
-            self._place(f"Framework {name}", _describe(moment.view))
-            before = self._present.get(name, {})
-            self._present[name] = {pod.metadata.name: pod for pod in moment.pods.values()}
-            remain = {pod.metadata.uid for pod in moment.pods.values()}
-            for pod in before.values():
-                if pod.metadata.uid not in remain:
-                    self._closed.discard(pod.metadata.uid)
-                    self._place(pod.metadata.name, "gone")
-            for pod in moment.pods.values():
-                self._pod(pod)
+    def follow(self, framework: str) -> None:
+        """Tell what happens to a Framework that exists, until it is Completed or deleted."""
+        self._changes[framework] = self._begin(self._tell_changes, framework)
+        self._reading.append(self._begin(self._tell_log, framework))
 
-    def logged(self, line: LogLine) -> None:
-        """Tell a line of a program, or what a barrier says about the gate."""
-        with self._lock:
-            source = line.source
-            if source.container != BARRIER_CONTAINER:
-                self._logs.setdefault(source.pod, []).append(line.text)
-                self.say(f"{source.pod} | {line.text}")
-            elif _RELEASED in line.text:
-                self._released(source.uid, line.time.timestamp())
+    def tell_end(self, framework: str) -> None:
+        """Return when the end of a Framework, which is Completed or deleted, is told."""
+        self._changes[framework].join(_END_SECONDS)
 
-    def _pod(self, pod: TaskPod) -> None:
-        uid = pod.metadata.uid
-        if uid not in self._pods:
-            self._pods.add(uid)
-            if pod.has_barrier:
-                self._closed.add(uid)
-        if pod.stage in _PAST_THE_GATE:
-            self._released(uid, time.time())
-        where = f", {pod.status.pod_ip}" if pod.status.pod_ip else ""
-        self._place(pod.metadata.name, pod.stage if pod.stage is Stage.ENDING else f"{_stage(pod)}{where}")
+    def end(self) -> None:
+        """Return when the last lines of the Frameworks, which are deleted, are told."""
+        deadline = time.monotonic() + _END_SECONDS
+        for thread in (*self._changes.values(), *self._reading):
+            thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _released(self, uid: str, at: float) -> None:
-        """Note that a Pod's barrier is open: by its log at once, or by the status of the Pod up to a second later."""
-        if uid in self._closed:
-            self._closed.discard(uid)
-            if self.gate_seconds is None and not self._closed:
-                self.gate_seconds = at - self._began
-                self.say(f"the gate is open, after {self.gate_seconds:.1f} s")
+    def _begin(self, tell: Callable[[str], None], framework: str) -> threading.Thread:
+        thread = threading.Thread(target=self._until_end, args=(tell, framework), daemon=True)
+        thread.start()
+        return thread
 
-    def _place(self, what: str, place: str) -> None:
-        if self._places.get(what) != place:
-            self._places[what] = place
-            self.say(f"{what}: {place}")
+    def _until_end(self, tell: Callable[[str], None], framework: str) -> None:
+        try:
+            tell(framework)
+        except (DeletedError, NotFoundError):
+            return
+        except ClientError as error:
+            self.say(f"Framework {framework} is not followed any more: {error}")
+
+    def _tell_changes(self, framework: str) -> None:
+        told: dict[str, str] = {}
+        finished = False
+        while not finished:
+            with contextlib.suppress(UnreachableError):
+                view = self._client.get(framework)
+                places = places_of(view, self._client.pods(framework))
+                for line in changes(told, places):
+                    self.say(line)
+                told, finished = places, view.finished
+            time.sleep(_LOOK_SECONDS)
+
+    def _tell_log(self, framework: str) -> None:
+        for line in self._client.logs(framework, follow=True):
+            with self._lock:
+                self._logs.setdefault(line.source.pod, []).append(line.text)
+                self.say(f"{line.source.pod} | {line.text}")
 
 
-def _describe(view: FrameworkView) -> str:
+def places_of(view: FrameworkView, pods: Iterable[TaskPod]) -> dict[str, str]:
+    """Return how far a Framework and each of its Pods is."""
     attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
-    if view.result is not None:
-        return f"Completed, {view.result.phrase} ({view.result.code}){attempt}"
-    return f"{view.state or 'applied'}{attempt}"
+    end = f"Completed, {view.result.phrase} ({view.result.code})" if view.result else ""
+    return {f"Framework {view.name}": f"{end or view.state or 'applied'}{attempt}"} | {
+        pod.metadata.name: _place(pod) for pod in pods
+    }
 
 
-def _stage(pod: TaskPod) -> str:
-    match pod.stage:
-        case Stage.NOT_SCHEDULED | Stage.STARTING:
-            return f"waiting ({pod.reason})" if pod.reason else "starting"
-        case Stage.RUNNING:
-            # A program that has ended may be started again in its Pod, which runs all the time.
-            ends = [one.state.terminated for one in pod.status.container_statuses]
-            if any(end is not None and end.exit_code != 0 for end in ends):
-                return Stage.FAILED
-            return Stage.SUCCEEDED if all(ends) else Stage.RUNNING
-        case stage:
-            return stage
+def _place(pod: TaskPod) -> str:
+    if pod.stage is Stage.ENDING:
+        return pod.stage
+    where = f", {pod.status.pod_ip}" if pod.status.pod_ip else ""
+    # Why a program has failed, its log tells.
+    waits = pod.stage in {Stage.NOT_SCHEDULED, Stage.STARTING} and pod.reason
+    return f"{pod.stage}{where}" + (f" ({pod.reason})" if waits else "")
+
+
+def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Return a line for each difference."""
+    places = dict.fromkeys(before, "gone") | now
+    return [f"{name}: {place}" for name, place in places.items() if before.get(name) != place]

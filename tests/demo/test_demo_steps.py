@@ -1,0 +1,76 @@
+"""What the demo tells of its steps, and when it takes an image for missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from frameworkdemo.deploy import MissingImages
+from frameworkdemo.errors import DemoError
+from frameworkdemo.steps import Steps
+from tests.client.documents import container, pod
+
+
+@dataclass
+class Told:
+    """Steps whose lines are kept, with a clock that the test moves."""
+
+    now: float = 100.0
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.steps = Steps(self.lines.append, clock=lambda: self.now)
+
+    def takes(self, name: str, seconds: float) -> None:
+        with self.steps.step(name):
+            self.now += seconds
+
+
+def test_each_step_has_a_line_at_its_beginning_and_its_end_and_one_in_the_summary() -> None:
+    told = Told()
+    told.takes("cluster", 8.25)
+    told.takes("gang", 72)
+    told.now += 1
+    assert told.lines == ["cluster ...", "cluster: done in 8.2 s", "gang ...", "gang: done in 72.0 s"]
+    assert told.steps.summary() == [
+        "steps:",
+        "  cluster           8.2 s",
+        "  gang             72.0 s",
+        "  all together     81.2 s",
+    ]
+
+
+def test_a_step_that_fails_says_so_and_its_error_goes_on() -> None:
+    told = Told()
+
+    def build() -> None:
+        with told.steps.step("images"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build()
+    assert told.lines[-1] == "images: FAILED after 0.0 s"
+
+
+def test_a_report_has_no_control_characters() -> None:
+    told = Told()
+    told.steps.report("title\n", ["\x1b[31mred\x07\ttext"])
+    assert told.lines == ["--- title ", "    red    text"]
+
+
+NO_IMAGE = pod("worker-1", statuses=[container("main", "waiting", reason="ImagePullBackOff", message="not found")])
+RUNNING = pod("worker-1", statuses=[container()])
+
+
+def test_an_image_may_be_missing_for_a_while() -> None:
+    images = MissingImages(20.0)
+    for now, seen in ((0.0, NO_IMAGE), (19.0, NO_IMAGE), (30.0, RUNNING), (40.0, NO_IMAGE), (59.0, NO_IMAGE)):
+        images.check([RUNNING, seen], now)
+    with pytest.raises(DemoError, match="training-worker-1: main: ImagePullBackOff: not found"):
+        images.check([RUNNING, NO_IMAGE], 60.0)
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", "CrashLoopBackOff"])
+def test_other_reasons_to_wait_are_no_missing_image(reason: str) -> None:
+    MissingImages(0.0).check([pod(statuses=[container("main", "waiting", reason=reason)])], 0.0)

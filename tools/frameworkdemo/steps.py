@@ -1,0 +1,61 @@
+"""The steps of the demo as plain lines, and a table of the seconds that they took."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from frameworkclient.text import sanitize
+from localcluster.progress import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+class Steps:
+    """Writes what happens.
+
+    Args:
+        write: Takes each line.
+        clock: Returns monotonic seconds.
+
+    Attributes:
+        progress: Shows what takes long in a step.
+    """
+
+    def __init__(self, write: Callable[[str], None] = _print, clock: Callable[[], float] = time.monotonic) -> None:
+        self.write = write
+        self.progress = Lines(sys.stdout, quiet_seconds=5.0)
+        self._clock = clock
+        self._began = clock()
+        self._taken: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Tell of a block of code as a step."""
+        self.write(f"{name} ...")
+        began = self._clock()
+        verdict = "FAILED after"
+        try:
+            yield
+            verdict = "done in"
+        finally:
+            self._taken[name] = self._clock() - began
+            self.write(f"{name}: {verdict} {self._taken[name]:.1f} s")
+
+    def report(self, title: str, lines: Iterable[str]) -> None:
+        """Write a text in full, such as the end of a log."""
+        self.write(f"--- {sanitize(title)}")
+        for line in lines:
+            self.write(f"    {sanitize(line)}")
+
+    def summary(self) -> list[str]:
+        """Return the lines of a table: how long each step took, and all together."""
+        taken = {**self._taken, "all together": self._clock() - self._began}
+        return ["steps:", *(f"  {name:<12} {seconds:8.1f} s" for name, seconds in taken.items())]
