@@ -21,4 +21,4 @@ def test_the_training_runs_as_a_gang_by_the_command_line() -> None:
     assert [character for character in done.stdout if not character.isprintable() and character != "\n"] == []
     summary = done.stdout.partition("\nsteps:\n")[2].splitlines()
     taken = [line.split("  ")[1] for line in summary]
-    assert taken == ["cluster", "images", "load", "programs", "gang", "all together"]
+    assert taken == ["cluster", "load", "programs", "gang", "all together"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import localcluster
 from frameworkdemo import manifests
 from frameworkdemo.cluster import Cluster, local_cluster
 from localcluster import binaries, images
+from localcluster.cluster import require_root
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -43,15 +45,18 @@ class LocalTarget:
         self._images = images
 
     def prepare(self, steps: Steps) -> Cluster:
-        """Start the node, build the images and load them.
+        """Start the node while the images are built, and load them.
 
         Raises:
             LocalClusterError: The node cannot be started, or an image not be built.
         """
-        with steps.step("cluster"):
+        # Before anything is built.
+        require_root()
+        with steps.step("cluster"), ThreadPoolExecutor() as pool:
+            # While Go compiles, the images wait for packages most of the time.
+            built = pool.submit(images.build_all, self._images, progress=steps.progress)
             running = localcluster.up(self._name, localcluster.Depth.NODE, progress=steps.progress)
-        with steps.step("images"):
-            archives = images.build_all(self._images, progress=steps.progress)
+            archives = built.result()
         with steps.step("load"):
             for name, archive in archives.items():
                 with task(steps.progress, f"load image {name}"):
