@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import structlog
 
 from frameworkcontroller.core.attempt import duration
-from frameworkcontroller.core.effects import DeleteFramework, Failed
+from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed
 from frameworkcontroller.core.framework import expiry_of
 from frameworkcontroller.engine.executor import Executor
 from frameworkcontroller.engine.manifests import Subject
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frameworkcontroller.api.states import State
+    from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.engine.caches import FrameworkKey
     from frameworkcontroller.engine.outline import Outline
     from frameworkcontroller.engine.performer import Performer
@@ -70,8 +71,8 @@ class Rest:
 
     def put(self, key: FrameworkKey, outline: Outline) -> None:
         """Leave the Framework alone until its time is over; then delete it."""
+        left = self.left(outline)  # it may raise: then this outline is not kept
         self._outlines[key] = outline
-        left = self.left(outline)
         if left > timedelta():
             if left < timedelta.max:
                 self._wake_after(key, left.total_seconds())
@@ -94,12 +95,15 @@ class Rest:
         outline = self._outlines.get(key)
         if outline is None or outline.is_going or self.left(outline) > timedelta():
             return
+        outcome: Outcome = Dropped()
         if self._may_act():
             meta = outline.metadata
-            effect = DeleteFramework(meta.resource_version)
-            outcome = await self._performer.perform(Subject(*key, meta.uid), effect)
-            if isinstance(outcome, Failed):
-                self._on_failure()
-                _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
+            try:
+                outcome = await self._performer.perform(Subject(*key, meta.uid), DeleteFramework(meta.resource_version))
+            except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
+                outcome = Failed(repr(error))
+        if isinstance(outcome, Failed):
+            self._on_failure()
+            _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
         # Whatever has come of it, the watch shows; if it shows nothing, it is tried again.
         self._wake_after(key, AGAIN_SECONDS)

@@ -183,6 +183,40 @@ async def test_one_that_was_edited_before_it_could_be_deleted_is_kept_as_it_asks
 
 
 @in_virtual_time
+async def test_one_whose_edit_cannot_be_read_while_its_deletion_waits_ends_nothing() -> None:
+    many = [completed(ttl=5, name=f"fw{number}", uid=f"u{number}") for number in range(SLOTS + 1)]
+    client, performer = Client(*many), Slow(Done())
+    async with running(client, performer, clock=clock) as engine:
+        await asyncio.sleep(0.5)
+        odd = completed(ttl=5, name=f"fw{SLOTS}", uid=f"u{SLOTS}", resourceVersion="6")
+        odd["status"]["transitionTime"] = "2026-01-01T00:00:00"  # without a zone
+        client.shows("MODIFIED", odd)
+        await until(lambda: b"frameworkcontroller_quarantined_frameworks 1.0" in engine.metrics.text())
+        await asyncio.sleep(20)
+        client.shows("ADDED", completed(ttl=5, name="next", uid="next"))
+        await until(lambda: len(performer.performed) == SLOTS + 2)
+
+
+class Broken(Slow):
+    """An API server whose first answer no program can read."""
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        outcome = await super().perform(subject, effect)
+        if len(self.performed) == 1:
+            raise ValueError("it cannot be read")
+        return outcome
+
+
+@in_virtual_time
+async def test_a_deletion_that_raises_is_a_failure_that_is_tried_again() -> None:
+    client, performer = Client(completed(ttl=5)), Broken(Done())
+    async with running(client, performer, clock=clock) as engine:
+        await asyncio.sleep(AGAIN_SECONDS / 2)
+        assert b'workqueue_retries_total{controller="framework",name="framework"} 1.0' in engine.metrics.text()
+        await until(lambda: len(performer.performed) == 2, every=10)
+
+
+@in_virtual_time
 async def test_one_that_comes_to_rest_is_worked_on_again_after_an_edit() -> None:
     client, performer = Client(completed(generation=2)), Performer()
     async with running(client, performer, clock=clock) as engine:
