@@ -281,6 +281,7 @@ class Engine:
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
             if work is None:
+                self._waiting[key[0]].discard(key)
                 self._rest.put(key, view.framework)
                 return None
             # It was read again although it is at rest; the cache needs no more of it.

@@ -333,6 +333,20 @@ async def test_large_ones_that_run_are_all_worked_on_by_the_next_leader() -> Non
         await until(lambda: len(engine._works) == number, every=1)
 
 
+@in_virtual_time
+async def test_large_ones_that_another_brings_to_rest_wait_for_no_place() -> None:
+    """They were counted for ever, so that the others looked for a place every 30 s in the end."""
+    wanted = [large(number, executionType="Create") for number in range(3 * BEGINNING)]
+    status = msgspec.to_builtins(replace(status_of(State.CREATION_PENDING), observed_generation=1))
+    client = Client(*wanted)
+    async with running(client, Silent()) as engine:
+        await until(lambda: len(engine._waiting["n"]) == 2 * BEGINNING)
+        for one in wanted[BEGINNING:]:
+            meta = one["metadata"] | {"resourceVersion": "7"}
+            client.shows("MODIFIED", one | {"metadata": meta, "status": status})
+        await until(lambda: not engine._waiting["n"])
+
+
 @pytest.mark.parametrize("owner", ["fw-attempt", "other-attempt", ""])
 async def test_of_a_pod_that_is_not_the_frameworks_no_history_is_written_and_of_its_own_no_state_again(
     owner: str,
