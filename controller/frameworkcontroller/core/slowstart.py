@@ -103,8 +103,9 @@ class Spending:
     def pay(self, size: int, now: datetime) -> None:
         """Note that a Pod of so many bytes was sent, and refused; a small one costs the API server as much as any."""
         size = max(size, LEAST_BYTES)
-        self._spent, self._at = self._still_spent(now) + size, now
-        self._largest = max(self._largest, size)
+        spent = self._still_spent(now)
+        self._largest = max(self._largest, size) if spent else size
+        self._spent, self._at = spent + size, now
 
     @property
     def _a_minute(self) -> int:

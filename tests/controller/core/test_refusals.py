@@ -278,6 +278,16 @@ def test_small_pods_that_are_refused_count_too() -> None:
     assert sent == pytest.approx(3 * BYTES_A_MINUTE / LEAST_BYTES, abs=12)
 
 
+def test_a_large_pod_that_is_paid_for_gives_small_ones_no_more_of_a_minute() -> None:
+    """After one of 3 MiB, 912 small ones were sent in each minute for ever."""
+    spending, sent = Spending(), 0
+    spending.pay(3 * 1024 * 1024, at(0))
+    while spending.until(at(60)) is None:
+        spending.pay(300, at(60))
+        sent += 1
+    assert sent == BYTES_A_MINUTE / LEAST_BYTES
+
+
 def test_one_minute_pays_for_ten_of_the_largest_pods() -> None:
     spending = Spending()
     for number in range(10):
