@@ -69,6 +69,11 @@ class RolesSummary:
         return self.ready + self.others[0], self.total + self.waiting + self.others[1]
 
     @property
+    def size(self) -> int:
+        """Tasks that are written, those that are to go included, or TaskRoles if these are more."""
+        return max(len(self.roles), sum(len(role.task_statuses) for role in self.roles))
+
+    @property
     def complete(self) -> bool:
         """Whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
         return self.ready == self.total > 0 and (self.gate is None or self.gate.is_open)

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-# The status of so many Tasks, or a large Pod, costs the API server and this process much: one is sent at a time, with
-# pauses, and others do not wait for it.
+# The status of so many Tasks or TaskRoles, or a large Pod, costs the API server and this process much: one is sent at a
+# time, with pauses, and others do not wait for it.
 LARGE_STATUS_TASKS: Final = 500
 LARGE_STATUS_BYTES: Final = 512 * 1024
 # What a large one costs the API server, in small statuses: 0.2 s of CPU time for 1,000 TaskRoles.
@@ -150,7 +150,7 @@ class Actions:
             case CreatePod():
                 return self._large if effect.source.size > LARGE_BYTES else self._objects
             case WriteStatus():
-                is_large = effect.summary.tasks[1] > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
+                is_large = effect.summary.size > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
                 return self._large if is_large else self._statuses
             case _:
                 return self._objects

@@ -12,6 +12,7 @@ import pytest
 from msgspec import Raw
 
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, RolesSummary, WriteStatus
 from frameworkcontroller.core.facts import LARGE_BYTES, read
@@ -22,7 +23,7 @@ from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS
 from frameworkcontroller.engine.metrics import Metrics
 from frameworkcontroller.engine.podbodies import AT_ONCE_BYTES, CAPACITY, PodBodies
 from frameworkcontroller.engine.settings import Settings
-from tests.controller.core.values import at, framework
+from tests.controller.core.values import at, ended, framework, task
 from tests.controller.engine.test_engine import until
 from tests.kube.virtualtime import in_virtual_time
 
@@ -113,7 +114,9 @@ def is_large(effect: Effect) -> bool:
         case CreatePod():
             return effect.source.size > LARGE_BYTES
         case WriteStatus():
-            return effect.summary.tasks[1] > LARGE_STATUS_TASKS or bool(effect.text_bytes)
+            roles = effect.summary.roles
+            tasks = sum(len(role.task_statuses) for role in roles)
+            return max(len(roles), tasks) > LARGE_STATUS_TASKS or bool(effect.text_bytes)
     raise AssertionError(effect)
 
 
@@ -159,8 +162,10 @@ class Owner:
         raise error
 
 
-def write(tasks: int, text_bytes: int = 0) -> WriteStatus:
-    summary = RolesSummary((), (), 0, tasks, by_arrival=False, member_revision=0)
+def write(tasks: int, text_bytes: int = 0, roles: int = 1) -> WriteStatus:
+    """A status of so many Tasks, none of which is wanted any more, in each of so many roles."""
+    role = TaskRoleStatus("worker", "r", None, (task(State.COMPLETED, ended(0)),) * tasks)
+    summary = RolesSummary((role,) * roles, (), 0, 0, by_arrival=False, member_revision=0)
     return WriteStatus(framework(State.RUNNING), summary, 1, "1", None, text_bytes=text_bytes)
 
 
@@ -169,6 +174,12 @@ def write(tasks: int, text_bytes: int = 0) -> WriteStatus:
     [
         pytest.param(creation(LARGE_BYTES), creation(100), 20, id="Pods"),
         pytest.param(write(LARGE_STATUS_TASKS + 1), write(LARGE_STATUS_TASKS), 64 // OBJECTS_PER_STATUS, id="statuses"),
+        pytest.param(
+            write(0, roles=LARGE_STATUS_TASKS + 1),
+            write(0, roles=LARGE_STATUS_TASKS),
+            64 // OBJECTS_PER_STATUS,
+            id="statuses of many TaskRoles",
+        ),
         pytest.param(write(LARGE_STATUS_TASKS + 1), creation(100), 20, id="large statuses, small Pods"),
         pytest.param(write(1, LARGE_STATUS_BYTES + 1), write(1), 64 // OBJECTS_PER_STATUS, id="statuses of long texts"),
     ],
