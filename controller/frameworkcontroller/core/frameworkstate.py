@@ -298,6 +298,7 @@ class FrameworkState:
         )
         if not changed:
             return
+        self.text_bytes = sum(role_state.text_bytes for role_state in self.roles.values())
         self.touch_framework()
         self._rescale_revision = revision
         self.haste = Haste.URGENT
@@ -366,7 +367,9 @@ class FrameworkState:
             self.haste = max(self.haste, Haste.ENDING if self._is_final(new) else Haste.URGENT)
         if new.attempt_status.id > before.attempt_status.id:
             self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
+        self.text_bytes -= role_state.text_bytes
         role_state.put(task_key[1], new, self.revision)
+        self.text_bytes += role_state.text_bytes
         self.touch_when_persisted(task_key)
         if before.state is not new.state:
             self.journal.add_task_change(task_key[0], before, new, self.revision)
@@ -377,8 +380,6 @@ class FrameworkState:
         if new.completion is not None and self.text_bytes + more > MAX_TEXTS:
             end = classify.shortened(new.completion, SHORT_TEXT)
             new = replace(new, attempt_status=replace(new.attempt_status, completion_status=end))
-            more = classify.text_length(end) - classify.text_length(before.completion)
-        self.text_bytes += more
         return new
 
     def _is_final(self, task: TaskStatus) -> bool:

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
+from frameworkcontroller.core.classify import text_length
 from frameworkcontroller.core.readiness import is_ready, membership
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class RoleState:
     revisions: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     by_state: Counter[State] = field(default_factory=Counter)
+    text_bytes: int = 0
+    """Of what others have written about the ends of the Tasks."""
     deletion_pending: set[int] = field(default_factory=set)
     """Indexes that are deletionPending."""
     ran: bool = False
@@ -132,6 +135,7 @@ class RoleState:
     def _count(self, task: TaskStatus, sign: int) -> None:
         self.counts.add(task, sign)
         self.by_state[task.state] += sign
+        self.text_bytes += sign * text_length(task.completion)
         self.ran = self.ran or task.run_time is not None
         if sign < 0:
             self.ready_pods.discard(task.index)

@@ -418,6 +418,22 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
     assert len(msgspec.json.encode(state.summarize(spec(role("worker", number))).roles)) < 8 * 1024 * 1024
 
 
+@pytest.mark.parametrize("back", [1, 2])
+def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(state: Scaled, back: int) -> None:
+    """490 of them in turn, of a Framework of two Tasks, and the ends of all later ones were cut."""
+    for _ in range(3):
+        failed = state.task(W2)
+        assert failed is not None
+        state.put(W2, conclude(complete(failed, replace(ended(1), diagnostics="no memory" * 100)), at(1)))
+        state.persist_all()
+        state.ask(w=back)  # it is marked, and replaced or removed once that is persisted
+        state.persist_all()
+        state.ask(w=3)
+        state.persist_all()
+        said = sum(classify.text_length(task.completion) for task in state.roles["w"].tasks)
+        assert state.text_bytes == said < 100
+
+
 def test_of_many_containers_few_stay_failed_ones_first_and_share_what_stays_of_their_texts() -> None:
     ends = (ContainerEnd(name=f"c{place}", message="no memory " * 26, code=place % 2) for place in range(48))
     many = PodEnd(containers=tuple(ends))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.classify import text_length
 from frameworkcontroller.core.readiness import is_ready
 from frameworkcontroller.core.rolestate import Counts, RoleState
 from tests.controller.core.values import ended, task
@@ -85,6 +86,7 @@ def test_the_counts_are_always_those_of_a_recount(order: list[tuple[str, int, Ta
             role_state.pop()
         ran = ran or any(now.run_time for now in role_state.tasks)
         assert role_state.counts == recount(role_state)
+        assert role_state.text_bytes == sum(text_length(now.completion) for now in role_state.tasks)
         assert +role_state.by_state == Counter(now.state for now in role_state.tasks)
         assert role_state.deletion_pending == {now.index for now in role_state.tasks if now.deletion_pending}
         assert len(role_state.revisions) == len(role_state.tasks)
