@@ -61,7 +61,6 @@ _log = structlog.get_logger(__name__)
 
 # Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
 DECIDING_SECONDS: Final = 0.01
-SNAPSHOTS_IN_A_ROW: Final = 64
 # Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
 # written lately.
 PUT_OFF_SECONDS: Final = 0.5
@@ -329,10 +328,8 @@ class Engine:
 
     def _report(self, work: Work, decision: Decision) -> Iterator[None]:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
-        taken = decision.snapshots
-        for place in range(0, len(taken), SNAPSHOTS_IN_A_ROW):
-            some = taken[place : place + SNAPSHOTS_IN_A_ROW]
-            work.history = self._history.write_pass(*work.key, some) or work.history
+        for written in self._history.write_pass(*work.key, decision.snapshots):
+            work.history = written
             yield
         for milestone in decision.milestones:
             self.metrics.milestone_reached(milestone)

@@ -13,7 +13,7 @@ from frameworkcontroller.core import snapshots
 from frameworkcontroller.core.snapshots import Lines, Snapshot, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.meta import Meta
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # How long a status waits for the history that it may overwrite.
 WRITTEN_SECONDS: Final = 0.1
 REMEMBERED_PODS: Final = 1024
+IN_A_ROW: Final = 64
+"""Snapshots that are handed to the writer before others have their turn."""
 
 
 class History:
@@ -35,19 +37,17 @@ class History:
     def __init__(self, lines: LineWriter, triggers: Collection[Trigger]) -> None:
         self._lines, self._triggers = lines, triggers
         self._made = Lines()
-        self._last_kept: Framework | None = None
         # The UIDs of Pods whose last state was written, and whether they were being deleted then.
         self._gone_pods: OrderedDict[str, bool] = OrderedDict()
 
-    def write_pass(self, namespace: str, name: str, taken: Iterable[Snapshot]) -> asyncio.Future[None] | None:
-        """Write the snapshots of a pass over this Framework.
+    def write_pass(self, namespace: str, name: str, taken: Iterable[Snapshot]) -> Iterator[asyncio.Future[None]]:
+        """Write the snapshots of a pass over this Framework, all of which keep one state of it.
 
-        Returns:
-            What is done when they are written, None if there are none; nobody waits long for a reader that is slow.
+        Yields:
+            What is done when all are written, again and again until they are with the writer; nobody waits long for a
+            reader that is slow.
         """
         wanted = [snapshot for snapshot in taken if snapshot.trigger in self._triggers]
-        if not wanted:
-            return None
         loop = asyncio.get_running_loop()
         written = loop.create_future()
 
@@ -55,11 +55,14 @@ class History:
             if not written.done():
                 written.set_result(None)
 
-        loop.call_later(WRITTEN_SECONDS, end)
-        for snapshot in wanted:
-            is_last = snapshot is wanted[-1]
-            self._write(namespace, name, snapshot, done=partial(loop.call_soon_threadsafe, end) if is_last else None)
-        return written
+        for place, snapshot in enumerate(wanted, 1):
+            is_last = place == len(wanted)
+            done = partial(loop.call_soon_threadsafe, end) if is_last else None
+            self._write(namespace, name, snapshot, done=done, is_last=is_last)
+            if is_last:
+                loop.call_later(WRITTEN_SECONDS, end)
+            if is_last or place % IN_A_ROW == 0:
+                yield written
 
     def _write(
         self,
@@ -68,15 +71,17 @@ class History:
         snapshot: Snapshot,
         framework: str = "",
         done: Callable[[], object] | None = None,
+        *,
+        is_last: bool = True,
     ) -> None:
         """Write a snapshot of the object of this name, which is, or belongs to, the Framework."""
         if snapshot.trigger not in self._triggers:
             return
         size = snapshot.size
-        if snapshot.seen is not self._last_kept and snapshot.seen is not None:
-            # The snapshots of one pass keep one state of the Framework.
+        if snapshot.seen is not None and is_last:
+            # The snapshots of one pass keep one state of the Framework. The last line keeps it longest: lines are
+            # written and dropped in their order.
             size += snapshot.seen.size
-        self._last_kept = snapshot.seen
         line = partial(self._made.of, f"{namespace}/{name}", snapshot)
         self._lines.put(line, size, f"{namespace}/{framework or name}", done)
 
