@@ -78,15 +78,10 @@ class InFlight:
 
         Where others of the namespace have spent what refused Pods may cost, a Framework without any Pod tries one.
         """
-        is_full = self._creation_bytes >= CREATION_BYTES or self.refusals.spent_until(now) is not None
-        free = 0 if is_full else self.slow_start.free(self._creations, now)
+        free = 0 if self._creation_bytes >= CREATION_BYTES else self.slow_start.free(self._creations, now)
         if free and not self.slow_start.is_proven and self.refusals.spending.until(now) is not None:
             return 0 if self._creations else 1
         return free
-
-    def closed_until(self, now: datetime) -> datetime | None:
-        """Return until when no Pod may be created, None if that is not a matter of time."""
-        return max(filter(None, (self.slow_start.closed_until(now), self.refusals.spent_until(now))), default=None)
 
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""

@@ -179,7 +179,7 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
     if failure is None:
         if isinstance(outcome, Done):
             in_flight.slow_start.succeed(now.steady)
-            in_flight.refusals.open(effect.role)
+            in_flight.refusals.open(effect.role, taken=True)
         return False
     return not isinstance(outcome, NameTaken) and in_flight.slow_start.fail(failure, now.steady)
 

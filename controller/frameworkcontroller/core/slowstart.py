@@ -136,10 +136,8 @@ class Refusals:
         self._draw, self.spending = draw, spending
         self._windows: dict[str, Window] = {}
         self._final: dict[str, Window] = {}
-
-    def spent_until(self, now: datetime) -> datetime | None:
-        """Return until when nothing is to be sent, None if something may be, as where Pods of no role are refused."""
-        return self.spending.until(now) if self._windows or self._final else None
+        self._taken: set[str] = set()
+        """The roles of whose template a Pod was created."""
 
     def window(self, role: str) -> Window | None:
         """Return the window of a role, None if its Pods are not refused."""
@@ -149,6 +147,15 @@ class Refusals:
         """Return until when no Pod of the role is created, None if one may be."""
         window = self._windows.get(role)
         return window.until if window is not None and now < window.until else None
+
+    def spent_until(self, role: str, now: datetime) -> datetime | None:
+        """Return until when no Pod of the role is sent since what refused ones may cost is spent, None if one may be.
+
+        Where Pods of a role are refused, others do not wait of which a Pod was created.
+        """
+        is_refused = role in self._windows or role in self._final
+        is_unknown = role not in self._taken and bool(self._windows or self._final)
+        return self.spending.until(now) if is_refused or is_unknown else None
 
     def probe(self, role: str, now: datetime) -> None:
         """Note that a creation starts: all others of a role that is refused wait for its outcome."""
@@ -185,8 +192,10 @@ class Refusals:
         for known in (self._windows, self._final):
             for role in known.keys() - roles:
                 del known[role]
+        self._taken &= roles
 
-    def open(self, role: str) -> None:
-        """Note that a Pod of the role was created, or that its template has changed."""
+    def open(self, role: str, *, taken: bool) -> None:
+        """Note that a Pod of the role was created (`taken`), or that its template has changed."""
         self._windows.pop(role, None)
         self._final.pop(role, None)
+        (self._taken.add if taken else self._taken.discard)(role)

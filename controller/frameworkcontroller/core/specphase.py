@@ -97,4 +97,4 @@ class SpecPhase:
             refusals.keep(spec.by_name.keys())
             for name in spec.by_name:
                 if before.task_of(name).pod != spec.task_of(name).pod:
-                    refusals.open(name)
+                    refusals.open(name, taken=False)

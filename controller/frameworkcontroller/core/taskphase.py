@@ -69,6 +69,7 @@ class TaskPhase:
         self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
         self._config, self._state = config, state
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
+        self._unpaid: OrderedDict[TaskKey, None] = OrderedDict()
         self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
         self._ends: dict[TaskKey, restart.End] = {}
         self.starts_while_closed: Counter[TaskKey] = Counter()
@@ -155,16 +156,18 @@ class TaskPhase:
     def _release(self, ctx: ReconcileContext) -> None:
         """Decide again on as many Tasks without a Pod as may get one now: of a role that is refused, on one."""
         refusals, free = ctx.in_flight.refusals, ctx.in_flight.free_creations(ctx.now)
+        if self._unpaid and refusals.spending.until(ctx.now) is None:
+            self._held, self._unpaid = self._unpaid | self._held, OrderedDict()
         while self._held and free > 0:
             task_key, _ = self._held.popitem(last=False)
-            if refusals.closed_until(task_key[0], ctx.now) is None:
+            # Those of other roles do not wait behind one whose role is refused.
+            if not self._waits_with_role(task_key, ctx):
                 self._state.agenda.touch(task_key)
                 free -= 1
-            else:
-                # Those of other roles do not wait behind it.
-                self._refused.setdefault(task_key[0], OrderedDict())[task_key] = None
         if self._held:
-            ctx.decision.wake(ctx.in_flight.closed_until(ctx.now))
+            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+        if self._unpaid:
+            ctx.decision.wake(refusals.spending.until(ctx.now))
         for role, waiting in list(self._refused.items()):
             until = refusals.closed_until(role, ctx.now)
             if until is None:
@@ -179,6 +182,16 @@ class TaskPhase:
                     self._state.agenda.touch(waiting.popitem()[0])
                     until = ctx.now + PROBE_AFTER
             ctx.decision.wake(until)
+
+    def _waits_with_role(self, task_key: TaskKey, ctx: ReconcileContext) -> bool:
+        """Report whether no Pod of the Task's role may be created now; then the Task waits until one may."""
+        role, refusals = task_key[0], ctx.in_flight.refusals
+        if (until := refusals.closed_until(role, ctx.now)) is not None:
+            self._refused.setdefault(role, OrderedDict())[task_key] = None
+        elif (until := refusals.spent_until(role, ctx.now)) is not None:
+            self._unpaid[task_key] = None
+        ctx.decision.wake(until)
+        return until is not None
 
     def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
         return task.TaskContext(
@@ -230,13 +243,11 @@ class TaskPhase:
             # The ConfigMap that will own the Pod is not persisted yet, for example.
             self._state.touch_when_persisted(task_key)
             return
-        elif (closed := ctx.in_flight.refusals.closed_until(task_key[0], ctx.now)) is not None:
-            self._refused.setdefault(task_key[0], OrderedDict())[task_key] = None
-            ctx.decision.wake(closed)
+        elif self._waits_with_role(task_key, ctx):
             return
         elif not ctx.in_flight.free_creations(ctx.now):
             self._held[task_key] = None
-            ctx.decision.wake(ctx.in_flight.closed_until(ctx.now))
+            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
             return
         else:
             ctx.in_flight.refusals.probe(task_key[0], ctx.now)

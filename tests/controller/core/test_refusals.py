@@ -268,6 +268,31 @@ def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn()
     assert max(asked.values()) <= 2 * len(server.asked) / 12
 
 
+def test_a_role_whose_pods_are_taken_does_not_wait_for_what_refused_ones_may_cost() -> None:
+    """While other Frameworks of the namespace spent it, a role was not scaled up for the refusals of another one."""
+    server, number = Server(-2, tasks=1), 50
+    server.world.plan.ends = {f"good-{index}": ["stay"] for index in range(number)}
+    server.run(20)
+    spending, good = server.reconciler._in_flight.refusals.spending, server.world.spec["taskRoles"][1]
+    while spending.until(server.world.now) is None:
+        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+    good["taskNumber"] = number
+    server.world.edited()
+    for _ in range(5):
+        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+        server.run(1)
+    states = Counter(task.state for name, task in tasks(server.world).items() if name.startswith("good"))
+    assert states == {State.RUNNING: number}
+    # One that nobody knows may be refused as well.
+    good["task"] = json.loads(json.dumps(good["task"])) | {"pod": {"spec": {"containers": [{"name": "other"}]}}}
+    good["taskNumber"] = number + 1
+    server.world.edited()
+    for _ in range(5):
+        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+        server.run(1)
+    assert tasks(server.world)[f"good-{number}"].state is State.CREATION_PENDING
+
+
 def test_small_pods_that_are_refused_count_too() -> None:
     """160 roles whose templates were edited ten times a second made 85 creations a second."""
     spending, sent = Spending(), 0
@@ -307,8 +332,7 @@ def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> Non
     for _ in range(10):
         spending.pay(3_000_000, at(0))
     refused.refusals.refuse("worker", "no", at(0))
-    assert (refused.free_creations(at(0)), refused.closed_until(at(0))) == (0, at(6))
-    assert refused.free_creations(at(6)) > 1
+    assert [refused.refusals.spent_until("worker", at(second)) for second in (0, 6)] == [at(6), None]
     good.slow_start.succeed(at(0))
     assert good.free_creations(at(0)) > FIRST_BATCH
     # One that has no Pod yet finds out with a single one.
