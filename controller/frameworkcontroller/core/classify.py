@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import re2
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from frameworkcontroller.api.pod import ContainerStatus, Pod
+
+W = TypeVar("W", bound=Wire)
 
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False  # RE2 would print a line of its own
@@ -178,7 +180,7 @@ def text_length(end: TaskCompletion | None) -> int:
     if end is None:
         return 0
     containers = () if end.pod is None else end.pod.containers
-    texts = [] if end.pod is None else [end.pod.message]
+    texts = [] if end.pod is None else [end.pod.reason, end.pod.message]
     texts += [text for one in containers for text in (one.name, one.reason, one.message)]
     return END_BYTES * len(containers) + sum(map(_encoded_length, (end.diagnostics, *texts)))
 
@@ -193,9 +195,13 @@ def shortened(end: TaskCompletion, most: int) -> TaskCompletion:
     if pod is not None:
         kept = sorted(pod.containers, key=lambda one: one.code == 0)[:KEPT_CONTAINERS]
         each = most // max(1, len(kept))
-        containers = tuple(replace(one, message=_shortened(one.message, each)) for one in kept)
-        pod = replace(pod, message=_shortened(pod.message, most), containers=containers)
-    return replace(end, diagnostics=_shortened(end.diagnostics, most), pod=pod)
+        containers = tuple(_with_shortened(one, each, "name", "reason", "message") for one in kept)
+        pod = replace(_with_shortened(pod, most, "reason", "message"), containers=containers)
+    return replace(_with_shortened(end, most, "diagnostics"), pod=pod)
+
+
+def _with_shortened(part: W, most: int, *texts: str) -> W:
+    return replace(part, **{text: _shortened(getattr(part, text), most) for text in texts})
 
 
 def _shortened(text: str, most: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -17,10 +18,11 @@ from frameworkcontroller.api.pod import ContainerStatus
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
+    from frameworkcontroller.api.meta import Meta, OwnerReference, Partial, Wire
     from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 
 V = TypeVar("V")
+P = TypeVar("P", bound="Wire | None")
 C = TypeVar("C", bound=ContainerStatus)
 
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
@@ -29,10 +31,17 @@ CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 FOUND_ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) | CONFIG_MAP_ANNOTATIONS
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
-MAX_SHARED: Final = 50_000
-"""Parts that are remembered, about 10 MiB, also of Pods that are gone; each container counts as one. With more, sharing
-begins again. A Framework has ten or so: with fewer than all Frameworks whose Pods change in turn have together, nothing
-is shared any more."""
+MAX_SHARED: Final = 10 * 1024 * 1024
+"""Bytes of parts that are remembered, also of Pods that are gone. With more, sharing begins again. A Framework has ten
+parts or so of some 200 bytes: with less place than all Frameworks whose Pods change in turn need together, nothing is
+shared any more."""
+PART_BYTES: Final = 128
+"""What a part takes beside its values, which take about twice as much as they do as JSON."""
+MOST: Final = {"message": 12 * 1024} | dict.fromkeys(
+    ("name", "phase", "status", "reason", "pod_ip", "host_ip", "node_name"), 256
+)
+"""Characters of texts by their fields. A kubelet writes messages of 12 KiB about all containers of a Pod that have
+ended; whoever has permissions on `pods/status` writes a mebibyte."""
 MAX_VALUE: Final = 256
 """Characters of an annotation; the controller writes none that is longer."""
 MAX_SIDECARS: Final = 256
@@ -42,19 +51,19 @@ MAX_CONTAINERS_SHARED: Final = 20
 
 
 class SlimPods:
-    """Makes Pods slim."""
+    """Makes Pods slim.
+
+    Attributes:
+        size: bytes of the parts that are remembered, about.
+    """
 
     def __init__(self) -> None:
         self._shared: dict[Hashable, object] = {}
-        self._size = 0
-
-    def __len__(self) -> int:
-        """Return how many parts are remembered."""
-        return self._size
+        self.size = 0
 
     def __call__(self, pod: Pod) -> Pod:
         """Return the Pod without annotations of others, its parts shared with equal ones."""
-        meta, status = pod.metadata, pod.status
+        meta, status = pod.metadata, _cut(pod.status)
         return replace(
             pod,
             metadata=replace(
@@ -70,7 +79,7 @@ class SlimPods:
                 status,
                 phase=self._share(status.phase),
                 host_ip=self._share(status.host_ip),
-                conditions=self._share(tuple(filter(_is_kept, status.conditions))),
+                conditions=self._share(tuple(map(_cut, filter(_is_kept, status.conditions)))),
                 init_container_statuses=self._containers(status.init_container_statuses),
                 container_statuses=self._containers(status.container_statuses),
             ),
@@ -79,14 +88,14 @@ class SlimPods:
     def _spec(self, spec: PodSpec) -> PodSpec:
         """Keep the init containers that decisions look for: the barrier and sidecars."""
         kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_SIDECARS]
-        slim = replace(spec, init_containers=kept)
-        return self._share(slim, len(kept) + 1) if len(kept) <= MAX_CONTAINERS_SHARED else slim
+        slim = replace(_cut(spec), init_containers=kept)
+        return self._share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
     def _containers(self, statuses: tuple[C, ...]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
-        slim = tuple(map(_without_end_time, statuses))
+        slim = tuple(map(_slim_status, statuses))
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
-        return self._share(slim, len(slim) + 1) if is_shared else slim
+        return self._share(slim) if is_shared else slim
 
     def _kept(self, found: dict[str, str]) -> dict[str, str]:
         # What is longer than any value that the controller writes, or no ASCII, matches nothing: little is kept of it.
@@ -94,16 +103,17 @@ class SlimPods:
         # An empty tuple is a value of its own, no key of an empty dict.
         return self._shared_as((dict, kept), dict(kept))
 
-    def _share(self, value: V, parts: int = 1) -> V:
-        return self._shared_as(value, value, parts)
+    def _share(self, value: V) -> V:
+        return self._shared_as(value, value)
 
-    def _shared_as(self, key: Hashable, value: V, parts: int = 1) -> V:
-        if self._size >= MAX_SHARED:
+    def _shared_as(self, key: Hashable, value: V) -> V:
+        if self.size >= MAX_SHARED:
             self._shared.clear()
-            self._size = 0
+            self.size = 0
         before = len(self._shared)
         found = cast("V", self._shared.setdefault(key, value))  # equal keys have equal values
-        self._size += parts * (len(self._shared) - before)
+        if len(self._shared) > before:
+            self.size += PART_BYTES + 2 * len(msgspec.json.encode(value))
         return found
 
 
@@ -142,12 +152,22 @@ def _is_kept(condition: PodCondition) -> bool:
     return condition.type in CONDITIONS or while_true
 
 
-def _without_end_time(status: C) -> C:
+def _slim_status(status: C) -> C:
     """Leave out when a container succeeded: only among failures it matters which was the last."""
-    end = status.state.terminated
-    if end is None or end.exit_code != 0 or end.finished_at is None:
+    end, waiting, last = status.state.terminated, status.state.waiting, status.last_state.terminated
+    status = _cut(status)
+    if end is None and waiting is None and last is None:
         return status
-    return replace(status, state=replace(status.state, terminated=replace(end, finished_at=None)))
+    if end is not None and end.exit_code == 0:
+        end = replace(end, finished_at=None)
+    state = replace(status.state, terminated=_cut(end), waiting=_cut(waiting))
+    return replace(status, state=state, last_state=replace(status.last_state, terminated=_cut(last)))
+
+
+def _cut(part: P) -> P:
+    """Return a part of a Pod with texts no longer than what a kubelet or the API server writes there."""
+    long = {name: text[:most] for name, most in MOST.items() if len(text := getattr(part, name, "")) > most}
+    return replace(part, **long) if part is not None and long else part
 
 
 def _says_nothing(status: ContainerStatus) -> bool:

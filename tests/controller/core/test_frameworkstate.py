@@ -6,7 +6,7 @@ import gzip
 import itertools
 import tracemalloc
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -432,6 +432,21 @@ def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(sta
         state.persist_all()
         said = sum(classify.text_length(task.completion) for task in state.roles["w"].tasks)
         assert state.text_bytes == said < 100
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [{"reason": "x" * 10_000}, {"message": "x" * 10_000}]
+    + [
+        {"containers": (ContainerEnd(**{"name": "c", "code": 1, text: "x" * 10_000}),)}
+        for text in ("name", "reason", "message")
+    ],
+)
+def test_each_text_about_the_end_of_a_pod_counts_and_is_shortened(texts: dict[str, Any]) -> None:
+    long = replace(ended(1), pod=PodEnd(**texts))
+    assert classify.text_length(long) > 10_000
+    short = classify.shortened(long, SHORT_TEXT)
+    assert SHORT_TEXT < classify.text_length(short) < 2 * SHORT_TEXT
 
 
 def test_of_many_containers_few_stay_failed_ones_first_and_share_what_stays_of_their_texts() -> None:
