@@ -20,6 +20,7 @@ import uuid
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
+from weakref import WeakSet
 
 import structlog
 
@@ -110,7 +111,8 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
-        self._beginning: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
+        # One that is gone is in it for as long as an effect of it waits for its turn: so long it takes memory.
+        self._beginning: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
         self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
@@ -177,7 +179,7 @@ class Engine:
 
     def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
-        self._works.pop(key, None)
+        self._drop(key)
         self._waiting[key[0]].discard(key)
         self._rest.forget(key)
         self._queue.forget(key)
@@ -285,7 +287,8 @@ class Engine:
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.seen
-        if work is None and not self._may_begin(key, view.framework):
+        if work is None and (seconds := self._wait_seconds(key, view.framework)):
+            self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
             if work is not None and work.reconciler.knows_newer(view.framework):
@@ -293,22 +296,19 @@ class Engine:
             work = self._start(key, view.framework)
         return work
 
-    def _may_begin(self, key: FrameworkKey, found: Framework) -> bool:
-        """Report whether the Framework may be worked on now: of a namespace few large ones begin at a time."""
-        known, waiting = self._beginning[key[0]], self._waiting[key[0]]
-        known.intersection_update({one for one in known if one in self._works and not self._works[one].settled})
-        if len(known) < BEGINNING:
+    def _wait_seconds(self, key: FrameworkKey, found: Framework) -> float:
+        """Return when the Framework should look for a place again, 0 if it has one: few large ones begin at a time."""
+        begun, waiting = self._beginning[key[0]], self._waiting[key[0]]
+        begun -= {work for work in begun if work.settled}
+        if len(begun) < BEGINNING:
             waiting.discard(key)
-            known.update({key} if _is_large(found.spec) else ())
-            return True
+            return 0.0
         # Of those that wait no spec is kept, or read again.
         if key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec)):
-            return True
+            return 0.0
         waiting.add(key)
         # All of them together look for a place thirty times a second, unless there are a thousand.
-        seconds = BEGIN_SECONDS * max(1.0, len(waiting) / BEGINNING)
-        self._queue.add_after(key, min(seconds, LONGEST_BEGIN_SECONDS))
-        return False
+        return min(BEGIN_SECONDS * max(1.0, len(waiting) / BEGINNING), LONGEST_BEGIN_SECONDS)
 
     async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
         """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
@@ -360,7 +360,10 @@ class Engine:
             draw=random.random,
             spending=self._spendings[key[0]],
         )
-        work = self._works[key] = Work(key, reconciler)
+        work = Work(key, reconciler)
+        if _is_large(seen.spec):
+            self._beginning[key[0]].add(work)
+        self._works[key] = work
         self._rest.forget(key)
         return work
 
@@ -384,8 +387,13 @@ class Engine:
 
     def _isolate(self, key: FrameworkKey, error: Exception) -> None:
         """Discard the work, and read the Framework again after a while: only this one raised."""
-        self._works.pop(key, None)
+        self._drop(key)
         self._reloader.isolate(key, error, self._edition(key))
+
+    def _drop(self, key: FrameworkKey) -> None:
+        if (work := self._works.pop(key, None)) is not None:
+            # A pass that goes on refers to its work.
+            work.begun = None
 
     def _report_failure(self, key: FrameworkKey, error: Exception) -> None:
         uid, _ = self._edition(key)
@@ -402,9 +410,14 @@ class Engine:
 
     def _take_over(self, key: FrameworkKey, seen: Framework) -> None:
         # It may be deleted since it was read; then nothing would ever discard the work.
-        if self._caches.view(key) is not None:
-            self._start(key, seen)
-            self._queue.add(key)
+        if self._caches.view(key) is None:
+            return
+        if seconds := self._wait_seconds(key, seen):
+            # What the cache has may be older than what was read, and what was read would be kept until then.
+            self._reloader.read(key, "it waits until others of its namespace have begun", after=seconds)
+            return
+        self._start(key, seen)
+        self._queue.add(key)
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

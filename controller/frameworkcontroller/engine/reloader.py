@@ -91,11 +91,11 @@ class Reloader:
         now = self._clock()
         return sum(case.until > now and key in self._loading for key, case in self._cases.items())
 
-    def read(self, key: FrameworkKey, why: str) -> None:
-        """Read the Framework at once: the cache may be older."""
-        _log.info("reading the Framework again", framework="/".join(key), why=why)
+    def read(self, key: FrameworkKey, why: str, after: float = 0.0) -> None:
+        """Read the Framework, at once or after so many seconds: the cache may be older."""
+        _log.info("reading the Framework again", framework="/".join(key), why=why, after=after)
         self._loading.add(key)
-        self._group.create_task(self._load(key, None))
+        self._group.create_task(self._load(key, None, after))
 
     def isolate(self, key: FrameworkKey, error: Exception, edition: Edition) -> None:
         """Leave the Framework alone for a while, longer with each failure, then read it.
@@ -137,8 +137,9 @@ class Reloader:
         if case is not None:
             case.edited.set()
 
-    async def _load(self, key: FrameworkKey, case: _Case | None) -> None:
+    async def _load(self, key: FrameworkKey, case: _Case | None, after: float = 0.0) -> None:
         """Read the Framework, as often as it takes."""
+        await asyncio.sleep(after)
         if case is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(case.until - self._clock()):
