@@ -10,20 +10,26 @@ import zlib
 from base64 import b64decode
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 
-MAX_ROLES_BYTES: Final = 64 * 1024 * 1024
-"""Of a compressed status, unpacked: some 60,000 Tasks. A mebibyte may pretend to be a gibibyte."""
-MAX_OBJECTS: Final = 1_000_000
-"""Of these bytes: none that the controller has written has as many in them."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_ROLES_BYTES: Final = 32 * 1024 * 1024
+"""Of a compressed status, unpacked: some 30,000 Tasks. A mebibyte may pretend to be a gibibyte."""
+MAX_OBJECTS: Final = 250_000
+"""Of these bytes: 20,000 Tasks with two containers each have 240,000."""
+MAX_COMMAS: Final = 2_000_000
+"""Of these bytes: 20,000 failed Tasks have some 1,000,000, and others' texts have some, too."""
+MAX_ATTRIBUTES: Final = 64
 MAX_STORED: Final = 2 * MAX_TASKS + MAX_ROLES
 """Tasks of a stored status, and TaskRoles: those that are wanted, and as many Tasks that are still to go."""
 
@@ -36,7 +42,7 @@ class CompletionType(Wire, frozen=True):
     """Succeeded, or Failed with what is known about the failure."""
 
     name: str
-    attributes: tuple[str, ...] | None = ()
+    attributes: Annotated[tuple[str, ...], Meta(max_length=MAX_ATTRIBUTES)] | None = ()
 
     def has(self, attribute: str) -> bool:
         """Report whether the failure is known to be of this kind."""
@@ -139,15 +145,32 @@ class TaskStatus(Wire, frozen=True):
         return self.attempt_status.completion_status
 
 
-class TaskRoleStatus(Wire, frozen=True):
-    """All Tasks of a role, those that are deletionPending included."""
+TaskT = TypeVar("TaskT")
 
+
+class _Role(Wire, Generic[TaskT], frozen=True):
     name: str
     instance_uid: str = field(name="instanceUID")
     pod_graceful_deletion_timeout_sec: int | None = None
-    task_statuses: tuple[TaskStatus, ...] = ()
+    task_statuses: tuple[TaskT, ...] = ()
     dependencies_met: bool | msgspec.UnsetType = msgspec.UNSET
     """An addition of this controller, set only for roles with `dependsOn`: the role has begun, or still waits."""
+
+
+class TaskRoleStatus(_Role[TaskStatus], frozen=True):
+    """All Tasks of a role, those that are deletionPending included."""
+
+    def tasks(self) -> Iterator[TaskStatus]:
+        """Iterate over the Tasks."""
+        return iter(self.task_statuses)
+
+
+class EncodedRole(_Role[msgspec.Raw], frozen=True):
+    """A role whose Tasks are not decoded yet."""
+
+    def tasks(self) -> Iterator[TaskStatus]:
+        """Decode one Task after the other."""
+        return map(TASK_DECODER.decode, self.task_statuses)
 
 
 class RestartReason(StrEnum):
@@ -240,6 +263,8 @@ class FrameworkStatus(Wire, frozen=True):
 
 STATUS_DECODER: Final = msgspec.json.Decoder(FrameworkStatus)
 ROLES_DECODER: Final = msgspec.json.Decoder(tuple[TaskRoleStatus, ...])
+TASK_DECODER: Final = msgspec.json.Decoder(TaskStatus)
+_ENCODED_DECODER: Final = msgspec.json.Decoder(tuple[EncodedRole, ...])
 
 
 def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
@@ -248,10 +273,29 @@ def roles_of(status: FrameworkStatus) -> tuple[TaskRoleStatus, ...]:
     Raises:
         UnreadableStatusError, msgspec.DecodeError: the compressed field holds something else, or there are too many.
     """
+    return _roles_of(status, ROLES_DECODER)
+
+
+def encoded_roles_of(status: FrameworkStatus) -> Sequence[TaskRoleStatus | EncodedRole]:
+    """Return the same; the Tasks of the compressed field are left to be decoded one after the other.
+
+    Raises:
+        UnreadableStatusError, msgspec.DecodeError: as `roles_of`.
+    """
+    return _roles_of(status, _ENCODED_DECODER)
+
+
+RoleT = TypeVar("RoleT", bound=TaskRoleStatus | EncodedRole)
+
+
+def _roles_of(
+    status: FrameworkStatus, decoder: msgspec.json.Decoder[tuple[RoleT, ...]]
+) -> tuple[TaskRoleStatus | RoleT, ...]:
     attempt = status.attempt_status
-    roles, compressed = attempt.task_role_statuses, attempt.task_role_statuses_compressed
+    roles: tuple[TaskRoleStatus | RoleT, ...] | None = attempt.task_role_statuses
+    compressed = attempt.task_role_statuses_compressed
     if roles is None:
-        roles = ROLES_DECODER.decode(_unpacked(compressed)) if isinstance(compressed, str) and compressed else ()
+        roles = decoder.decode(_unpacked(compressed)) if isinstance(compressed, str) and compressed else ()
     for what, number in (("TaskRoles", len(roles)), ("Tasks", sum(len(role.task_statuses) for role in roles))):
         if number > MAX_STORED:
             text = f"status.attemptStatus has {number} {what}, and {MAX_STORED} can be read"
@@ -271,14 +315,28 @@ def _unpacked(compressed: str) -> bytes:
         plain = gzipped.decompress(b64decode(compressed, validate=True), MAX_ROLES_BYTES)
     except (ValueError, zlib.error) as error:
         raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is corrupt: {error}") from error
-    if not gzipped.eof:
-        limit = f"longer than {MAX_ROLES_BYTES} bytes" if len(plain) >= MAX_ROLES_BYTES else "cut off"
-        raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is {limit}")
-    # Before they are decoded: each takes some hundred times the bytes then that it takes compressed.
-    if (objects := plain.count(b"{")) > MAX_OBJECTS:
-        what = f"has {objects} objects, and {MAX_OBJECTS} can be read"
-        raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed {what}")
+    if not gzipped.eof and len(plain) < MAX_ROLES_BYTES:
+        raise UnreadableStatusError("status.attemptStatus.taskRoleStatusesCompressed is cut off")
+    if what := excess_of(plain, 0 if gzipped.eof else 1):
+        raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed has {what} can be read")
     return plain
+
+
+def excess_of(plain: bytes, more: int = 0) -> str:
+    """Return of what unpacked roles have too much, as text; "" if they can be read.
+
+    It is counted before they are decoded: a value takes up to a hundred times the bytes then that it takes compressed.
+
+    Args:
+        plain: their JSON.
+        more: bytes that follow it.
+    """
+    found = {
+        "bytes": (len(plain) + more, MAX_ROLES_BYTES),
+        "objects": (plain.count(b"{"), MAX_OBJECTS),
+        "commas": (plain.count(b","), MAX_COMMAS),
+    }
+    return next((f"{count} {what}, and {most}" for what, (count, most) in found.items() if count > most), "")
 
 
 def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None, digest: int | None = None) -> bool:
@@ -296,7 +354,8 @@ def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None, digest: 
         return one is other
     if without_roles(one) != without_roles(other):
         return False
-    if digest is not None and digest == roles_digest(one):
+    packed = roles_digest(one)
+    if packed is not None and packed in {digest, roles_digest(other)}:
         return True
     roles = roles_of(one), roles_of(other)
     if roles[0] == roles[1]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
-from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, roles_of, without_roles
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import classify, dependencies, events, gangready, restart
 from frameworkcontroller.core.agenda import Agenda
 from frameworkcontroller.core.crashloop import CrashLoops
@@ -130,13 +130,21 @@ class FrameworkState:
         self._ended: tuple[int, bool] | None = None
         self.text_bytes = 0
 
-    def load(self, status: FrameworkStatus) -> None:
-        """Go on from a stored status: all of it is persisted, and every Task is dirty."""
-        self.roles = {role.name: RoleState.load(role) for role in roles_of(status)}
+    def load(self, status: FrameworkStatus) -> Iterator[None]:
+        """Go on from a stored status: all of it is persisted, and every Task is dirty. It yields after each Task.
+
+        Raises:
+            UnreadableStatusError, msgspec.DecodeError: The status holds something else.
+        """
+        for role in encoded_roles_of(status):
+            role_state = self.roles[role.name] = RoleState.load(role)
+            for task in role.tasks():
+                kept = self._within_texts(None, task)
+                role_state.append(kept, 0)
+                self.text_bytes += classify.text_length(kept.completion)
+                yield
+            yield
         self._status = without_roles(status)
-        self.text_bytes = sum(
-            classify.text_length(task.completion) for one in self.roles.values() for task in one.tasks
-        )
         self.gang_report = gangready.load(status.conditions or ())
         self.touch_all()
 
@@ -366,6 +374,9 @@ class FrameworkState:
         if new.state in WAITING_FOR_WRITE:
             self.haste = max(self.haste, Haste.ENDING if self._is_final(new) else Haste.URGENT)
         if new.attempt_status.id > before.attempt_status.id:
+            uid = before.attempt_status.pod_uid
+            self.gone -= {uid}
+            self.not_retained -= {uid}
             self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
         self.text_bytes -= role_state.text_bytes
         role_state.put(task_key[1], new, self.revision)
@@ -374,9 +385,10 @@ class FrameworkState:
         if before.state is not new.state:
             self.journal.add_task_change(task_key[0], before, new, self.revision)
 
-    def _within_texts(self, before: TaskStatus, new: TaskStatus) -> TaskStatus:
+    def _within_texts(self, before: TaskStatus | None, new: TaskStatus) -> TaskStatus:
         """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
-        more = classify.text_length(new.completion) - classify.text_length(before.completion)
+        known = 0 if before is None else classify.text_length(before.completion)
+        more = classify.text_length(new.completion) - known
         if new.completion is not None and self.text_bytes + more > MAX_TEXTS:
             end = classify.shortened(new.completion, SHORT_TEXT)
             new = replace(new, attempt_status=replace(new.attempt_status, completion_status=end))

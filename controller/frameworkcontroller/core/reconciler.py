@@ -116,8 +116,7 @@ class FrameworkReconciler:
         self._spec = SpecPhase(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
         self._granted: GrantRosterAccess | None = None
-        if self._writer.persisted is not None:
-            self._state.load(self._writer.persisted)
+        self._unloaded = self._writer.persisted
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
 
@@ -278,8 +277,9 @@ class FrameworkReconciler:
             view: the Framework as the caches have it.
             backpressure: for how long writes of statuses that can be put off should leave their turn to others.
         """
-        if self._spec.spec is None and self._state.has_status:
-            yield  # What was stored has just been read: of 10,000 Tasks that takes as long as to decide on them.
+        if self._unloaded is not None:
+            yield from self._state.load(self._unloaded)
+            self._unloaded = None
         pauses = bool(self._state.crash_loops.held)
         ctx = self._observe(now, view, backpressure=backpressure)
         if ctx is None:

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
+from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.classify import text_length
 from frameworkcontroller.core.readiness import is_ready, membership
 
@@ -90,17 +90,14 @@ class RoleState:
     """By index of a Task whose attempt has ended: when that was first seen, and when its Pod says that it was."""
 
     @classmethod
-    def load(cls, status: TaskRoleStatus) -> RoleState:
-        """Make a role from its stored status, all of which is persisted (revision 0)."""
-        role_state = cls(
+    def load(cls, status: TaskRoleStatus | EncodedRole) -> RoleState:
+        """Make a role from its stored status, without its Tasks; all of it is persisted (revision 0)."""
+        return cls(
             status.name,
             status.instance_uid,
             status.pod_graceful_deletion_timeout_sec,
             dependencies_met=status.dependencies_met,
         )
-        for task in status.task_statuses:
-            role_state.append(task, 0)
-        return role_state
 
     @property
     def waits(self) -> bool:

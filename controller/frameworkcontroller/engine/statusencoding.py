@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from frameworkcontroller.api.status import MAX_ROLES_BYTES
+from frameworkcontroller.api.status import excess_of
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus, PodEnd, TaskCompletion, TaskRoleStatus, TaskStatus
@@ -80,7 +80,7 @@ def compress(status: FrameworkStatus, rest_bytes: int) -> bytes:
     encoded = b""
     for step in STEPS:
         plain = msgspec.json.encode(_abridged(roles, step))
-        if len(plain) > MAX_ROLES_BYTES and step is not STEPS[-1]:
+        if excess_of(plain) and step is not STEPS[-1]:
             continue
         packed = b64encode(gzip.compress(plain, step.level)).decode()
         attempt = replace(status.attempt_status, task_role_statuses=None, task_role_statuses_compressed=packed)

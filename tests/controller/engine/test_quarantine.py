@@ -17,6 +17,7 @@ import structlog
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
+    MAX_COMMAS,
     MAX_OBJECTS,
     MAX_ROLES_BYTES,
     MAX_STORED,
@@ -58,6 +59,7 @@ COMPRESSED = {
     "too many Tasks": packed([{"name": "a", "instanceUID": "u", "taskStatuses": TASKS}]),
     "too many TaskRoles": packed([{"name": "a", "instanceUID": "u"}] * (MAX_STORED + 1)),
     "too many objects": packed([{}] * (MAX_OBJECTS + 1)),
+    "too many values": packed([[1] * (MAX_COMMAS + 2)]),
     "a bomb": b64encode(gzip.compress(b"[" + b" " * (MAX_ROLES_BYTES + 1) + b"]", 1)).decode(),
 }
 
