@@ -28,8 +28,6 @@ from frameworkclient import (
     WaitTimeoutError,
 )
 from frameworkclient.actions import DeletePod
-from localcluster import settings
-from localcluster.progress import Silent
 from testkit.waiting import patience
 
 if TYPE_CHECKING:
@@ -249,9 +247,7 @@ async def test_a_list_of_events_outlives_a_compaction_between_its_pages(
 
 def compact(cluster: Cluster) -> None:
     """Drop all old versions from etcd, as the API server does every five minutes."""
-    known = settings.read(cluster.name)
-    assert known is not None
-    etcd = f"http://127.0.0.1:{settings.context(known, Silent()).port('etcd')}/v3/kv"
+    etcd = f"http://127.0.0.1:{cluster.port('etcd')}/v3/kv"
     pool = urllib3.PoolManager()
     head = pool.request("POST", f"{etcd}/range", json={"key": "AA==", "count_only": True}).json()["header"]
     assert (

@@ -20,8 +20,7 @@ import yaml
 from frameworkcontroller.api.names import CRD_NAME
 from frameworkcontroller.api.states import State
 from frameworkrelease.chart import NAMESPACE
-from localcluster import Cluster, Depth, settings
-from localcluster.progress import Silent
+from localcluster import Cluster, Depth
 from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.waiting import eventually
 from tests.support.clusters import own_cluster
@@ -213,9 +212,7 @@ def install_microsofts(cluster: Cluster) -> None:
 
 def make_older(cluster: Cluster) -> None:
     """Let the definition be stored as apiextensions.k8s.io/v1beta1 has made it; no API server takes such a one now."""
-    found = settings.read(cluster.name)
-    assert found is not None
-    etcd = f"http://127.0.0.1:{settings.context(found, Silent()).port('etcd')}/v3/kv"
+    etcd = f"http://127.0.0.1:{cluster.port('etcd')}/v3/kv"
     key = b64encode(f"/registry/apiextensions.k8s.io/customresourcedefinitions/{CRD_NAME}".encode()).decode()
     (stored,) = urllib3.request("POST", f"{etcd}/range", json={"key": key}).json()["kvs"]
     definition = json.loads(b64decode(stored["value"]))

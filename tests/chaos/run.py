@@ -6,8 +6,6 @@ import contextlib
 import random
 from typing import TYPE_CHECKING
 
-from localcluster import settings
-from localcluster.progress import Silent
 from testkit.waiting import eventually
 from tests.chaos import judge, replicas
 from tests.chaos.faults import Faults
@@ -48,9 +46,7 @@ class Run:
         self._cluster, self._frameworks, self._folder = cluster, frameworks, folder
         self.journal = Journal(seed)
         self._seed = seed
-        known = settings.read(cluster.name)
-        assert known is not None
-        port = settings.context(known, Silent()).port("etcd")
+        port = cluster.port("etcd")
         self._lives: dict[str, Life] = {}
         self._history = History(f"http://127.0.0.1:{port}", frameworks.namespace, self._lives, self.journal)
         self._nodes = Nodes(kubelet, frameworks, self._lives, self.journal)

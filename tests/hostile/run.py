@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from localcluster import settings
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.progress import Silent
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge
@@ -242,9 +240,7 @@ class Run:
 
     def _compact(self) -> None:
         """Let etcd forget what was removed: some kinds write a gigabyte in a minute, and its quota is eight."""
-        known = settings.read(self.cluster.name)
-        assert known is not None
-        url = f"http://127.0.0.1:{settings.context(known, Silent()).port('etcd')}/v3/kv"
+        url = f"http://127.0.0.1:{self.cluster.port('etcd')}/v3/kv"
         with urllib3.PoolManager(retries=False, timeout=START_SECONDS) as pool:
             answer = pool.request("POST", f"{url}/range", json={"key": "AA==", "count_only": True})
             body = {"revision": answer.json()["header"]["revision"], "physical": True}

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import localcluster
-from localcluster import Cluster, Depth, images, process, settings
-from localcluster.network import link
+from localcluster import Cluster, Depth, images, process
 from localcluster.progress import Silent
 from testkit.waiting import eventually, patience
 
@@ -331,20 +330,17 @@ def test_down_leaves_nothing_of_a_cluster_and_its_neighbour_runs_on(
     pods.ip("neighbour")
     before = machine_wide()
     second: Cluster = request.getfixturevalue("second")
-    known = settings.read(second.name)
-    assert known is not None
-    interface = link(settings.context(known, Silent())).interface
     runs_a_pod(second, "stays")
     container = second.kubectl("get", "pod", "stays", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
     container = container.removeprefix("containerd://")
-    found = " ".join(left_behind(second.state, interface, container))
+    found = " ".join(left_behind(second.state, second.interface, container))
     assert all(each in found for each in ("process", str(second.state), "/sys/class/net", "/sys/fs/cgroup")), found
     if killed:
         kill_all(second)
     began = time.monotonic()
     second.down()
     assert time.monotonic() - began < patience(30)
-    assert left_behind(second.state, interface, container) == []
+    assert left_behind(second.state, second.interface, container) == []
     assert machine_wide() == before
     pods.create("after", "ask", "/version")
     assert pods.result("after")[0]["status"] == 200

@@ -6,8 +6,7 @@ operations as commands.
 """
 
 from localcluster.cluster import Cluster, Status, down, get, status, up
-from localcluster.context import Context, Network
-from localcluster.depth import Depth
+from localcluster.context import Context, Depth, Network
 from localcluster.errors import BinaryError, LocalClusterError, SetupError, StartError
 
 __all__ = [

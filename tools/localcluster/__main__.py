@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster import cluster, settings
-from localcluster.depth import Depth
+from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
 from localcluster.progress import Lines
 

@@ -19,8 +19,6 @@ from localcluster.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_CHUNK = 1 << 20
-
 
 def write(archive: Path, *, reference: str, layer: Path, config: Mapping[str, Any]) -> Path:
     """Write an image of one layer; the file appears complete or not at all.
@@ -54,26 +52,6 @@ def write(archive: Path, *, reference: str, layer: Path, config: Mapping[str, An
     return temporary.replace(archive)
 
 
-def layer_of(target: Path, files: Mapping[str, Path]) -> Path:
-    """Write a layer that holds files of this machine, executable by everyone.
-
-    Args:
-        target: The tar to write.
-        files: The files by their path in the image.
-
-    Returns:
-        The path of the layer.
-    """
-    with tarfile.open(target, "w") as tar:
-        for name, file in files.items():
-            header = tarfile.TarInfo(name.lstrip("/"))
-            header.mode = 0o755
-            header.size = file.stat().st_size
-            with file.open("rb") as content:
-                tar.addfile(header, content)
-    return target
-
-
 def images(archive: Path) -> dict[str, str]:
     """Return the images in an archive: full names, each with the digest of its configuration.
 
@@ -93,8 +71,5 @@ def images(archive: Path) -> dict[str, str]:
 
 def digest(file: Path) -> str:
     """Return the digest of a file, as images write it: `sha256:...`."""
-    found = hashlib.sha256()
     with file.open("rb") as content:
-        while chunk := content.read(_CHUNK):
-            found.update(chunk)
-    return f"sha256:{found.hexdigest()}"
+        return f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}"

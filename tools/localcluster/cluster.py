@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from localcluster import binaries, controlplane, kwok, removal, settings
 from localcluster.client import RawClient
-from localcluster.depth import Depth
+from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError, SetupError, StartError
 from localcluster.process import boot_id
 from localcluster.progress import Lines, Progress, Silent, task
@@ -22,36 +22,16 @@ from localcluster.supervisor import Supervisor
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localcluster.context import Context
-    from localcluster.settings import Settings
+    from localcluster.context import Settings
 
 _PORT_IS_TAKEN = "address already in use"
 _TRIES = 3
+_SILENT = Silent()
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """A running cluster.
-
-    Attributes:
-        name: Its name.
-        depth: How much of Kubernetes it has.
-        state: Its folder: logs, certificates, data.
-        server: The API server's URL.
-        kubeconfig: The file with a cluster administrator's credentials.
-        ca_file: The certificate authority of the cluster.
-        admin_token: The bearer token of a cluster administrator.
-        version: Kubernetes' version, without `v`.
-    """
-
-    name: str
-    depth: Depth
-    state: Path
-    server: str
-    kubeconfig: Path
-    ca_file: Path
-    admin_token: str
-    version: str
+class Cluster(Context):
+    """A running cluster, as its users see it."""
 
     def kubectl(self, *args: str, input: str | None = None) -> str:  # noqa: A002 -- as subprocess calls it
         """Run kubectl as the administrator and return its standard output.
@@ -87,31 +67,23 @@ class Cluster:
         """Make the images of an archive (`docker save`, buildah's docker-archive) available to the real node.
 
         Raises:
-            SetupError: The cluster has no real node.
+            SetupError: The cluster has no real node, or it does not run, or the file is not such an archive.
+            LocalClusterError: containerd refused the archive; the text holds containerd's message.
         """
-        from localcluster import node
+        from localcluster import containerd
 
-        node.load(self._context_with_node(), image_tar)
+        containerd.load(self, image_tar)
 
     def tag(self, image: str, other: str) -> None:
         """Give an image on the real node a second full name, such as that of a release.
 
         Raises:
-            SetupError: The cluster has no real node.
+            SetupError: The cluster has no real node, or it does not run.
             LocalClusterError: The node does not have the image.
         """
-        from localcluster import node
+        from localcluster import containerd
 
-        node.tag(self._context_with_node(), image, other)
-
-    def _context_with_node(self) -> Context:
-        if self.depth is not Depth.NODE:
-            raise SetupError(
-                f"cluster {self.name!r} has depth {self.depth}, but only depth node has a node that runs images"
-            )
-        known = settings.read(self.name)
-        assert known is not None
-        return settings.context(known, Silent())
+        containerd.tag(self, image, other)
 
     def down(self) -> None:
         """Stop the cluster and remove it."""
@@ -165,7 +137,7 @@ def up(
         StartError: A component did not become ready. The components that were started before it keep running, for
             `status`, the logs and the next `up`; `down` removes them.
     """
-    shown = progress or Silent()
+    shown = progress or _SILENT
     settings.state_folder(name)
     if depth is Depth.NODE:
         require_root()
@@ -174,7 +146,7 @@ def up(
         if known is None:
             version = binaries.kubernetes_version(kubernetes)
             known = settings.create(name, depth, version, nodes=nodes, controller_qps=controller_qps)
-        context = settings.context(known, shown)
+        context = _cluster(known, shown)
         for attempt in range(_TRIES):
             try:
                 _start(context)
@@ -185,7 +157,7 @@ def up(
                     raise
                 removal.stop(context)
                 (context.state / "ports.json").unlink(missing_ok=True)
-    return _cluster(context)
+    return _cluster(known)
 
 
 def get(name: str) -> Cluster | None:
@@ -193,8 +165,8 @@ def get(name: str) -> Cluster | None:
     known = settings.read(name)
     if known is None:
         return None
-    context = settings.context(known, Silent())
-    return _cluster(context) if _answers(context) else None
+    found = _cluster(known)
+    return found if _answers(found) else None
 
 
 def status(name: str) -> Status | None:
@@ -207,7 +179,7 @@ def status(name: str) -> Status | None:
     known = settings.read(name)
     if known is None:
         return Status(name, None, None, None, pids, ready=False)
-    context = settings.context(known, Silent())
+    context = _cluster(known)
     wanted = controlplane.components(known.depth)
     ready = all(pids.get(component) for component in wanted) and all(pids.values()) and _answers(context)
     return Status(name, known.depth, known.version, context.server, pids, ready=ready)
@@ -222,7 +194,7 @@ def down(name: str, progress: Progress | None = None) -> None:
     state = settings.state_folder(name)
     with settings.locked(f"cluster-{name}") as lock:
         if state.is_dir():
-            with task(progress or Silent(), f"down {name}"):
+            with task(progress or _SILENT, f"down {name}"):
                 _remove(name, state)
         lock.unlink()
 
@@ -262,7 +234,7 @@ def _reusable(name: str, depth: Depth, kubernetes: str | None, progress: Progres
 def _remove(name: str, state: Path) -> None:
     known = settings.read(name)
     if known is not None:
-        removal.stop(settings.context(known, Silent()))
+        removal.stop(_cluster(known))
     else:
         removal.stop_processes(Supervisor(state))
     removal.remove_folder(state)
@@ -288,14 +260,5 @@ def _answers(context: Context) -> bool:
         return client.check_ready() is True
 
 
-def _cluster(context: Context) -> Cluster:
-    return Cluster(
-        name=context.name,
-        depth=context.depth,
-        state=context.state,
-        server=context.server,
-        kubeconfig=context.admin_kubeconfig,
-        ca_file=context.ca_file,
-        admin_token=context.admin_token,
-        version=context.version,
-    )
+def _cluster(known: Settings, progress: Progress = _SILENT) -> Cluster:
+    return Cluster(**vars(known), state=settings.state_folder(known.name), progress=progress)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tarfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster import archive, namespaces
 from localcluster.buildah import storage_driver
+from localcluster.context import Depth
 from localcluster.errors import LocalClusterError, SetupError
 from localcluster.progress import task
 
 if TYPE_CHECKING:
-    from localcluster.context import Context
-    from localcluster.network import Link
+    from localcluster.context import Context, Network
 
 ENDPOINT = "unix:///run/containerd/containerd.sock"
 PAUSE = "localhost/frameworkcontroller/pause:dev"
 _SECONDS = 120.0
 _HEARS_SECONDS = 2.0
 _AGAIN_LABEL = "localcluster.frameworkcontroller/announced-again"
-_NOTE = "loaded images"
 
 # `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE may not lower a process's OOM score below its own.
 _CONFIG = """\
@@ -54,7 +54,7 @@ SystemdCgroup = false
 """
 
 
-def start(context: Context, ends: Link, init_pid: int) -> None:
+def start(context: Context, init_pid: int) -> None:
     """Start containerd on the node and load the sandbox image.
 
     Raises:
@@ -63,7 +63,7 @@ def start(context: Context, ends: Link, init_pid: int) -> None:
     folder = context.state / namespaces.NAME
     networks = folder / "cni"
     networks.mkdir(exist_ok=True)
-    (networks / "10-bridge.conflist").write_text(json.dumps(_bridge(ends, folder), indent=1))
+    (networks / "10-bridge.conflist").write_text(json.dumps(_bridge(context.network, folder), indent=1))
     config = folder / "containerd.toml"
     text = _CONFIG.format(
         root=json.dumps(str(folder / "containerd")),
@@ -86,51 +86,61 @@ def load(context: Context, image_tar: Path) -> None:
     """Make the images of an archive available to the kubelet; images that are loaded already take milliseconds.
 
     Args:
-        context: The cluster, whose node runs.
+        context: The cluster.
         image_tar: An archive in Docker's format.
 
     Raises:
-        SetupError: The node does not run, or the file is not such an archive.
+        SetupError: The cluster has no node that runs, or the file is not such an archive.
         LocalClusterError: containerd refused the archive; the text holds containerd's message.
     """
-    init = namespaces.init(context)
-    if init is None:
-        raise SetupError(
-            f"the node of cluster {context.name!r} is not running:"
-            f" start it with `python -m localcluster up --depth node --name {context.name}`"
-        )
+    init_pid = _init_pid(context)
     found = archive.images(image_tar)
-    loaded = context.notes().get(_NOTE, {})
-    assert isinstance(loaded, dict)
+    note = context.state / namespaces.NAME / "images.json"
+    try:
+        loaded = json.loads(note.read_text())
+    except (OSError, ValueError):
+        loaded = {}
     if all(loaded.get(name) == digest for name, digest in found.items()):
         return
     with task(context.progress, f"load {', '.join(found) or image_tar.name}"):
-        done = _ctr(init.pid, "images", "import", str(image_tar.absolute()))
+        done = _ctr(init_pid, "images", "import", str(image_tar.absolute()))
         if done.returncode:
             raise LocalClusterError(f"containerd does not import {image_tar}: {done.stderr.strip()[-1000:]}")
-        _wait_until_known(init.pid, found)
-    context.note(_NOTE, {**loaded, **found})
+        _wait_until_known(init_pid, found)
+    note.write_text(json.dumps({**loaded, **found}))
 
 
 def tag(context: Context, image: str, other: str) -> None:
     """Give an image that was loaded a second name.
 
     Args:
-        context: The cluster, whose node runs.
+        context: The cluster.
         image: The full name of the image.
         other: Its second full name.
 
     Raises:
-        SetupError: The node does not run.
+        SetupError: The cluster has no node that runs.
         LocalClusterError: There is no such image.
     """
-    init = namespaces.init(context)
-    if init is None:
-        raise SetupError(f"the node of cluster {context.name!r} is not running")
-    done = _ctr(init.pid, "images", "tag", "--force", image, other)
+    init_pid = _init_pid(context)
+    done = _ctr(init_pid, "images", "tag", "--force", image, other)
     if done.returncode:
         raise LocalClusterError(f"containerd does not name {image} also {other}: {done.stderr.strip()[-1000:]}")
-    _wait_until_known(init.pid, {other: ""})
+    _wait_until_known(init_pid, {other: ""})
+
+
+def _init_pid(context: Context) -> int:
+    if context.depth is not Depth.NODE:
+        raise SetupError(
+            f"cluster {context.name!r} has depth {context.depth}, but only depth node has a node that runs images"
+        )
+    init = namespaces.init(context)
+    if init is None:
+        raise SetupError(
+            f"the node of cluster {context.name!r} is not running:"
+            f" start it with `python -m localcluster up --depth node --name {context.name}`"
+        )
+    return init.pid
 
 
 def _wait_until_known(init_pid: int, names: dict[str, str]) -> None:
@@ -168,8 +178,8 @@ def _ctr(init_pid: int, *arguments: str, timeout_seconds: float = 600) -> subpro
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_seconds)
 
 
-def _bridge(ends: Link, folder: Path) -> dict[str, object]:
-    address = {"subnet": str(ends.pods), "gateway": str(ends.gateway)}
+def _bridge(network: Network, folder: Path) -> dict[str, object]:
+    address = {"subnet": network.pods, "gateway": network.gateway}
     return {
         "cniVersion": "0.4.0",
         "name": "pods",
@@ -205,7 +215,9 @@ def _pause(folder: Path) -> Path:
     if not target.exists():
         program = shutil.which("catatonit")
         assert program
-        layer = archive.layer_of(folder / "pause-layer.tar", {"/pause": Path(program)})
+        layer = folder / "pause-layer.tar"
+        with tarfile.open(layer, "w") as tar:
+            tar.add(Path(program).resolve(), "pause")
         archive.write(
             target, reference=PAUSE, layer=layer, config={"Entrypoint": ["/pause", "-P"], "User": "65535:65535"}
         )

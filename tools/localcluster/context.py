@@ -1,14 +1,13 @@
 """The frozen value that every component of a cluster takes: its folder, addresses, certificates and processes.
 
-`settings.context` makes it from what is stored about a cluster; `cluster.up` and `cluster.down` hand it to
-`controlplane`, `kwok` and `node`.
+`cluster` makes it from what `settings` keeps about a cluster, and hands it to `controlplane`, `kwok` and `node`.
 
 `cluster.up` calls `node.start(context)` at depth `node`. By then
 
 - etcd, kube-apiserver, kube-controller-manager and kube-scheduler are ready, and `context.server` answers on 127.0.0.1;
-- the API server listens on all addresses and advertises `context.bridge_address`, which does not exist yet;
-- its certificate is valid for `context.bridge_address`, for the `kubernetes` Service and for 127.0.0.1;
-- RBAC, node authorization and NodeRestriction are on: the kubelet needs `context.kubeconfig("kubelet",
+- the API server listens on all addresses and advertises `context.network.bridge_address`, which does not exist yet;
+- its certificate is valid for `context.network.bridge_address`, for the `kubernetes` Service and for 127.0.0.1;
+- RBAC, node authorization and NodeRestriction are on: the kubelet needs `context.component_kubeconfig("kubelet",
   user="system:node:NAME", group="system:nodes")`, kube-proxy `user="system:kube-proxy"`.
 
 `removal.stop` calls `node.stop(context)` before it stops the control plane, also after a start that failed half-way and
@@ -18,20 +17,30 @@ something. It leaves the processes that were started through `context.processes`
 
 from __future__ import annotations
 
+import enum
 import hashlib
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from localcluster import binaries, kubeconfigs, ports
 from localcluster.pki import NO_GROUP, Pki
+from localcluster.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from localcluster.depth import Depth
     from localcluster.progress import Progress
-    from localcluster.supervisor import Supervisor
+
+
+class Depth(enum.StrEnum):
+    """How much of Kubernetes a cluster has.
+
+    Each depth has everything of the depth before it, except the simulated nodes of `KWOK`.
+    """
+
+    CONTROL_PLANE = "control-plane"
+    KWOK = "kwok"
+    NODE = "node"
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,11 @@ class Network:
     def bridge_address(self) -> str:
         """The address of this machine for the real node and its Pods, which the API server advertises: 10.x.0.1."""
         return f"10.{self.octet}.0.1"
+
+    @property
+    def node_address(self) -> str:
+        """The address of the real node, its InternalIP: 10.x.0.2."""
+        return f"10.{self.octet}.0.2"
 
     @property
     def simulated_pods(self) -> str:
@@ -69,46 +83,73 @@ class Network:
         """The cluster IP of the DNS Service: 10.x.128.10."""
         return f"10.{self.octet}.128.10"
 
+    @property
+    def pods(self) -> str:
+        """The addresses of Pods on the real node: 10.x.192.0/22."""
+        return f"10.{self.octet}.192.0/22"
+
+    @property
+    def gateway(self) -> str:
+        """The address of the bridge of the real node, the gateway of its Pods: 10.x.192.1."""
+        return f"10.{self.octet}.192.1"
+
 
 @dataclass(frozen=True)
-class Context:
-    """One cluster as its components see it.
+class Settings:
+    """The request that made a cluster, and the values that were chosen for it.
 
     Attributes:
-        name: The cluster's name.
+        name: Its name.
         depth: How much of Kubernetes it has.
-        state: Its folder (PID files, logs, certificates, data); `down` removes it when everything in it is unmounted.
         version: Kubernetes' version without `v`, for example `1.36.3`.
-        network: Its addresses.
-        pki: Its certificates and keys.
-        processes: The supervisor of its processes.
-        progress: Shows what takes long.
         nodes: The number of simulated nodes (depth kwok).
         controller_qps: The requests per second that kube-controller-manager may send; Kubernetes' default is 20.
+        octet: Its network, 10.<octet>.0.0/16.
         admin_token: The bearer token of a member of `system:masters`.
+        boot: The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable.
     """
 
     name: str
     depth: Depth
-    state: Path
     version: str
-    network: Network
-    pki: Pki
-    processes: Supervisor
-    progress: Progress
     nodes: int
     controller_qps: int
+    octet: int
     admin_token: str
+    boot: str
+
+
+@dataclass(frozen=True)
+class Context(Settings):
+    """One cluster as its components see it.
+
+    Attributes:
+        state: Its folder (PID files, logs, certificates, data); `down` removes it when everything in it is unmounted.
+        progress: Shows what takes long.
+    """
+
+    state: Path
+    progress: Progress = field(compare=False)
 
     @property
-    def tag(self) -> str:
-        """Eight hexadecimal digits that differ from cluster to cluster: for interface names (15 characters at most)."""
-        return hashlib.sha256(str(self.state).encode()).hexdigest()[:8]
+    def network(self) -> Network:
+        """Its addresses."""
+        return Network(self.octet)
 
     @property
-    def bridge_address(self) -> str:
-        """Shorthand for `network.bridge_address`."""
-        return self.network.bridge_address
+    def pki(self) -> Pki:
+        """Its certificates and keys."""
+        return Pki(self.state / "pki")
+
+    @property
+    def processes(self) -> Supervisor:
+        """The supervisor of its processes."""
+        return Supervisor(self.state)
+
+    @property
+    def interface(self) -> str:
+        """This machine's end of the link to the real node, another one for each cluster: at most 15 characters."""
+        return f"fc-{hashlib.sha256(str(self.state).encode()).hexdigest()[:8]}"
 
     @property
     def server(self) -> str:
@@ -121,8 +162,8 @@ class Context:
         return self.pki.ca.certificate
 
     @property
-    def admin_kubeconfig(self) -> Path:
-        """The kubeconfig of a cluster administrator; the file exists when the control plane is ready."""
+    def kubeconfig(self) -> Path:
+        """The file with a cluster administrator's credentials; it exists when the control plane is ready."""
         return self.state / "kubeconfig"
 
     def port(self, name: str) -> int:
@@ -141,7 +182,9 @@ class Context:
         """
         return binaries.find(name, kubernetes=self.version, progress=self.progress)
 
-    def kubeconfig(self, component: str, *, user: str, group: str = NO_GROUP, server: str | None = None) -> Path:
+    def component_kubeconfig(
+        self, component: str, *, user: str, group: str = NO_GROUP, server: str | None = None
+    ) -> Path:
         """Write a kubeconfig file with a client certificate of its own, for a component or a test, and return its path.
 
         Args:
@@ -153,18 +196,3 @@ class Context:
         files = self.pki.client(component, user=user, group=group)
         content = kubeconfigs.with_certificate(server or self.server, self.ca_file, files)
         return kubeconfigs.write(self.state / f"{component}.kubeconfig", content)
-
-    def note(self, key: str, value: object) -> None:
-        """Keep a small value in `<state>/notes.json` for a later run, for example the digests of the loaded images."""
-        notes = self.notes()
-        notes[key] = value
-        temporary = self.state / "notes.json.new"
-        temporary.write_text(json.dumps(notes, indent=1))
-        temporary.replace(self.state / "notes.json")
-
-    def notes(self) -> dict[str, object]:
-        """Return everything that `note` kept so far."""
-        try:
-            return dict(json.loads((self.state / "notes.json").read_text()))
-        except (OSError, ValueError):
-            return {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from localcluster import kubeconfigs
 from localcluster.client import RawClient
-from localcluster.depth import Depth
+from localcluster.context import Depth
 from localcluster.health import check_health
 from localcluster.progress import task
 
@@ -61,7 +61,7 @@ def start(context: Context) -> None:
     with task(context.progress, "kube-apiserver"):
         _start_server(context)
     token = kubeconfigs.with_token(context.server, context.ca_file, context.admin_token)
-    kubeconfigs.write(context.admin_kubeconfig, token)
+    kubeconfigs.write(context.kubeconfig, token)
     starters: dict[str, Callable[[Context], None]] = {
         "kube-controller-manager": _start_controllers,
         "kube-scheduler": _start_scheduler,
@@ -139,7 +139,7 @@ def _start_server(context: Context) -> None:
 
 def _start_controllers(context: Context) -> None:
     port = context.port("kube-controller-manager")
-    config = context.kubeconfig("kube-controller-manager", user="system:kube-controller-manager")
+    config = context.component_kubeconfig("kube-controller-manager", user="system:kube-controller-manager")
     off = _NODE_CONTROLLERS if context.depth is Depth.CONTROL_PLANE else ()
     command = [
         str(context.binary("kube-controller-manager")),
@@ -169,7 +169,7 @@ def _start_controllers(context: Context) -> None:
 
 def _start_scheduler(context: Context) -> None:
     port = context.port("kube-scheduler")
-    kubeconfig = context.kubeconfig("kube-scheduler", user="system:kube-scheduler")
+    kubeconfig = context.component_kubeconfig("kube-scheduler", user="system:kube-scheduler")
     # The client's rate can be set in the configuration file only; the default of 50 a second is slow for thousands of
     # Pods.
     config = {

@@ -36,7 +36,7 @@ def start(context: Context) -> None:
         LocalClusterError: A node did not become Ready.
     """
     port = context.port("kwok")
-    config = context.kubeconfig("kwok", user="kwok", group="system:masters")
+    config = context.component_kubeconfig("kwok", user="kwok", group="system:masters")
     command = [
         str(context.binary("kwok")),
         f"--kubeconfig={config}",

@@ -14,8 +14,6 @@ side do not reach each other, and everything ends with the namespace.
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,72 +25,36 @@ if TYPE_CHECKING:
     from localcluster.context import Context
 
 
-@dataclass(frozen=True)
-class Link:
-    """Names and addresses of a cluster's node, all within the cluster's own 10.x.0.0/16.
-
-    Attributes:
-        interface: The machine's end of the veth pair.
-        machine: The machine's address, which the API server advertises.
-        node: The node's address, its InternalIP.
-        pods: The addresses of Pods; the first is that of the bridge, their gateway.
-        services: The cluster IPs of Services.
-    """
-
-    interface: str
-    machine: IPv4Address
-    node: IPv4Address
-    pods: IPv4Network
-    services: IPv4Network
-
-    @property
-    def gateway(self) -> IPv4Address:
-        """The address of the bridge, the Pods' gateway."""
-        return self.pods[1]
-
-
-def link(context: Context) -> Link:
-    """Return the link of a cluster, which its network and state folder determine."""
-    machine = IPv4Address(context.network.bridge_address)
-    return Link(
-        interface=f"fc-{context.tag}",
-        machine=machine,
-        node=machine + 1,
-        # 10.x.192.0/22, beyond what the control plane and simulated nodes use of the cluster's network.
-        pods=IPv4Network((int(machine) & 0xFFFF0000 | 192 << 8, 22)),
-        services=IPv4Network(context.network.service_subnet),
-    )
-
-
-def connect(ends: Link, init_pid: int) -> None:
+def connect(context: Context, init_pid: int) -> None:
     """Make the veth pair, with its far end in the network namespace of `init_pid`, and the routes, if they are missing.
 
     Raises:
         SetupError: The kernel refused; the text has the message of `ip`.
     """
-    if not _exists(ends.interface):
+    ends, interface = context.network, context.interface
+    if not _exists(interface):
         # One command makes both ends in place, so that a crash cannot leave half a pair.
-        _ip("link", "add", ends.interface, "type", "veth", "peer", "name", "eth0", "netns", str(init_pid))
+        _ip("link", "add", interface, "type", "veth", "peer", "name", "eth0", "netns", str(init_pid))
     inside = ("nsenter", "--net", "--target", str(init_pid), "--")
     _ip("link", "set", "lo", "up", prefix=inside)
-    _ip("address", "replace", f"{ends.node}/30", "dev", "eth0", prefix=inside)
+    _ip("address", "replace", f"{ends.node_address}/30", "dev", "eth0", prefix=inside)
     _ip("link", "set", "eth0", "up", prefix=inside)
     # The kubelet and kube-proxy require a default route. It leads no further than the machine, which forwards nothing.
-    _ip("route", "replace", "default", "via", str(ends.machine), prefix=inside)
-    _ip("address", "replace", f"{ends.machine}/30", "dev", ends.interface)
-    _ip("link", "set", ends.interface, "up")
-    for destination in (ends.pods, ends.services):
-        _ip("route", "replace", str(destination), "via", str(ends.node))
+    _ip("route", "replace", "default", "via", ends.bridge_address, prefix=inside)
+    _ip("address", "replace", f"{ends.bridge_address}/30", "dev", interface)
+    _ip("link", "set", interface, "up")
+    for destination in (ends.pods, ends.service_subnet):
+        _ip("route", "replace", destination, "via", ends.node_address)
 
 
-def disconnect(ends: Link) -> None:
+def disconnect(interface: str) -> None:
     """Remove the veth pair and its routes, if they exist."""
-    if _exists(ends.interface):
+    if _exists(interface):
         try:
-            _ip("link", "delete", ends.interface)
+            _ip("link", "delete", interface)
         except SetupError:
             # The kernel removes the pair when the namespace ends, which may happen at this moment.
-            if _exists(ends.interface):
+            if _exists(interface):
                 raise
 
 

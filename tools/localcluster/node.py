@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localcluster.context import Context
-    from localcluster.network import Link
 
 NAME = "node"
 COMPONENTS = ("node", "containerd", "coredns", "kube-proxy", "kubelet")
@@ -57,22 +56,21 @@ def start(context: Context) -> None:
         _INOTIFY.write_text(str(_INOTIFY_INSTANCES))
     for name in ("kubelet", "kube-proxy", "coredns"):
         context.binary(name)
-    ends = network.link(context)
     with task(context.progress, "node: namespaces, network, containerd"):
         init_pid = namespaces.start(context)
-        network.connect(ends, init_pid)
-        containerd.start(context, ends, init_pid)
+        network.connect(context, init_pid)
+        containerd.start(context, init_pid)
     with (
         task(context.progress, "node: kubelet, kube-proxy, CoreDNS"),
         ThreadPoolExecutor() as pool,
         contextlib.closing(RawClient(context)) as client,
     ):
-        starters: tuple[Callable[[Context, Link, int], None], ...] = (_start_kubelet, _start_dns)
-        for started in [pool.submit(starter, context, ends, init_pid) for starter in starters]:
+        starters: tuple[Callable[[Context, int], None], ...] = (_start_kubelet, _start_dns)
+        for started in [pool.submit(starter, context, init_pid) for starter in starters]:
             started.result()
         _wait_until_ready(context, client)
         # It waits for the addresses of its node for 30 s; from 1.37 on it exits when they come later.
-        _start_proxy(context, ends, init_pid)
+        _start_proxy(context, init_pid)
 
 
 def stop(context: Context) -> None:
@@ -81,29 +79,19 @@ def stop(context: Context) -> None:
     Raises:
         LocalClusterError: Something could not be removed.
     """
-    ends = network.link(context)
     namespaces.stop(context)
     for name in reversed(COMPONENTS):
         context.processes.stop(name, grace_seconds=0)
-    network.disconnect(ends)
+    network.disconnect(context.interface)
 
 
-def load(context: Context, image_tar: Path) -> None:
-    """Make the images of an archive available to the node; see `containerd.load`."""
-    containerd.load(context, image_tar)
-
-
-def tag(context: Context, image: str, other: str) -> None:
-    """Give an image on the node a second name; see `containerd.tag`."""
-    containerd.tag(context, image, other)
-
-
-def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
-    serving = context.pki.server("kubelet", hosts=[NAME, str(ends.node)])
+def _start_kubelet(context: Context, init_pid: int) -> None:
+    address = context.network.node_address
+    serving = context.pki.server("kubelet", hosts=[NAME, address])
     config: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": str(ends.node),
+        "address": address,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
@@ -137,7 +125,7 @@ def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
         config["failCgroupV1"] = False
     file = context.state / NAME / "kubelet.json"
     file.write_text(json.dumps(config, indent=1))
-    kubeconfig = context.kubeconfig(
+    kubeconfig = context.component_kubeconfig(
         "kubelet", user=f"system:node:{NAME}", group="system:nodes", server=_server(context)
     )
     command = [
@@ -145,21 +133,22 @@ def _start_kubelet(context: Context, ends: Link, init_pid: int) -> None:
         f"--config={file}",
         f"--kubeconfig={kubeconfig}",
         f"--hostname-override={NAME}",
-        f"--node-ip={ends.node}",
+        f"--node-ip={address}",
         "--root-dir=/var/lib/kubelet",
     ]
-    _start(context, init_pid, "kubelet", command, ready=lambda: _listens(f"https://{ends.node}:10250/healthz"))
+    _start(context, init_pid, "kubelet", command, ready=lambda: _listens(f"https://{address}:10250/healthz"))
 
 
-def _start_proxy(context: Context, ends: Link, init_pid: int) -> None:
-    kubeconfig = context.kubeconfig("kube-proxy", user="system:kube-proxy", server=_server(context))
+def _start_proxy(context: Context, init_pid: int) -> None:
+    address = context.network.node_address
+    kubeconfig = context.component_kubeconfig("kube-proxy", user="system:kube-proxy", server=_server(context))
     command = [
         str(context.binary("kube-proxy")),
         f"--kubeconfig={kubeconfig}",
         "--proxy-mode=nftables",
         f"--hostname-override={NAME}",
-        f"--bind-address={ends.node}",
-        f"--healthz-bind-address={ends.node}:10256",
+        f"--bind-address={address}",
+        f"--healthz-bind-address={address}:10256",
         "--metrics-bind-address=127.0.0.1:10249",
         # The limits of connection tracking belong to the whole machine.
         "--conntrack-max-per-core=0",
@@ -169,13 +158,13 @@ def _start_proxy(context: Context, ends: Link, init_pid: int) -> None:
     if not Path("/proc/sys/net/bridge").exists():
         # Without br_netfilter an answer within the bridge bypasses the rules: send it through the node.
         command.append("--masquerade-all")
-    _start(context, init_pid, "kube-proxy", command, ready=lambda: check_health(f"http://{ends.node}:10256/livez"))
+    _start(context, init_pid, "kube-proxy", command, ready=lambda: check_health(f"http://{address}:10256/livez"))
 
 
-def _start_dns(context: Context, ends: Link, init_pid: int) -> None:
-    kubeconfig = context.kubeconfig("coredns", user="system:coredns", server=_server(context))
+def _start_dns(context: Context, init_pid: int) -> None:
+    kubeconfig = context.component_kubeconfig("coredns", user="system:coredns", server=_server(context))
     values = {
-        "@NODE@": str(ends.node),
+        "@NODE@": context.network.node_address,
         "@DNS_SERVICE@": context.network.dns_service,
         "@KUBECONFIG@": str(kubeconfig),
     }
@@ -185,7 +174,13 @@ def _start_dns(context: Context, ends: Link, init_pid: int) -> None:
     file = context.state / NAME / "Corefile"
     file.write_text(_filled("Corefile", values))
     command = [str(context.binary("coredns")), "-conf", str(file)]
-    _start(context, init_pid, "coredns", command, ready=lambda: check_health(f"http://{ends.node}:8181/ready"))
+    _start(
+        context,
+        init_pid,
+        "coredns",
+        command,
+        ready=lambda: check_health(f"http://{context.network.node_address}:8181/ready"),
+    )
 
 
 def _start(context: Context, init_pid: int, name: str, command: list[str], ready: Callable[[], bool | str]) -> None:
@@ -222,7 +217,7 @@ def _listens(url: str) -> bool | str:
 
 def _server(context: Context) -> str:
     """Return the API server's URL for processes of the node."""
-    return f"https://{context.bridge_address}:{context.port('kube-apiserver')}"
+    return f"https://{context.network.bridge_address}:{context.port('kube-apiserver')}"
 
 
 def _filled(manifest: str, values: dict[str, str]) -> str:

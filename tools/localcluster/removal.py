@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster.depth import Depth
+from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
 
 if TYPE_CHECKING:

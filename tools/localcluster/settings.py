@@ -6,52 +6,22 @@ import contextlib
 import json
 import re
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from localcluster import binaries, ports
-from localcluster.context import Context, Network
-from localcluster.depth import Depth
+from localcluster.context import Depth, Settings
 from localcluster.errors import SetupError
-from localcluster.pki import Pki
 from localcluster.process import boot_id
-from localcluster.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localcluster.progress import Progress
-
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?")
 _ROUTES = Path("/proc/net/route")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The request that made a cluster, and the values that were chosen for it.
-
-    Attributes:
-        name: Its name.
-        depth: How much of Kubernetes it has.
-        version: Kubernetes' version, without `v`.
-        nodes: The number of simulated nodes.
-        controller_qps: The requests per second of kube-controller-manager.
-        octet: Its network, 10.<octet>.0.0/16.
-        admin_token: The bearer token of a member of `system:masters`.
-        boot: The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable.
-    """
-
-    name: str
-    depth: Depth
-    version: str
-    nodes: int
-    controller_qps: int
-    octet: int
-    admin_token: str
-    boot: str
 
 
 def clusters_folder() -> Path:
@@ -104,24 +74,6 @@ def create(name: str, depth: Depth, version: str, *, nodes: int, controller_qps:
         file.touch(0o600)
         file.write_text(json.dumps(asdict(settings), indent=1))
     return settings
-
-
-def context(settings: Settings, progress: Progress) -> Context:
-    """Return the cluster as its components see it."""
-    state = state_folder(settings.name)
-    return Context(
-        name=settings.name,
-        depth=settings.depth,
-        state=state,
-        version=settings.version,
-        network=Network(settings.octet),
-        pki=Pki(state / "pki"),
-        processes=Supervisor(state),
-        progress=progress,
-        nodes=settings.nodes,
-        controller_qps=settings.controller_qps,
-        admin_token=settings.admin_token,
-    )
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from frameworkrelease.artefacts.run import ReleaseError
-from localcluster import Cluster, namespaces, settings
+from localcluster import Cluster, namespaces
 from localcluster.packages import require
 from localcluster.ports import free_port
-from localcluster.progress import Lines, Silent
+from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,8 +65,7 @@ def on_node(folder: Path, cluster: Cluster) -> Iterator[None]:
     Raises:
         ReleaseError: The cluster has no real node.
     """
-    known = settings.read(cluster.name)
-    init = namespaces.init(settings.context(known, Silent())) if known else None
+    init = namespaces.init(cluster)
     if init is None:
         raise ReleaseError(f"cluster {cluster.name!r} has no node that runs")
     with _process(folder, namespaces.inside(init.pid)):
