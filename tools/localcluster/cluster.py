@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localcluster import binaries, controlplane, kwok, removal, settings
+from localcluster import binaries, controlplane, kwok, ports, removal, settings
 from localcluster.client import RawClient
 from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError, SetupError, StartError
@@ -146,8 +146,8 @@ def up(
         if known is None:
             version = binaries.kubernetes_version(kubernetes)
             known = settings.create(name, depth, version, nodes=nodes, controller_qps=controller_qps)
-        context = _cluster(known, shown)
         for attempt in range(_TRIES):
+            context = _cluster(known, shown)
             try:
                 _start(context)
                 break
@@ -156,7 +156,7 @@ def up(
                 if _PORT_IS_TAKEN not in str(error) or attempt == _TRIES - 1:
                     raise
                 removal.stop(context)
-                (context.state / "ports.json").unlink(missing_ok=True)
+                (context.state / ports.FILE).unlink(missing_ok=True)
     return _cluster(known)
 
 
@@ -261,4 +261,6 @@ def _answers(context: Context) -> bool:
 
 
 def _cluster(known: Settings, progress: Progress = _SILENT) -> Cluster:
-    return Cluster(**vars(known), state=settings.state_folder(known.name), progress=progress)
+    state = settings.state_folder(known.name)
+    port = ports.recorded(state / ports.FILE, "kube-apiserver")
+    return Cluster(**vars(known), state=state, api_port=port, progress=progress)

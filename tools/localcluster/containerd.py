@@ -77,7 +77,6 @@ def start(context: Context, init_pid: int) -> None:
         "containerd",
         [*namespaces.inside(init_pid), "containerd", "--config", str(config)],
         ready=lambda: _answers(init_pid),
-        timeout_seconds=_SECONDS,
     )
     load(context, _pause(folder))
 

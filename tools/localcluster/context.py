@@ -27,6 +27,7 @@ from localcluster.pki import NO_GROUP, Pki
 from localcluster.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from localcluster.progress import Progress
@@ -125,10 +126,12 @@ class Context(Settings):
 
     Attributes:
         state: Its folder (PID files, logs, certificates, data); `down` removes it when everything in it is unmounted.
+        api_port: The TCP port of the API server.
         progress: Shows what takes long.
     """
 
     state: Path
+    api_port: int
     progress: Progress = field(compare=False)
 
     @property
@@ -154,7 +157,7 @@ class Context(Settings):
     @property
     def server(self) -> str:
         """The API server's URL on loopback."""
-        return f"https://127.0.0.1:{self.port('kube-apiserver')}"
+        return f"https://127.0.0.1:{self.api_port}"
 
     @property
     def ca_file(self) -> Path:
@@ -172,7 +175,7 @@ class Context(Settings):
         Args:
             name: The name of a port, unique in the cluster: `kube-apiserver`, `etcd-peer` ...
         """
-        return ports.recorded(self.state / "ports.json", name)
+        return ports.recorded(self.state / ports.FILE, name)
 
     def binary(self, name: str) -> Path:
         """Return the path of a program such as `kubelet`; a download or build, which may take minutes, is shown.
@@ -181,6 +184,29 @@ class Context(Settings):
             BinaryError: The program is neither here nor can it be downloaded or built; the text says what to install.
         """
         return binaries.find(name, kubernetes=self.version, progress=self.progress)
+
+    def start(
+        self,
+        name: str,
+        *arguments: str,
+        ready: Callable[[], bool | str],
+        env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """Start a program as the component of its name, and return when it is ready; see `Supervisor.start`.
+
+        Args:
+            name: The name of the program.
+            arguments: Its arguments.
+            ready: Reports whether it is ready.
+            env: Its environment.
+            prefix: The command that runs the program, for example in other namespaces.
+
+        Raises:
+            BinaryError: The program could not be found, downloaded or built.
+            StartError: It exited, or was not ready in time.
+        """
+        self.processes.start(name, [*prefix, str(self.binary(name)), *arguments], env=env, ready=ready)
 
     def component_kubeconfig(
         self, component: str, *, user: str, group: str = NO_GROUP, server: str | None = None

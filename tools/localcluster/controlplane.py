@@ -21,14 +21,12 @@ from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from localcluster.context import Context
 
 # In the order of starting.
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-_ETCD_SECONDS = 120.0
-_SERVER_SECONDS = 240.0
-_CONTROLLERS_SECONDS = 120.0
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 # With Go's defaults a small API server spends a quarter of its CPU on garbage collection. The environment has the last
 # word: a large one at its limit spends half of it.
@@ -74,8 +72,8 @@ def start(context: Context) -> None:
 def _start_etcd(context: Context) -> None:
     client = f"http://127.0.0.1:{context.port('etcd')}"
     peer = f"http://127.0.0.1:{context.port('etcd-peer')}"
-    command = [
-        str(context.binary("etcd")),
+    context.start(
+        "etcd",
         "--name=local",
         f"--data-dir={context.state / 'etcd'}",
         f"--listen-client-urls={client}",
@@ -86,9 +84,7 @@ def _start_etcd(context: Context) -> None:
         "--unsafe-no-fsync",
         f"--quota-backend-bytes={8 << 30}",
         "--log-level=warn",
-    ]
-    context.processes.start(
-        "etcd", command, ready=lambda: check_health(f"{client}/health"), timeout_seconds=_ETCD_SECONDS
+        ready=lambda: check_health(f"{client}/health"),
     )
 
 
@@ -103,10 +99,9 @@ def _start_server(context: Context) -> None:
     serving = pki.server("kube-apiserver", hosts=[*names, *hosts])
     to_kubelet = pki.client("kube-apiserver-kubelet", user="kube-apiserver", group="system:masters")
     real_node = context.depth is Depth.NODE
-    command = [
-        str(context.binary("kube-apiserver")),
+    arguments = [
         f"--etcd-servers=http://127.0.0.1:{context.port('etcd')}",
-        f"--secure-port={context.port('kube-apiserver')}",
+        f"--secure-port={context.api_port}",
         f"--bind-address={'0.0.0.0' if real_node else '127.0.0.1'}",
         f"--advertise-address={network.bridge_address}",
         # Without a real node no process can use the `kubernetes` Service, and no interface has its address.
@@ -128,26 +123,17 @@ def _start_server(context: Context) -> None:
         "--profiling=false",
     ]
     with contextlib.closing(RawClient(context)) as client:
-        context.processes.start(
-            "kube-apiserver",
-            command,
-            env={**_SERVER_HEAP, **os.environ},
-            ready=client.check_ready,
-            timeout_seconds=_SERVER_SECONDS,
-        )
+        context.start("kube-apiserver", *arguments, ready=client.check_ready, env={**_SERVER_HEAP, **os.environ})
 
 
 def _start_controllers(context: Context) -> None:
-    port = context.port("kube-controller-manager")
     config = context.component_kubeconfig("kube-controller-manager", user="system:kube-controller-manager")
     off = _NODE_CONTROLLERS if context.depth is Depth.CONTROL_PLANE else ()
-    command = [
-        str(context.binary("kube-controller-manager")),
+    _start_serving(
+        context,
+        "kube-controller-manager",
+        config,
         f"--kubeconfig={config}",
-        f"--authentication-kubeconfig={config}",
-        f"--authorization-kubeconfig={config}",
-        f"--secure-port={port}",
-        "--bind-address=127.0.0.1",
         f"--controllers={','.join(['*', *(f'-{name}' for name in off)])}",
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={context.pki.service_account.key}",
@@ -158,17 +144,10 @@ def _start_controllers(context: Context) -> None:
         f"--kube-api-burst={2 * context.controller_qps}",
         "--leader-elect=false",
         "--profiling=false",
-    ]
-    context.processes.start(
-        "kube-controller-manager",
-        command,
-        ready=lambda: check_health(f"https://127.0.0.1:{port}/healthz"),
-        timeout_seconds=_CONTROLLERS_SECONDS,
     )
 
 
 def _start_scheduler(context: Context) -> None:
-    port = context.port("kube-scheduler")
     kubeconfig = context.component_kubeconfig("kube-scheduler", user="system:kube-scheduler")
     # The client's rate can be set in the configuration file only; the default of 50 a second is slow for thousands of
     # Pods.
@@ -180,17 +159,18 @@ def _start_scheduler(context: Context) -> None:
     }
     file = context.state / "kube-scheduler.json"
     file.write_text(json.dumps(config, indent=1))
-    command = [
-        str(context.binary("kube-scheduler")),
-        f"--config={file}",
+    _start_serving(context, "kube-scheduler", kubeconfig, f"--config={file}")
+
+
+def _start_serving(context: Context, name: str, kubeconfig: Path, *arguments: str) -> None:
+    """Start a component that serves its health over TLS, to users whom the API server authenticates."""
+    port = context.port(name)
+    context.start(
+        name,
+        *arguments,
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
-    ]
-    context.processes.start(
-        "kube-scheduler",
-        command,
         ready=lambda: check_health(f"https://127.0.0.1:{port}/healthz"),
-        timeout_seconds=_CONTROLLERS_SECONDS,
     )

@@ -7,14 +7,12 @@ it ends.
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.errors import LocalClusterError
 from localcluster.health import check_health
 from localcluster.progress import task
 
@@ -25,40 +23,32 @@ RUN_SECONDS = "localcluster.frameworkcontroller/run-seconds"
 EXIT_CODE = "localcluster.frameworkcontroller/exit-code"
 STAGES = Path(__file__).with_name("kwok-stages.yaml")
 _POLICY = Path(__file__).with_name("kwok-policy.yaml")
-_READY_SECONDS = 120.0
 
 
 def start(context: Context) -> None:
-    """Start kwok, create the Node objects, and return when all nodes are Ready.
+    """Create the Node objects, start kwok, and return when all nodes are Ready.
 
     Raises:
-        StartError: kwok did not become ready.
-        LocalClusterError: A node did not become Ready.
+        StartError: kwok, or a node, did not become ready.
     """
     port = context.port("kwok")
     config = context.component_kubeconfig("kwok", user="kwok", group="system:masters")
-    command = [
-        str(context.binary("kwok")),
-        f"--kubeconfig={config}",
-        f"--config={STAGES}",
-        "--manage-all-nodes=true",
-        f"--cidr={context.network.simulated_pods}",
-        f"--node-ip={context.network.bridge_address}",
-        "--node-lease-duration-seconds=40",
-        f"--server-address=127.0.0.1:{port}",
-    ]
     with task(context.progress, f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:
         for entry in yaml.safe_load(_POLICY.read_text()):
             client.apply(entry["path"], entry["body"])
-        context.processes.start(
-            "kwok",
-            command,
-            ready=lambda: check_health(f"http://127.0.0.1:{port}/healthz"),
-            timeout_seconds=_READY_SECONDS,
-        )
         for number in range(context.nodes):
             _make_node(client, f"simulated-{number}")
-        _wait_until_ready(client, context.nodes)
+        context.start(
+            "kwok",
+            f"--kubeconfig={config}",
+            f"--config={STAGES}",
+            "--manage-all-nodes=true",
+            f"--cidr={context.network.simulated_pods}",
+            f"--node-ip={context.network.bridge_address}",
+            "--node-lease-duration-seconds=40",
+            f"--server-address=127.0.0.1:{port}",
+            ready=lambda: _check_ready(client, f"http://127.0.0.1:{port}/healthz", context.nodes),
+        )
 
 
 def _make_node(client: RawClient, name: str) -> None:
@@ -71,12 +61,13 @@ def _make_node(client: RawClient, name: str) -> None:
             raise
 
 
-def _wait_until_ready(client: RawClient, count: int) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while (ready := sum(map(_is_ready, client.get("/api/v1/nodes")["items"]))) < count:
-        if time.monotonic() > deadline:
-            raise LocalClusterError(f"only {ready} of {count} simulated nodes became Ready in {_READY_SECONDS:g} s")
-        time.sleep(0.1)
+def _check_ready(client: RawClient, health: str, count: int) -> bool | str:
+    """Return True if kwok is healthy and all nodes are Ready, else a sentence that says why not."""
+    answer = check_health(health)
+    if answer is not True:
+        return answer
+    ready = sum(map(_is_ready, client.get("/api/v1/nodes")["items"]))
+    return ready >= count or f"{ready} of {count} nodes are Ready"
 
 
 def _is_ready(node: dict[str, Any]) -> bool:

@@ -63,7 +63,7 @@ def start(context: Context) -> int:
     folder.mkdir(exist_ok=True)
     command = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--"]
     command += ["bash", "-euc", _INIT, "bash", str(folder), *_OVERLAID]
-    context.processes.start(NAME, command, ready=lambda: init(context) is not None, timeout_seconds=_SECONDS)
+    context.processes.start(NAME, command, ready=lambda: init(context) is not None)
     found = init(context)
     assert found is not None
     return found.pid

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from localcluster import containerd, namespaces, network
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.errors import LocalClusterError
 from localcluster.health import check_health
 from localcluster.packages import require
 from localcluster.progress import task
@@ -36,7 +34,6 @@ _COMMANDS = (
     "ip", "nsenter", "unshare", "mount", "catatonit",
 )  # fmt: skip
 _MANIFESTS = Path(__file__).parent / "manifests"
-_SECONDS = 180.0
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 _INOTIFY_INSTANCES = 1024
 """A node has about 20, and a few for each log that somebody follows. Linux allows 128 to all processes of a user."""
@@ -60,15 +57,10 @@ def start(context: Context) -> None:
         init_pid = namespaces.start(context)
         network.connect(context, init_pid)
         containerd.start(context, init_pid)
-    with (
-        task(context.progress, "node: kubelet, kube-proxy, CoreDNS"),
-        ThreadPoolExecutor() as pool,
-        contextlib.closing(RawClient(context)) as client,
-    ):
+    with task(context.progress, "node: kubelet, kube-proxy, CoreDNS"), ThreadPoolExecutor() as pool:
         starters: tuple[Callable[[Context, int], None], ...] = (_start_kubelet, _start_dns)
         for started in [pool.submit(starter, context, init_pid) for starter in starters]:
             started.result()
-        _wait_until_ready(context, client)
         # It waits for the addresses of its node for 30 s; from 1.37 on it exits when they come later.
         _start_proxy(context, init_pid)
 
@@ -128,22 +120,23 @@ def _start_kubelet(context: Context, init_pid: int) -> None:
     kubeconfig = context.component_kubeconfig(
         "kubelet", user=f"system:node:{NAME}", group="system:nodes", server=_server(context)
     )
-    command = [
-        str(context.binary("kubelet")),
-        f"--config={file}",
-        f"--kubeconfig={kubeconfig}",
-        f"--hostname-override={NAME}",
-        f"--node-ip={address}",
-        "--root-dir=/var/lib/kubelet",
-    ]
-    _start(context, init_pid, "kubelet", command, ready=lambda: _listens(f"https://{address}:10250/healthz"))
+    with contextlib.closing(RawClient(context)) as client:
+        context.start(
+            "kubelet",
+            f"--config={file}",
+            f"--kubeconfig={kubeconfig}",
+            f"--hostname-override={NAME}",
+            f"--node-ip={address}",
+            "--root-dir=/var/lib/kubelet",
+            ready=lambda: _check_ready(context, client),
+            prefix=namespaces.inside(init_pid),
+        )
 
 
 def _start_proxy(context: Context, init_pid: int) -> None:
     address = context.network.node_address
     kubeconfig = context.component_kubeconfig("kube-proxy", user="system:kube-proxy", server=_server(context))
-    command = [
-        str(context.binary("kube-proxy")),
+    arguments = [
         f"--kubeconfig={kubeconfig}",
         "--proxy-mode=nftables",
         f"--hostname-override={NAME}",
@@ -154,11 +147,16 @@ def _start_proxy(context: Context, init_pid: int) -> None:
         "--conntrack-max-per-core=0",
     ]
     if _minor(context.version) < 31:
-        command.append("--feature-gates=NFTablesProxyMode=true")
+        arguments.append("--feature-gates=NFTablesProxyMode=true")
     if not Path("/proc/sys/net/bridge").exists():
         # Without br_netfilter an answer within the bridge bypasses the rules: send it through the node.
-        command.append("--masquerade-all")
-    _start(context, init_pid, "kube-proxy", command, ready=lambda: check_health(f"http://{address}:10256/livez"))
+        arguments.append("--masquerade-all")
+    context.start(
+        "kube-proxy",
+        *arguments,
+        ready=lambda: check_health(f"http://{address}:10256/livez"),
+        prefix=namespaces.inside(init_pid),
+    )
 
 
 def _start_dns(context: Context, init_pid: int) -> None:
@@ -173,51 +171,38 @@ def _start_dns(context: Context, init_pid: int) -> None:
             client.apply(entry["path"], entry["body"])
     file = context.state / NAME / "Corefile"
     file.write_text(_filled("Corefile", values))
-    command = [str(context.binary("coredns")), "-conf", str(file)]
-    _start(
-        context,
-        init_pid,
+    context.start(
         "coredns",
-        command,
+        *("-conf", str(file)),
         ready=lambda: check_health(f"http://{context.network.node_address}:8181/ready"),
+        prefix=namespaces.inside(init_pid),
     )
 
 
-def _start(context: Context, init_pid: int, name: str, command: list[str], ready: Callable[[], bool | str]) -> None:
-    context.processes.start(name, [*namespaces.inside(init_pid), *command], ready=ready, timeout_seconds=_SECONDS)
-
-
-def _wait_until_ready(context: Context, client: RawClient) -> None:
-    deadline = time.monotonic() + _SECONDS
-    why = "it has not registered itself"
+def _check_ready(context: Context, client: RawClient) -> bool | str:
+    """Return True if the kubelet serves and its node is Ready and without taints, else a sentence that says why not."""
+    answer = check_health(f"https://{context.network.node_address}:10250/healthz")
+    # The kubelet answers 401 to requests without credentials, which shows that it serves.
+    if answer != "HTTP 401":
+        return answer
+    try:
+        seen = client.get(f"/api/v1/nodes/{NAME}")
+    except ApiStatusError as error:
+        if error.status != 404:
+            raise
+        return "it has not registered its node"
+    conditions = {condition["type"]: condition for condition in seen["status"].get("conditions", [])}
+    ready = conditions.get("Ready", {"status": "Unknown", "message": "its node has no condition Ready yet"})
     # The API server still shows a node as Ready for a while after its processes were killed.
     started = context.processes.pid_file("kubelet").stat().st_mtime - 1
-    while time.monotonic() < deadline:
-        try:
-            seen = client.get(f"/api/v1/nodes/{NAME}")
-        except ApiStatusError as error:
-            if error.status != 404:
-                raise
-        else:
-            conditions = {condition["type"]: condition for condition in seen["status"].get("conditions", [])}
-            ready = conditions.get("Ready", {"status": "Unknown", "message": "it has no condition Ready yet"})
-            current = datetime.fromisoformat(ready.get("lastHeartbeatTime", _NEVER)).timestamp() >= started
-            if ready["status"] == "True" and current and not seen["spec"].get("taints"):
-                return
-            why = f"{ready['message']}; taints: {seen['spec'].get('taints', [])}"
-        time.sleep(0.1)
-    raise LocalClusterError(f"the node was not Ready after {_SECONDS:g} s: {why}\n{context.processes.tail('kubelet')}")
-
-
-def _listens(url: str) -> bool | str:
-    answer = check_health(url)
-    # The kubelet answers 401 to requests without credentials, which shows that it serves.
-    return answer == "HTTP 401" or answer
+    current = datetime.fromisoformat(ready.get("lastHeartbeatTime", _NEVER)).timestamp() >= started
+    taints = seen["spec"].get("taints")
+    return (ready["status"] == "True" and current and not taints) or f"{ready['message']}; taints: {taints}"
 
 
 def _server(context: Context) -> str:
     """Return the API server's URL for processes of the node."""
-    return f"https://{context.network.bridge_address}:{context.port('kube-apiserver')}"
+    return f"https://{context.network.bridge_address}:{context.api_port}"
 
 
 def _filled(manifest: str, values: dict[str, str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import secrets
 import socket
 from typing import TYPE_CHECKING
+
+from filelock import FileLock
 
 from localcluster.errors import SetupError
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+FILE = "ports.json"
+"""The file of a cluster's ports, in its folder."""
 _FIRST_OCTET, _LAST_OCTET = 64, 254
 # Linux uses 32768 to 60999 for outgoing connections, Kubernetes 30000 to 32767 for node ports.
 _FIRST_PORT, _LAST_PORT = 20000, 29999
@@ -49,28 +51,20 @@ def is_free(port: int) -> bool:
 
 
 def recorded(file: Path, name: str) -> int:
-    """Return the port of that name in a file, which is locked; if there is none, choose a free one and add it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as content:
-        fcntl.flock(content, fcntl.LOCK_EX)
-        ports = _parsed(content.read())
+    """Return the port of that name in a file; if there is none, choose a free one and add it."""
+    with FileLock(file.with_suffix(".lock")):
+        try:
+            ports: dict[str, int] = json.loads(file.read_text())
+        except (OSError, ValueError):
+            # The file is new, or its writer was killed; then components get other ports and are started again.
+            ports = {}
         if name not in ports:
             # A port that is recorded but not in use yet looks free.
             while (port := free_port()) in ports.values():
                 pass
             ports[name] = port
-            content.seek(0)
-            content.truncate()
-            json.dump(ports, content, indent=1)
+            file.write_text(json.dumps(ports, indent=1))
         return ports[name]
-
-
-def _parsed(text: str) -> dict[str, int]:
-    try:
-        return dict(json.loads(text))
-    except ValueError:
-        # The file is new, or its writer was killed; then components get other ports and are started again.
-        return {}
 
 
 def taken_octets(routes: str) -> set[int]:

@@ -16,7 +16,7 @@ import contextlib
 import json
 import os
 import shutil
-import signal
+import subprocess
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_SECONDS = 0.05
+_START_SECONDS = 240.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Supervisor:
         *,
         env: Mapping[str, str] | None = None,
         ready: Callable[[], bool | str],
-        timeout_seconds: float,
+        timeout_seconds: float = _START_SECONDS,
     ) -> int:
         """Start a component and wait until it is ready, has exited, or the time is over, whichever comes first.
 
@@ -167,25 +168,17 @@ class Supervisor:
         if program is None:
             raise LocalClusterError(f"{name}: {argv[0]} is not installed or not executable: install it or adapt PATH")
         self.state.mkdir(parents=True, exist_ok=True)
-        environment = {**(os.environ if env is None else env), STATE_VARIABLE: str(self.state)}
-        # posix_spawn cannot set the working directory. env(1) can: it changes to the state folder and then becomes the
-        # program, under the same PID.
-        command = [shutil.which("env") or "/usr/bin/env", "-C", str(self.state), program, *argv[1:]]
-        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        # Not subprocess.Popen, whose object warns when it is collected while the child runs, as it shall here.
-        pid = os.posix_spawn(
-            command[0],
-            command,
-            environment,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(self.log_file(name)), append, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-            setsigdef=[signal.SIGPIPE, signal.SIGINT],
-        )
-        identity = identify(pid) or Identity(pid, 0, boot_id())
+        self.log_file(name).touch(0o600)
+        with self.log_file(name).open("ab") as log:
+            child = subprocess.Popen(
+                [program, *argv[1:]],
+                cwd=self.state,
+                env={**(os.environ if env is None else env), STATE_VARIABLE: str(self.state)},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        # It shall outlive this object, which warns of that if it knows no exit code. `reap` collects the real one.
+        child.returncode = 0
+        identity = identify(child.pid) or Identity(child.pid, 0, boot_id())
         temporary = self.pid_file(name).with_suffix(".pid.new")
         temporary.write_text(json.dumps({**asdict(identity), "argv": list(argv)}))
         temporary.replace(self.pid_file(name))
