@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster import cluster, settings
@@ -56,10 +55,6 @@ def _parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="show the components of a cluster; without --name, of every cluster")
     status.set_defaults(run=_status)
 
-    load = commands.add_parser("load", help="load an image archive into the real node")
-    load.add_argument("image", type=Path, metavar="IMAGE.tar")
-    load.set_defaults(run=_load)
-
     kubeconfig = commands.add_parser("kubeconfig", help="print the path of the administrator's kubeconfig")
     kubeconfig.set_defaults(run=_kubeconfig)
 
@@ -71,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("images", nargs="*", metavar="NAME", help="default: all")
     build.set_defaults(run=_build)
 
-    for command in (up, down, load, kubeconfig, kubectl):
+    for command in (up, down, kubeconfig, kubectl):
         command.add_argument("--name", default="default", help="the cluster; default: %(default)s")
     status.add_argument("--name", help="the cluster; default: all")
     return parser
@@ -120,11 +115,6 @@ def _running(name: str) -> cluster.Cluster:
             f"cluster {name!r} is not running: start it with `python -m localcluster up --name {name}`"
         )
     return found
-
-
-def _load(arguments: argparse.Namespace) -> int:
-    _running(arguments.name).load(arguments.image)
-    return 0
 
 
 def _kubeconfig(arguments: argparse.Namespace) -> int:

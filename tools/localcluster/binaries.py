@@ -59,29 +59,26 @@ def find(name: str, *, kubernetes: str, progress: Progress, environ: Mapping[str
     if installed:
         return installed
     target = cache_root(environ) / version / name
-    if not is_executable(target):
+    if not os.access(target, os.X_OK):
         with FileLock(target.with_name(f".{name}.lock")):
             # The process that held the lock before may have made the same program.
-            if not is_executable(target):
+            if not os.access(target, os.X_OK):
                 _obtain(program, version, target, progress, environ)
     return target
 
 
 def from_assets(program: Program, version: str, environ: Mapping[str, str]) -> Path | None:
     """Return the program in the folder of envtest, if it is there and has the right version."""
-    folder = environ.get("KUBEBUILDER_ASSETS")
-    if not folder:
+    found = _executable(program.name, environ.get("KUBEBUILDER_ASSETS"))
+    if found and program.project == "kubernetes" and reported_version(found, program) != version:
         return None
-    candidate = Path(folder) / program.name
-    if not is_executable(candidate):
-        return None
-    return candidate if program.project != "kubernetes" or reported_version(candidate, program) == version else None
+    return found
 
 
 def from_path(program: Program, version: str, environ: Mapping[str, str]) -> Path | None:
     """Return the first program of that name in PATH, if it has the right version."""
-    found = shutil.which(program.name, path=environ.get("PATH", ""))
-    return Path(found) if found and reported_version(Path(found), program) == version else None
+    found = _executable(program.name, environ.get("PATH"))
+    return found if found and reported_version(found, program) == version else None
 
 
 def reported_version(file: Path, program: Program) -> str | None:
@@ -112,20 +109,21 @@ def kubernetes_version(requested: str | None, environ: Mapping[str, str] = os.en
     wanted = requested or environ.get("KUBERNETES")
     if wanted:
         return parse_version(wanted)
-    server = Path(environ.get("KUBEBUILDER_ASSETS") or "/nonexistent") / "kube-apiserver"
-    found = reported_version(server, CATALOGUE["kube-apiserver"]) if is_executable(server) else None
+    server = _executable("kube-apiserver", environ.get("KUBEBUILDER_ASSETS"))
+    found = reported_version(server, CATALOGUE["kube-apiserver"]) if server else None
     return found or pinned_version("kubernetes")
 
 
-def is_executable(file: Path) -> bool:
-    """Report whether this is a file that this user may execute."""
-    return file.is_file() and os.access(file, os.X_OK)
+def _executable(name: str, folders: str | None) -> Path | None:
+    """Return the first program of that name in folders, separated as in PATH, that this user may execute."""
+    found = shutil.which(name, path=folders or "")
+    return Path(found) if found else None
 
 
 def _obtain(program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str]) -> None:
-    for leftover in target.parent.glob(f".{program.name}.new*"):
-        leftover.unlink()
     temporary = target.with_name(f".{program.name}.new")
+    # Of a killed run; `go build` does not overwrite what is no program.
+    temporary.unlink(missing_ok=True)
     try:
         if not downloads.download(program, version, temporary, progress, environ):
             gobuild.build(program, version, temporary, progress, environ)
