@@ -8,11 +8,8 @@ import os
 import socket
 import subprocess
 import tarfile
-import threading
 import time
 import zlib
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +18,9 @@ import pytest
 from localcluster import SetupError, archive, base, dockerfiles, images
 from localcluster.progress import Silent
 from testkit.waiting import eventually, patience
+from tests.support.http import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localcluster import Cluster
     from localcluster.client import RawClient
 
@@ -120,40 +116,20 @@ def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path, content: bytes
         archive.images(file)
 
 
-@contextmanager
-def registry(status: int) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v2/"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.mark.parametrize(("status", "there"), [(200, True), (401, True), (403, False), (503, False)])
 def test_a_registry_is_there_if_it_answers_or_asks_for_a_token(status: int, there: bool) -> None:
-    with registry(status) as url:
-        assert base.registry_answers(url, patience_seconds=patience(5)) is there
+    with serving(lambda _: (status, b"")) as url:
+        assert base.registry_answers(f"{url}/v2/", patience_seconds=patience(5)) is there
 
 
 def test_a_registry_that_does_not_answer_or_refuses_costs_no_long_wait() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v2/"
         began = time.monotonic()
-        assert not base.registry_answers(f"http://127.0.0.1:{silent.getsockname()[1]}/v2/", patience_seconds=0.3)
+        assert not base.registry_answers(url, patience_seconds=0.3)
         # Without a limit it would wait for ever.
         assert time.monotonic() - began < patience(3)
-        port = silent.getsockname()[1]
-    assert not base.registry_answers(f"http://127.0.0.1:{port}/v2/")
+    assert not base.registry_answers(url)
 
 
 def test_a_base_image_from_the_environment_is_used_as_it_is(tmp_path: Path) -> None:

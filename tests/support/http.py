@@ -1,12 +1,14 @@
-"""HTTP to a port of this machine."""
+"""HTTP to a port of this machine, and a server on one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ssl
+import threading
 import urllib.error
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -15,7 +17,7 @@ from frameworkkube.session import Sockets
 from testkit.waiting import patience
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 @contextlib.asynccontextmanager
@@ -32,6 +34,40 @@ async def tls_session(trust: ssl.SSLContext, **connector: Any) -> AsyncIterator[
             yield session
     finally:
         await sockets.close()
+
+
+@contextlib.contextmanager
+def serving(
+    answer: Callable[[str], tuple[int, bytes]], *, port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """Serve HTTP on loopback while the block runs, and return the URL.
+
+    Args:
+        answer: Returns the status and the content for the path of a GET request.
+        port: The port; 0 means a free one.
+        tls: Makes it HTTPS.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, content = answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 async def served_certificate(port: int, server_hostname: str | None = None) -> bytes:

@@ -1,0 +1,170 @@
+"""The locks of images: the jars that a build downloads, and the base image of a release."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+import responses
+
+from localcluster import SetupError, base, baselock, debian, jars
+from localcluster.baselock import Lock
+from localcluster.debian import Package
+from localcluster.images import CATALOGUE, REPOSITORY
+from localcluster.progress import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+JAR = b"not really a jar"
+PATH = "org/example/tool_2.13/1.0/tool_2.13-1.0.jar"
+LINE = f"{hashlib.sha256(JAR).hexdigest()}  {PATH}"
+CENTRAL = "http://central.example/maven2"
+
+LIBC, PYTHON = Package("libc6", "2.36-9+deb12u13", "a" * 64), Package("python3.11", "3.11.2-6", "b" * 64)
+NO_LAYER = f"sha256:{'0' * 64}"
+LOCK = Lock(1_795_305_600, NO_LAYER, (LIBC, PYTHON))
+
+
+@pytest.fixture
+def central() -> Iterator[responses.RequestsMock]:
+    """A Maven repository, which answers as the test says."""
+    with responses.RequestsMock() as mock:
+        yield mock
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    file = tmp_path / "tool.jars"
+    file.write_text(f"{LINE}\n")
+    return file
+
+
+def download(lock: Path) -> Path:
+    folder = lock.with_name("jars")
+    assert jars.download([lock], folder, Silent(), repository=CENTRAL) == folder
+    return folder / PATH
+
+
+def test_a_jar_is_downloaded_once_and_again_only_if_it_is_not_the_one_of_the_lock(
+    central: responses.RequestsMock, lock: Path
+) -> None:
+    central.get(f"{CENTRAL}/{PATH}", JAR)
+    for damage in (False, False, True):
+        file = download(lock)
+        assert file.read_bytes() == JAR
+        if damage:
+            file.write_bytes(b"damaged")
+    assert len(central.calls) == 1
+    assert download(lock).read_bytes() == JAR
+    assert len(central.calls) == 2
+
+
+def test_a_jar_of_another_checksum_is_refused_and_not_kept(central: responses.RequestsMock, lock: Path) -> None:
+    central.get(f"{CENTRAL}/{PATH}", JAR)
+    lock.write_text(f"{'0' * 64}  {PATH}\n")
+    with pytest.raises(SetupError, match=r"tool_2\.13-1\.0\.jar\) does not match .*: expected 0000"):
+        download(lock)
+    assert not list(lock.with_name("jars").rglob("*.jar*"))
+
+
+def test_what_the_repository_refuses_is_tried_four_times(
+    central: responses.RequestsMock, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    for status in (503, 503, 200, 404):
+        central.get(f"{CENTRAL}/{PATH}", JAR, status=status)
+    assert stat.S_IMODE(download(lock).stat().st_mode) == 0o644
+    assert pauses == [1, 2]
+    download(lock).unlink()
+    with pytest.raises(SetupError, match=rf"cannot download the jars of tool.jars: 404 .*{CENTRAL}/{PATH}"):
+        download(lock)
+    assert len(central.calls) == 3 + 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", PATH, LINE.replace("  ", " "), LINE.replace("org/", "../"), LINE.replace("org/", "/"), f"{LINE}.asc"],
+    ids=["empty", "no-checksum", "one-blank", "outside", "absolute", "no-jar"],
+)
+def test_a_line_of_a_lock_that_is_no_checksum_with_a_path_is_refused(line: str, lock: Path) -> None:
+    lock.write_text(f"{LINE}\n{line}\n")
+    with pytest.raises(SetupError, match=r"tool\.jars, line 2: must be a SHA-256 checksum"):
+        jars.read_lock(lock)
+
+
+def test_without_locks_there_is_nothing_to_mount(tmp_path: Path) -> None:
+    assert jars.download([], tmp_path / "jars", Silent()) is None
+
+
+def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_jar_once() -> None:
+    folder = REPOSITORY / CATALOGUE["jvm"].context
+    locks = sorted(folder.glob(f"*{jars.SUFFIX}"))
+    assert [lock.stem for lock in locks] == sorted(project.stem for project in folder.glob("*.xml"))
+    for lock in locks:
+        paths = list(jars.read_lock(lock))
+        assert len(paths) == len(lock.read_text().splitlines())
+        # All jars of an image are in one folder.
+        assert len({path.rpartition("/")[2] for path in paths}) == len(paths)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "must begin with `epoch SECONDS`"),
+        ("epoch 1\nlayer md5:0\n", "must begin with `epoch SECONDS`"),
+        (f"epoch 1\nlayer {NO_LAYER}\nlibc6 2.36\n", "'libc6 2.36' must be a package, its version and its"),
+    ],
+    ids=["empty", "digest", "package"],
+)
+def test_the_lock_of_a_base_image_is_read_as_it_was_written_and_nothing_else_is(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "base.lock"
+    file.write_text(baselock.text(LOCK))
+    assert baselock.read(file) == LOCK
+    file.write_text(text)
+    with pytest.raises(SetupError, match=problem):
+        baselock.read(file)
+
+
+def test_packages_that_changed_are_named_with_both_ways_on(tmp_path: Path) -> None:
+    newer = Package("libc6", "2.36-9+deb12u14", "c" * 64)
+    made = Lock(LOCK.epoch, f"sha256:{'1' * 64}", (newer, Package("added", "1", "d" * 64)))
+    text = baselock.difference(tmp_path / "base.lock", LOCK, made)
+    assert "added (absent in the lock, 1 now)" in text
+    assert "libc6 (2.36-9+deb12u13 in the lock, 2.36-9+deb12u14 now)" in text
+    assert "python3.11 (3.11.2-6 in the lock, absent now)" in text
+    assert "make lock-base" in text
+    assert "DEBIAN_SNAPSHOT=20261122T000000Z" in text
+
+
+def test_the_same_packages_with_another_digest_are_the_fault_of_a_tool(tmp_path: Path) -> None:
+    made = Lock(LOCK.epoch, f"sha256:{'1' * 64}", LOCK.packages)
+    assert "a program of this machine that makes it" in baselock.difference(tmp_path / "base.lock", LOCK, made)
+
+
+def test_the_packages_of_a_root_have_the_checksums_of_the_signed_indexes(tmp_path: Path) -> None:
+    lists, dpkg = tmp_path / "var/lib/apt/lists", tmp_path / "var/lib/dpkg"
+    lists.mkdir(parents=True)
+    dpkg.mkdir(parents=True)
+    index = "Package: libc6\nArchitecture: amd64\nVersion: {version}\nSHA256: {sum}\nDescription: C\n library\n\n"
+    (lists / "main_Packages").write_text(index.format(version="1", sum="a"))
+    (lists / "security_Packages").write_text(index.format(version="2", sum="b"))
+    status = "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n"
+    (dpkg / "status").write_text(status.format(version="2"))
+    assert debian.packages_of(tmp_path) == (Package("libc6", "2", "b"),)
+    (dpkg / "status").write_text(status.format(version="3"))
+    with pytest.raises(SetupError, match="no checksum for libc6"):
+        debian.packages_of(tmp_path)
+
+
+def test_the_lock_of_the_repository_can_be_read() -> None:
+    lock = baselock.read(base.LOCK)
+    names = {one.name for one in lock.packages}
+    assert {"libc6", "python3.11-minimal", "dpkg"} <= names
+    assert sorted(names) == [one.name for one in lock.packages]
