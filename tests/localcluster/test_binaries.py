@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import os
 import re
@@ -12,19 +11,18 @@ import subprocess
 import sys
 import tarfile
 import textwrap
-import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from localcluster import binaries, gobuild
-from localcluster.binaries import find, kubernetes_version
+from localcluster.binaries import kubernetes_version
 from localcluster.downloads import Source, expected_sum, fetch, source
 from localcluster.errors import BinaryError, SetupError
 from localcluster.programs import BUILDABLE, CATALOGUE, minor_of, module_of, pinned_version, version_of
 from localcluster.progress import Lines, Silent, State, task
+from tests.support.http import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +34,7 @@ FAKE_GO = """
     if [ "$1" = version ]; then echo go version go1.26.0 linux/amd64; exit; fi
     echo build >>"$CALLS"
     while [ "$1" != -o ]; do shift; done
+    [ -e "$2" ] && echo "$2 is there already" >&2 && exit 1
     sleep 0.5
     echo some/package >&2
     printf '#!/bin/sh\\necho built' >"$2"
@@ -65,37 +64,46 @@ def environ(tmp_path: Path) -> dict[str, str]:
     }
 
 
-class TestOrder:
-    def test_the_folder_of_envtest_is_the_first_place(self, environ: dict[str, str], tmp_path: Path) -> None:
-        assets = version_script(tmp_path / "assets" / "kube-apiserver", f"Kubernetes v{PINNED}")
-        version_script(tmp_path / "path" / "kube-apiserver", f"Kubernetes v{PINNED}")
-        environ["KUBEBUILDER_ASSETS"] = str(tmp_path / "assets")
-        assert find("kube-apiserver", kubernetes=PINNED, progress=Silent(), environ=environ) == assets
+def find(name: str, environ: dict[str, str], kubernetes: str = PINNED) -> Path:
+    return binaries.find(name, kubernetes=kubernetes, progress=Silent(), environ=environ)
 
-    def test_path_is_searched_before_the_cache(self, environ: dict[str, str], tmp_path: Path) -> None:
-        version_script(tmp_path / "cache" / PINNED / "kubelet", "cached")
-        found = version_script(tmp_path / "path" / "kubelet", f"Kubernetes v{PINNED}")
-        assert find("kubelet", kubernetes=PINNED, progress=Silent(), environ=environ) == found
+
+def output(program: Path) -> str:
+    return subprocess.run([program], capture_output=True, text=True, check=True).stdout
+
+
+class TestOrder:
+    def test_the_folder_of_envtest_comes_before_path_and_path_before_the_cache(
+        self, environ: dict[str, str], tmp_path: Path
+    ) -> None:
+        folders = [tmp_path / "assets", tmp_path / "path", tmp_path / "cache" / PINNED]
+        first, second, third = [version_script(folder / "kubelet", f"Kubernetes v{PINNED}") for folder in folders]
+        assert find("kubelet", environ | {"KUBEBUILDER_ASSETS": str(tmp_path / "assets")}) == first
+        assert find("kubelet", environ) == second
+        second.unlink()
+        assert find("kubelet", environ) == third
 
     @pytest.mark.parametrize(
         "words", ["Kubernetes v1.2.3", f"Kubernetes v{PINNED}-beta.1", f"Kubernetes v{PINNED}1", ""]
     )
-    def test_a_program_of_another_version_in_path_is_ignored(
-        self, environ: dict[str, str], tmp_path: Path, words: str
-    ) -> None:
-        version_script(tmp_path / "path" / "kubelet", words)
+    def test_a_program_of_another_version_is_ignored(self, environ: dict[str, str], tmp_path: Path, words: str) -> None:
+        for folder in ("assets", "path"):
+            version_script(tmp_path / folder / "kubelet", words)
         cached = version_script(tmp_path / "cache" / PINNED / "kubelet", "cached")
-        assert find("kubelet", kubernetes=PINNED, progress=Silent(), environ=environ) == cached
+        assert find("kubelet", environ | {"KUBEBUILDER_ASSETS": str(tmp_path / "assets")}) == cached
 
     def test_a_program_that_no_place_has_is_built_into_the_cache_once(
         self, environ: dict[str, str], tmp_path: Path
     ) -> None:
+        folder = tmp_path / "cache" / pinned_version("etcd")
+        folder.mkdir(parents=True)
+        # What a killed build leaves.
+        (folder / ".etcd.new").write_text("half a program")
         for _ in range(2):
-            found = find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
-        assert found == tmp_path / "cache" / pinned_version("etcd") / "etcd"
-        assert subprocess.run([found], capture_output=True, text=True, check=True).stdout == "built\n"
+            assert find("etcd", environ) == folder / "etcd"
+        assert output(folder / "etcd") == "built\n"
         assert Path(environ["CALLS"]).read_text() == "build\n"
-        assert {file.name for file in found.parent.iterdir()} == {".etcd.lock", "etcd"}
+        assert {file.name for file in folder.iterdir()} == {".etcd.lock", "etcd"}
 
     def test_processes_that_need_the_same_program_build_it_once(self, environ: dict[str, str]) -> None:
         code = f"""
@@ -110,18 +118,11 @@ class TestOrder:
         assert len(answers) == 1
         assert Path(environ["CALLS"]).read_text() == "build\n"
 
-    def test_a_killed_build_leaves_no_file_that_looks_complete(self, environ: dict[str, str], tmp_path: Path) -> None:
-        folder = tmp_path / "cache" / pinned_version("etcd")
-        folder.mkdir(parents=True)
-        (folder / ".etcd.new").write_text("half a program")
-        found = find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
-        assert subprocess.run([found], capture_output=True, text=True, check=True).stdout == "built\n"
-
-    def test_the_error_for_an_unknown_program_lists_the_known_ones(self) -> None:
+    def test_the_error_for_an_unknown_program_lists_the_known_ones(self, environ: dict[str, str]) -> None:
         with pytest.raises(
             BinaryError, match="'kubeadm' is not a program of a cluster; choose one of: kube-apiserver,"
         ):
-            find("kubeadm", kubernetes=PINNED, progress=Silent())
+            find("kubeadm", environ)
 
 
 class TestVersion:
@@ -153,9 +154,7 @@ class TestVersion:
         assert PINNED in BUILDABLE
 
     def test_every_program_has_a_pinned_version(self) -> None:
-        versions = {name: version_of(program, PINNED) for name, program in CATALOGUE.items()}
-        assert set(versions) == set(CATALOGUE)
-        assert (versions["kubelet"], versions["etcd"]) == (PINNED, pinned_version("etcd"))
+        assert all(version_of(program, PINNED) for program in CATALOGUE.values())
 
     @pytest.mark.apiserver
     @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ class TestVersion:
     )
     def test_the_real_programs_report_their_versions(self, name: str) -> None:
         version = kubernetes_version(None)
-        found = find(name, kubernetes=version, progress=Lines())
+        found = binaries.find(name, kubernetes=version, progress=Lines())
         if name != "etcd" or "KUBEBUILDER_ASSETS" not in os.environ:
             assert binaries.reported_version(found, CATALOGUE[name]) == version_of(CATALOGUE[name], version)
 
@@ -176,12 +175,12 @@ class TestBuild:
         with pytest.raises(
             BinaryError, match=r"^there is no `go` to build Kubernetes with: install Go \(1\.21 or newer"
         ):
-            find("etcd", kubernetes=PINNED, progress=Silent(), environ={**environ, "PATH": "/nonexistent"})
+            find("etcd", environ | {"PATH": "/nonexistent"})
 
     def test_a_compiler_from_before_modules_is_refused(self, environ: dict[str, str], tmp_path: Path) -> None:
         version_script(tmp_path / "compiler" / "go", "go version go1.11.6 linux/amd64")
         with pytest.raises(BinaryError, match=r"go1\.11\.6 linux/amd64: install Go"):
-            find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
+            find("etcd", environ)
 
     def test_the_error_of_a_failed_build_shows_the_compilers_messages(
         self, environ: dict[str, str], tmp_path: Path
@@ -198,7 +197,7 @@ class TestBuild:
             """,
         )
         with pytest.raises(BinaryError) as failure:
-            find("etcd", kubernetes=PINNED, progress=Silent(), environ=environ)
+            find("etcd", environ)
         assert "`" in str(failure.value)
         assert "no route to the module proxy" in str(failure.value)
         assert "some/package" not in str(failure.value)
@@ -225,80 +224,65 @@ class TestBuild:
         with pytest.raises(
             BinaryError, match=rf"Kubernetes 1\.33\.5 has no go\.mod in .*build one of {BUILDABLE[0]}, "
         ):
-            find("kubelet", kubernetes="1.33.5", progress=Silent(), environ=environ)
+            find("kubelet", environ, "1.33.5")
         assert not (tmp_path / "cache" / "1.33.5" / "kubelet").exists()
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A web server on loopback: its URL and its folder."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *arguments: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", folder
-        server.shutdown()
-        thread.join()
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 class TestDownload:
-    def test_a_program_with_the_right_checksum_is_downloaded(self, site: tuple[str, Path], tmp_path: Path) -> None:
-        url, folder = site
-        (folder / "kubelet").write_bytes(b"program")
-        (folder / "kubelet.sha256").write_text(hashlib.sha256(b"program").hexdigest())
-        target = tmp_path / "target"
-        assert fetch(Source(f"{url}/kubelet", f"{url}/kubelet.sha256"), "kubelet", target, Silent())
-        assert target.read_bytes() == b"program"
+    @pytest.fixture(autouse=True)
+    def site(self) -> Iterator[None]:
+        self.files: dict[str, bytes] = {}
+        with serving(lambda path: (200, self.files[path]) if path in self.files else (404, b"")) as self.url:
+            yield
 
-    def test_a_program_in_an_archive_is_extracted(self, site: tuple[str, Path], tmp_path: Path) -> None:
-        url, folder = site
-        with tarfile.open(folder / "etcd.tar.gz", "w:gz") as archive:
+    def fetch(self, target: Path, file: str, sums: str, member: str | None = None) -> bool:
+        return fetch(Source(f"{self.url}/{file}", f"{self.url}/{sums}", member), "program", target, Silent())
+
+    def test_a_program_with_the_right_checksum_is_downloaded(self, tmp_path: Path) -> None:
+        self.files = {"/kubelet": b"program", "/kubelet.sha256": sha256(b"program").encode()}
+        assert self.fetch(tmp_path / "target", "kubelet", "kubelet.sha256")
+        assert (tmp_path / "target").read_bytes() == b"program"
+
+    def test_a_program_in_an_archive_is_extracted(self, tmp_path: Path) -> None:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             entry = tarfile.TarInfo("etcd-v3/etcd")
             entry.size = 7
             archive.addfile(entry, io.BytesIO(b"program"))
-        digest = hashlib.sha256((folder / "etcd.tar.gz").read_bytes()).hexdigest()
-        (folder / "SHA256SUMS").write_text(f"{'0' * 64}  other.tar.gz\n{digest}  etcd.tar.gz\n")
-        target = tmp_path / "target"
-        assert fetch(Source(f"{url}/etcd.tar.gz", f"{url}/SHA256SUMS", "etcd-v3/etcd"), "etcd", target, Silent())
-        assert target.read_bytes() == b"program"
+        content = packed.getvalue()
+        sums = f"{'0' * 64}  other.tar.gz\n{sha256(content)}  etcd.tar.gz\n"
+        self.files = {"/etcd.tar.gz": content, "/SHA256SUMS": sums.encode()}
+        assert self.fetch(tmp_path / "target", "etcd.tar.gz", "SHA256SUMS", "etcd-v3/etcd")
+        assert (tmp_path / "target").read_bytes() == b"program"
 
-    def test_a_wrong_checksum_is_an_error_and_no_file_is_left(self, site: tuple[str, Path], tmp_path: Path) -> None:
-        url, folder = site
-        (folder / "kubelet").write_bytes(b"tampered")
-        (folder / "kubelet.sha256").write_text(hashlib.sha256(b"program").hexdigest())
+    def test_a_wrong_checksum_is_an_error_and_no_file_is_left(self, tmp_path: Path) -> None:
+        self.files = {"/kubelet": b"tampered", "/kubelet.sha256": sha256(b"program").encode()}
         with pytest.raises(BinaryError, match="has the SHA-256 checksum"):
-            fetch(Source(f"{url}/kubelet", f"{url}/kubelet.sha256"), "kubelet", tmp_path / "target", Silent())
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["site"]
+            self.fetch(tmp_path / "target", "kubelet", "kubelet.sha256")
+        assert list(tmp_path.iterdir()) == []
 
-    def test_a_program_that_is_not_published_is_not_downloaded(self, site: tuple[str, Path], tmp_path: Path) -> None:
-        url, _ = site
-        assert not fetch(Source(f"{url}/a", f"{url}/a.sha256"), "a", tmp_path / "target", Silent())
+    def test_a_program_that_is_not_published_is_not_downloaded(self, tmp_path: Path) -> None:
+        assert not self.fetch(tmp_path / "target", "a", "a.sha256")
 
     def test_a_host_that_cannot_be_reached_is_asked_once(self, tmp_path: Path) -> None:
         asked: list[str] = []
 
-        class Recorder(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                self.send_error(404)
+        def record(path: str) -> tuple[int, bytes]:
+            asked.append(path)
+            return 404, b""
 
         with socket.socket() as silent:
             # Bound and not listening: connections are refused.
             silent.bind(("127.0.0.1", 0))
             port = silent.getsockname()[1]
-            dead = Source(f"http://127.0.0.1:{port}/a", f"http://127.0.0.1:{port}/a.sha256")
-            assert not fetch(dead, "a", tmp_path / "target", Silent())
-        with http.server.ThreadingHTTPServer(("127.0.0.1", port), Recorder) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            assert not fetch(dead, "a", tmp_path / "target", Silent())
-            server.shutdown()
-            thread.join()
+            self.url = f"http://127.0.0.1:{port}"
+            assert not self.fetch(tmp_path / "target", "a", "a.sha256")
+        with serving(record, port=port):
+            assert not self.fetch(tmp_path / "target", "a", "a.sha256")
         assert asked == []
 
     @pytest.mark.parametrize("name", [name for name in CATALOGUE if name != "kwok"])
