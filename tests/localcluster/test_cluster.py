@@ -1,4 +1,4 @@
-"""Whole clusters: up and down again, side by side, after crashes; each test starts a control plane of its own."""
+"""Whole clusters: up and down again, side by side, after crashes; and which of them a test session removes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from localcluster.process import identify, processes_of
 from localcluster.removal import mounts_below
 from localcluster.supervisor import Supervisor
 from testkit.waiting import eventually
-from tests.support.clusters import own_name
+from tests.support.clusters import is_required, own_name, remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,20 +70,33 @@ def _expect(truth: bool) -> None:
 
 @pytest.mark.apiserver
 class TestLife:
-    def test_up_again_changes_nothing_and_down_leaves_nothing(self, name: str) -> None:
+    def test_up_again_changes_nothing_beside_another_cluster_and_down_leaves_nothing(
+        self, name: str, control_plane: Cluster
+    ) -> None:
         first = localcluster.up(name)
         before = pids(name)
         assert list(before) == CONTROL_PLANE
         assert localcluster.up(name) == first
+        with pytest.raises(
+            SetupError, match=r"runs with depth control-plane .* remove it with `down`, or choose another"
+        ):
+            localcluster.up(name, Depth.KWOK)
+        other = "1.36" if first.version.startswith("1.30") else "1.30"
+        with pytest.raises(SetupError, match=rf"and Kubernetes {other}\."):
+            localcluster.up(name, kubernetes=other)
         assert pids(name) == before
         assert localcluster.get(name) == first
+        assert first.server != control_plane.server
+        write_something(first)
+        assert not something_is_there(control_plane)
         localcluster.down(name)
         assert processes_of(first.state) == []
         assert not first.state.exists()
         assert (localcluster.get(name), localcluster.status(name)) == (None, None)
         localcluster.down(name)
+        assert localcluster.get(control_plane.name) == control_plane
 
-    def test_a_dead_api_server_is_started_again_with_its_data(self, name: str) -> None:
+    def test_what_was_killed_is_started_again_with_its_data_unless_the_machine_was(self, name: str) -> None:
         cluster = localcluster.up(name)
         write_something(cluster)
         kill(name, "kube-apiserver")
@@ -93,14 +106,14 @@ class TestLife:
         assert status.processes["kube-apiserver"] is None
         assert localcluster.get(name) is None
         assert something_is_there(localcluster.up(name))
-
-    def test_after_everything_was_killed_up_goes_on_with_the_data(self, name: str) -> None:
-        cluster = localcluster.up(name)
-        write_something(cluster)
         kill(name, *reversed(CONTROL_PLANE))
         again = localcluster.up(name)
         assert (again.server, again.admin_token) == (cluster.server, cluster.admin_token)
         assert something_is_there(again)
+        kill(name, *reversed(CONTROL_PLANE))
+        file = cluster.state / "cluster.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "boot": "another"}))
+        assert not something_is_there(localcluster.up(name))
 
     def test_when_another_process_has_taken_a_port_other_ports_are_chosen(self, name: str) -> None:
         cluster = localcluster.up(name)
@@ -114,19 +127,10 @@ class TestLife:
         assert again.server != cluster.server
         assert something_is_there(again)
 
-    def test_a_cluster_of_an_earlier_boot_is_replaced(self, name: str) -> None:
-        cluster = localcluster.up(name)
-        write_something(cluster)
-        file = cluster.state / "cluster.json"
-        kill(name, *reversed(CONTROL_PLANE))
-        file.write_text(json.dumps({**json.loads(file.read_text()), "boot": "another"}))
-        assert not something_is_there(localcluster.up(name))
-
     @pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5])
     def test_down_cleans_up_after_an_up_that_was_killed(self, name: str, seconds: float) -> None:
         state = settings.state_folder(name)
-        command = [sys.executable, "-m", "localcluster", "up", "--name", name]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+        with starting(name) as starter:
             time.sleep(seconds)
             starter.kill()
         localcluster.down(name)
@@ -134,32 +138,12 @@ class TestLife:
         assert not state.exists()
 
     def test_up_goes_on_after_an_up_that_was_killed(self, name: str) -> None:
-        command = [sys.executable, "-m", "localcluster", "up", "--name", name]
         processes = Supervisor(settings.state_folder(name))
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+        with starting(name) as starter:
             eventually(lambda: _expect(processes.running("kube-apiserver") is not None))
             starter.kill()
         localcluster.up(name)
         assert all(pids(name).values())
-
-    def test_a_running_cluster_of_another_kind_is_not_replaced(self, name: str) -> None:
-        cluster = localcluster.up(name)
-        with pytest.raises(
-            SetupError, match=r"runs with depth control-plane .* remove it with `down`, or choose another"
-        ):
-            localcluster.up(name, Depth.KWOK)
-        other = "1.36" if cluster.version.startswith("1.30") else "1.30"
-        with pytest.raises(SetupError, match=rf"and Kubernetes {other}\."):
-            localcluster.up(name, kubernetes=other)
-        assert localcluster.get(name) == cluster
-
-    def test_two_run_side_by_side(self, name: str, control_plane: Cluster) -> None:
-        cluster = localcluster.up(name)
-        assert cluster.server != control_plane.server
-        write_something(cluster)
-        assert not something_is_there(control_plane)
-        localcluster.down(name)
-        assert localcluster.get(control_plane.name) == control_plane
 
     def test_the_command_line_does_the_same(self, name: str) -> None:
         assert "is ready at https://127.0.0.1:" in command("up", name)
@@ -169,6 +153,11 @@ class TestLife:
         assert command("down", name) == ""
         assert "there is no such cluster" in command("status", name, code=1)
         assert "error: cluster" in command("kubeconfig", name, code=1)
+
+
+def starting(name: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "localcluster", "up", "--name", name]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def command(verb: str, name: str, *arguments: str, code: int = 0) -> str:
@@ -219,11 +208,6 @@ class TestControlPlane:
         with pytest.raises(localcluster.LocalClusterError, match=r"configmaps \"absent\" not found"):
             control_plane.kubectl("get", "configmap", "absent", "-n", namespace)
 
-    def test_the_official_client_works(self, kube: object) -> None:
-        from kubernetes import client
-
-        assert client.CoreV1Api(kube).read_namespace("default").metadata.name == "default"
-
     def test_images_need_a_real_node(self, control_plane: Cluster, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="only depth node has a node"):
             control_plane.load(tmp_path / "image.tar")
@@ -260,14 +244,71 @@ def test_networks_avoid_those_of_the_machine_and_of_other_clusters() -> None:
         ports.choose_octet(0, range(256))
 
 
-def test_a_port_is_chosen_once_and_kept(tmp_path: Path) -> None:
+def test_a_port_is_chosen_once_and_kept_and_again_if_the_writer_of_the_file_was_killed(tmp_path: Path) -> None:
     file = tmp_path / "ports.json"
+    file.write_text('{"a": 2')
     first = ports.recorded(file, "a")
     assert ports.recorded(file, "b") != first
     assert ports.recorded(file, "a") == first
 
 
-def test_a_file_of_ports_whose_writer_was_killed_is_replaced(tmp_path: Path) -> None:
-    file = tmp_path / "ports.json"
-    file.write_text('{"a": 2')
-    assert ports.recorded(file, "a") == ports.recorded(file, "a")
+@pytest.fixture
+def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of its own."""
+    monkeypatch.setenv("FRAMEWORKCONTROLLER_CACHE", str(tmp_path))
+    assert binaries.cache_root() == tmp_path
+    return tmp_path / "clusters"
+
+
+def start_something(name: str) -> int:
+    settings.create(name, Depth.CONTROL_PLANE, "1.36.3", nodes=5, controller_qps=1000)
+    state = Supervisor(settings.state_folder(name))
+    return state.start("etcd", ["sleep", "600"], ready=lambda: True)
+
+
+def test_clusters_of_dead_sessions_are_removed_and_others_stay(clusters: Path) -> None:
+    mine, abandoned, persons = own_name("cp"), f"t-{os.getpid()}-1-cp", "somebodys"
+    pids = {name: start_something(name) for name in (mine, abandoned, persons)}
+    remove_abandoned()
+    assert settings.names() == sorted([mine, persons])
+    assert identify(pids[abandoned]) is None
+    for name in (mine, persons):
+        assert identify(pids[name]) is not None
+        localcluster.down(name)
+    assert list(clusters.iterdir()) == []
+
+
+def test_the_name_of_a_runs_cluster_is_valid(clusters: Path) -> None:
+    assert settings.state_folder(own_name("injector-cp")).parent == clusters
+
+
+def test_leftovers_without_settings_are_removed_too(clusters: Path) -> None:
+    state = clusters / "remains"
+    pid = Supervisor(state).start("etcd", ["sleep", "600"], ready=lambda: True)
+    found = localcluster.status("remains")
+    assert found is not None
+    assert (found.depth, found.processes, found.ready) == (None, {"etcd": pid}, False)
+    localcluster.down("remains")
+    assert identify(pid) is None
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"CI": "true"}, True),
+        ({"FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1"}, True),
+        ({"CI": "false"}, False),
+        ({}, False),
+    ],
+    ids=["in CI", "asked for", "not in CI", "at home"],
+)
+def test_ci_requires_what_a_machine_may_not_allow(environ: dict[str, str], expected: bool) -> None:
+    assert is_required(environ) is expected
+
+
+def test_without_root_a_real_node_is_refused_with_the_reason(clusters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SetupError, match=r"^depth node needs root"):
+        localcluster.up("mine", Depth.NODE)
+    assert not clusters.exists()

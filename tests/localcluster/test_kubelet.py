@@ -35,7 +35,9 @@ def state(pod: dict[str, Any], container: str) -> dict[str, Any]:
     return found
 
 
-def test_a_pod_runs_with_an_ip_of_its_own(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
+def test_a_pod_runs_with_an_ip_of_its_own_or_the_one_that_the_test_gives(
+    raw: RawClient, pods: str, kubelet: Kubelet
+) -> None:
     first = kubelet.run(make(raw, pods, "first", initContainers=[{"name": "init", "image": "none"}, SIDECAR]))
     second = kubelet.run(make(raw, pods, "second"))
     assert first["status"]["phase"] == "Running"
@@ -46,45 +48,28 @@ def test_a_pod_runs_with_an_ip_of_its_own(raw: RawClient, pods: str, kubelet: Ku
     assert state(first, "init")["terminated"]["exitCode"] == 0
     conditions = {entry["type"]: entry["status"] for entry in first["status"]["conditions"]}
     assert conditions == dict.fromkeys(["PodScheduled", "Initialized", "ContainersReady", "Ready"], "True")
+    make(raw, pods, "third")
+    assert kubelet.run("third", ip="10.1.2.3")["status"]["podIP"] == "10.1.2.3"
 
 
-def test_a_pod_runs_with_the_ip_that_the_test_gives(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    make(raw, pods)
-    assert kubelet.run("pod", ip="10.1.2.3")["status"]["podIP"] == "10.1.2.3"
-
-
-def test_a_pod_succeeds_with_all_its_containers(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    pod = kubelet.succeed(kubelet.run(make(raw, pods)))
-    assert pod["status"]["phase"] == "Succeeded"
-    assert [state(pod, name)["terminated"]["exitCode"] for name in ("main", "other")] == [0, 0]
-
-
-def test_one_container_fails_with_code_reason_message_and_signal(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    pod = kubelet.run(make(raw, pods))
-    pod = kubelet.fail(pod, 137, reason="OOMKilled", message="no memory", container="other", signal=9)
-    assert pod["status"]["phase"] == "Failed"
-    ended = state(pod, "other")["terminated"]
-    assert (ended["exitCode"], ended["reason"], ended["message"], ended["signal"]) == (137, "OOMKilled", "no memory", 9)
-    assert state(pod, "main")["terminated"]["exitCode"] == 0
-
-
-def test_a_failure_of_an_unknown_container_is_an_error_of_the_test(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    pod = kubelet.run(make(raw, pods))
+def test_a_pod_ends_as_the_test_says(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
+    good, bad, evicted, lost = (kubelet.run(make(raw, pods, name)) for name in ("good", "bad", "evicted", "lost"))
+    good = kubelet.succeed(good)
+    assert good["status"]["phase"] == "Succeeded"
+    assert [state(good, name)["terminated"]["exitCode"] for name in ("main", "other")] == [0, 0]
+    bad = kubelet.fail(bad, 137, reason="OOMKilled", message="no memory", container="other", signal=9)
+    assert bad["status"]["phase"] == "Failed"
+    ended = {"exitCode": 137, "reason": "OOMKilled", "message": "no memory", "signal": 9}
+    assert ended.items() <= state(bad, "other")["terminated"].items()
+    assert state(bad, "main")["terminated"]["exitCode"] == 0
+    evicted = kubelet.fail(evicted, 143, pod_reason="Evicted", pod_message="low on memory")
+    assert (evicted["status"]["reason"], evicted["status"]["message"]) == ("Evicted", "low on memory")
+    lost = kubelet.lose(lost)
+    assert (lost["status"]["phase"], lost["status"]["reason"]) == ("Failed", "NodeLost")
+    # Its containers were last seen running.
+    assert "running" in state(lost, "main")
     with pytest.raises(AssertionError, match="no container 'absent'"):
-        kubelet.fail(pod, container="absent")
-
-
-def test_an_evicted_pod_has_a_reason_of_its_own(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    pod = kubelet.fail(kubelet.run(make(raw, pods)), 143, pod_reason="Evicted", pod_message="low on memory")
-    assert (pod["status"]["reason"], pod["status"]["message"]) == ("Evicted", "low on memory")
-
-
-def test_a_lost_pod_failed_while_its_containers_were_last_seen_running(
-    raw: RawClient, pods: str, kubelet: Kubelet
-) -> None:
-    pod = kubelet.lose(kubelet.run(make(raw, pods)))
-    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "NodeLost")
-    assert "running" in state(pod, "main")
+        kubelet.fail(kubelet.run(make(raw, pods)), container="absent")
 
 
 def test_a_pod_that_cannot_be_scheduled_has_the_reason_in_its_condition(
@@ -97,24 +82,19 @@ def test_a_pod_that_cannot_be_scheduled_has_the_reason_in_its_condition(
     assert kubelet.run(pod)["status"]["phase"] == "Running"
 
 
-def test_a_deleted_pod_stays_until_its_deletion_is_finished(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    pod = kubelet.run(make(raw, pods))
+def test_a_deleted_pod_stays_until_its_deletion_is_finished_and_a_successor_is_never_touched(
+    raw: RawClient, pods: str, kubelet: Kubelet
+) -> None:
+    first = kubelet.run(make(raw, pods))
     raw.delete(f"{pods}/pod")
     assert kubelet.get("pod")["metadata"]["deletionTimestamp"]
-    kubelet.finish_deletion(pod)
-    with pytest.raises(ApiStatusError) as refusal:
+    kubelet.finish_deletion(first)
+    with pytest.raises(ApiStatusError, match="HTTP 404"):
         kubelet.get("pod")
-    assert refusal.value.status == 404
-    kubelet.finish_deletion(pod)
-
-
-def test_a_successor_of_the_same_name_is_never_touched(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    first = make(raw, pods)
     kubelet.finish_deletion(first)
     second = make(raw, pods)
-    with pytest.raises(ApiStatusError) as refusal:
+    with pytest.raises(ApiStatusError, match="HTTP 409"):
         kubelet.run(first)
-    assert refusal.value.status == 409
     kubelet.finish_deletion(first)
     assert kubelet.get("pod")["metadata"]["uid"] == second["metadata"]["uid"]
 

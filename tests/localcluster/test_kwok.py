@@ -63,30 +63,23 @@ def test_pods_run_with_addresses_of_their_own_and_keep_running(raw: RawClient, p
     assert len({ipaddress.ip_network(f"{address}/18", strict=False) for address in addresses}) == 1
 
 
-def test_a_pod_succeeds_after_its_seconds(raw: RawClient, pods: str) -> None:
-    make(raw, pods, "short", run_seconds="0.5")
-    ended = in_phase(raw, pods, "short", "Succeeded")["containerStatuses"][0]["state"]["terminated"]
-    assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
+@pytest.mark.parametrize(
+    ("annotations", "phase", "code", "reason"),
+    [
+        ({"run_seconds": "0.5"}, "Succeeded", 0, "Completed"),
+        ({"run_seconds": "0", "exit_code": "201"}, "Failed", 201, "Error"),
+    ],
+    ids=["succeeds", "fails"],
+)
+def test_a_pod_ends_as_its_annotations_say(
+    raw: RawClient, pods: str, annotations: dict[str, str], phase: str, code: int, reason: str
+) -> None:
+    make(raw, pods, "short", **annotations)
+    ended = in_phase(raw, pods, "short", phase)["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (code, reason)
 
 
-def test_a_pod_fails_with_its_exit_code(raw: RawClient, pods: str) -> None:
-    make(raw, pods, "bad", run_seconds="0", exit_code="201")
-    ended = in_phase(raw, pods, "bad", "Failed")["containerStatuses"][0]["state"]["terminated"]
-    assert (ended["exitCode"], ended["reason"]) == (201, "Error")
-
-
-def test_a_deleted_pod_goes(raw: RawClient, pods: str) -> None:
-    make(raw, pods, "gone")
-    in_phase(raw, pods, "gone", "Running")
-    raw.delete(f"{pods}/gone")
-
-    def is_gone() -> None:
-        assert raw.get(pods)["items"] == []
-
-    eventually(is_gone, timeout=20)
-
-
-def test_a_node_deletes_no_pod_that_is_being_removed_already(
+def test_a_node_deletes_a_deleted_pod_unless_it_is_being_removed_already(
     cluster: Cluster, raw: RawClient, pods: str, namespace: str
 ) -> None:
     for name in ("removed", "later"):

@@ -67,36 +67,32 @@ def test_a_client_certificate_names_the_user_and_the_group(pki: Pki) -> None:
     assert subject(pki.client("kube-proxy", user="system:kube-proxy"))["O"] == "localcluster"
 
 
+def all_of(pki: Pki) -> list[KeyPair]:
+    return [pki.ca, pki.service_account, pki.server("a", hosts=HOSTS), pki.client("a", user="u", group="g")]
+
+
 def test_keys_are_on_elliptic_curves_and_readable_by_their_owner_only(pki: Pki) -> None:
-    for files in (pki.ca, pki.service_account, pki.server("a", hosts=["a"]), pki.client("a", user="a")):
+    for files in all_of(pki):
         key = serialization.load_pem_private_key(files.key.read_bytes(), password=None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         assert stat.S_IMODE(files.key.stat().st_mode) == 0o600
+    files = pki.service_account
+    public = serialization.load_pem_public_key(files.certificate.read_bytes())
+    assert public == serialization.load_pem_private_key(files.key.read_bytes(), password=None).public_key()
 
 
-def test_the_key_of_service_accounts_is_a_public_key(pki: Pki) -> None:
-    public = serialization.load_pem_public_key(pki.service_account.certificate.read_bytes())
-    private = serialization.load_pem_private_key(pki.service_account.key.read_bytes(), password=None)
-    assert public == private.public_key()
+def test_certificates_of_the_same_request_are_kept_and_of_another_made_again(pki: Pki) -> None:
+    def content(pki: Pki) -> list[bytes]:
+        return [file.read_bytes() for files in all_of(pki) for file in (files.certificate, files.key)]
 
-
-def test_certificates_of_the_same_request_are_kept(pki: Pki) -> None:
-    def all_of(pki: Pki) -> list[bytes]:
-        made = (pki.ca, pki.service_account, pki.server("a", hosts=HOSTS), pki.client("a", user="u", group="g"))
-        return [file.read_bytes() for files in made for file in (files.certificate, files.key)]
-
-    assert all_of(pki) == all_of(Pki(pki.folder))
-
-
-def test_certificates_of_another_request_are_made_again(pki: Pki) -> None:
-    made = [
-        pki.server("a", hosts=HOSTS).certificate.read_bytes(),
+    made = content(pki)
+    assert content(Pki(pki.folder)) == made
+    others = [
         pki.server("a", hosts=HOSTS[1:]).certificate.read_bytes(),
-        pki.client("a", user="u").certificate.read_bytes(),
-        pki.client("a", user="v").certificate.read_bytes(),
         pki.client("a", user="v", group="g").certificate.read_bytes(),
+        pki.client("a", user="v").certificate.read_bytes(),
     ]
-    assert len(set(made)) == len(made)
+    assert len({*made, *others}) == len(made) + len(others)
 
 
 @pytest.mark.parametrize("damage", ["another authority", "no key", "no certificate", "damaged"])
