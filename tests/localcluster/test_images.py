@@ -9,23 +9,16 @@ import socket
 import subprocess
 import tarfile
 import time
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from localcluster import SetupError, archive, base, dockerfiles, images
 from localcluster.progress import Silent
-from testkit.waiting import eventually, patience
+from testkit.waiting import patience
 from tests.support.http import serving
 
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-
 INSTALL = Path(base.__file__).with_name("install-apt")
-PROGRAMS = {"barrier": "frameworkbarrier", "controller": "frameworkcontroller", "injector": "frameworkinjector"}
 
 
 @pytest.fixture
@@ -103,7 +96,9 @@ def test_an_archive_lists_its_images(tmp_path: Path) -> None:
     (name, digest), *more = archive.images(written).items()
     assert (name, more) == ("localhost/image:dev", [])
     with tarfile.open(written) as tar:
-        config = json.load(part(tar, f"{digest}.json"))
+        member = tar.extractfile(f"{digest}.json")
+        assert member
+        config = json.load(member)
     assert config["config"] == {"User": "1:1"}
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(b'a tar').hexdigest()}"]
 
@@ -155,99 +150,3 @@ def test_the_error_for_an_unknown_command_lists_the_known_ones() -> None:
     done = install("--missing", "dockerd")
     assert done.returncode == 2
     assert "unknown command dockerd; known: " in done.stderr
-
-
-@pytest.fixture(scope="module")
-def cluster(node_cluster: Cluster) -> Cluster:
-    return node_cluster
-
-
-@pytest.fixture(scope="module")
-def archives(cluster: Cluster) -> dict[str, Path]:
-    """The images of the three programs, loaded into the node."""
-    built = images.build_all(PROGRAMS)
-    for file in built.values():
-        cluster.load(file)
-    return built
-
-
-@pytest.mark.node
-def test_nothing_that_images_need_is_missing_once_they_are_built(archives: dict[str, Path]) -> None:
-    done = install("--missing", "buildah")
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-@pytest.mark.node
-def test_a_second_build_of_the_same_content_builds_nothing(archives: dict[str, Path]) -> None:
-    before = {name: archive.stat().st_ino for name, archive in archives.items()}
-    assert images.build_all(PROGRAMS) == archives
-    assert {name: archive.stat().st_ino for name, archive in archives.items()} == before
-
-
-@pytest.mark.node
-def test_the_barriers_image_stays_under_60_megabytes_compressed(archives: dict[str, Path]) -> None:
-    compressed = 0
-    with tarfile.open(archives["barrier"]) as tar:
-        for layer in json.load(part(tar, "manifest.json"))[0]["Layers"]:
-            compressor = zlib.compressobj(level=3, wbits=31)
-            content = part(tar, layer)
-            while chunk := content.read(1 << 20):
-                compressed += len(compressor.compress(chunk))
-            compressed += len(compressor.flush())
-    assert 20e6 < compressed < 60e6
-
-
-@pytest.mark.node
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_image_runs_its_program_as_nobody_on_a_read_only_root(
-    cluster: Cluster, archives: dict[str, Path], raw: RawClient, namespace: str, name: str
-) -> None:
-    label = {"pod-security.kubernetes.io/enforce": "restricted"}
-    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": label}})
-    container: dict[str, Any] = {
-        "image": images.reference(name),
-        "imagePullPolicy": "IfNotPresent",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "readOnlyRootFilesystem": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-    look = (
-        "import importlib.util, os, pathlib, sys; module = importlib.import_module(sys.argv[1] + '.__main__');"
-        "print(os.getuid(), pathlib.Path(module.__cached__).exists(), importlib.util.find_spec('pip'))"
-    )
-    containers = [
-        {**container, "name": "help", "args": ["--help"]},
-        {**container, "name": "look", "command": ["/app/bin/python", "-c", look, PROGRAMS[name]]},
-    ]
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-    raw.create(
-        pods,
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {"restartPolicy": "Never", "containers": containers},
-        },
-    )
-
-    def has_ended() -> dict[str, Any]:
-        status: dict[str, Any] = raw.get(f"{pods}/{name}")["status"]
-        assert status["phase"] in {"Succeeded", "Failed"}, status
-        return status
-
-    eventually(has_ended, timeout=60)
-    logs = {
-        key: cluster.kubectl("--namespace", namespace, "logs", name, "--container", key) for key in ("help", "look")
-    }
-    assert logs["help"].startswith("usage: "), logs
-    assert logs["look"] == "65532 True None\n"
-
-
-def part(tar: tarfile.TarFile, name: str) -> Any:
-    content = tar.extractfile(name)
-    assert content
-    return content

@@ -7,7 +7,9 @@ import os
 import signal
 import socket
 import subprocess
+import tarfile
 import time
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 PROBE = "docker.io/frameworkcontroller/probe:dev"
+PROGRAMS = {"barrier": "frameworkbarrier", "controller": "frameworkcontroller", "injector": "frameworkinjector"}
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -72,21 +75,25 @@ class Pods:
     def get(self, name: str) -> dict[str, Any]:
         return self.raw.get(f"{self.path}/{name}")
 
-    def log(self, name: str, container: str = "main") -> str:
+    def log(self, name: str, container: str) -> str:
         return self.cluster.kubectl("--namespace", self.namespace, "logs", name, "--container", container)
+
+    def ended(self, name: str, *containers: str) -> list[str]:
+        """Wait until a Pod succeeds, and return what its containers printed."""
+
+        def phase() -> str:
+            status = self.get(name)["status"]
+            assert status["phase"] in {"Succeeded", "Failed"}, status
+            return str(status["phase"])
+
+        found = eventually(phase, timeout=60)
+        logs = [self.log(name, container) for container in containers]
+        assert found == "Succeeded", logs
+        return logs
 
     def result(self, name: str) -> list[Any]:
         """Wait until a Pod succeeds, and return the lines that it printed, decoded from JSON."""
-
-        def has_ended() -> dict[str, Any]:
-            pod = self.get(name)
-            assert pod["status"]["phase"] in {"Succeeded", "Failed"}, pod["status"]
-            return pod
-
-        pod = eventually(has_ended, timeout=60)
-        log = self.log(name)
-        assert pod["status"]["phase"] == "Succeeded", log
-        return [json.loads(line) for line in log.splitlines()]
+        return [json.loads(line) for line in self.ended(name, "main")[0].splitlines()]
 
     def ip(self, name: str) -> str:
         def runs() -> str:
@@ -123,17 +130,29 @@ def service(raw: RawClient, namespace: str, name: str, **spec: Any) -> dict[str,
     return raw.create(f"/api/v1/namespaces/{namespace}/services", body)
 
 
-def test_the_node_offers_the_machines_processors(raw: RawClient, cluster: Cluster) -> None:
+def test_up_again_changes_nothing_of_a_node_that_offers_the_machines_processors(
+    raw: RawClient, cluster: Cluster
+) -> None:
+    before = status_of(cluster.name).processes
+    assert localcluster.up(cluster.name, Depth.NODE) == cluster
+    assert status_of(cluster.name).processes == before
+    assert all(before.values())
     status = raw.get("/api/v1/nodes/node")["status"]
     assert int(status["allocatable"]["cpu"]) == os.cpu_count()
     assert status["nodeInfo"]["kubeletVersion"] == f"v{cluster.version}"
+    # Each followed log needs an inotify instance, of which Linux allows 128; six nodes and their logs exceeded that.
+    assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) >= 1024
+
+
+def restrict(raw: RawClient, namespace: str) -> None:
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": label}})
 
 
 def test_a_restricted_pod_gets_environment_and_hosts_from_its_init_container_beside_a_sidecar(
     raw: RawClient, pods: Pods
 ) -> None:
-    label = {"pod-security.kubernetes.io/enforce": "restricted"}
-    raw.merge(f"/api/v1/namespaces/{pods.namespace}", {"metadata": {"labels": label}})
+    restrict(raw, pods.namespace)
     shared = {"name": "shared", "mountPath": "/shared"}
     # On by default from 1.35; an older node gets the variable from the Pod itself.
     env_files = int(pods.cluster.version.split(".")[1]) >= 35
@@ -171,30 +190,25 @@ def test_pods_reach_each_other_by_address_by_headless_name_and_through_a_service
     assert {answer["client"] for answer in answers[:3]} == {pods.get("client")["status"]["podIP"]}
 
 
-def test_a_pod_reaches_itself_through_its_own_service(raw: RawClient, pods: Pods) -> None:
+def test_a_pod_itself_and_a_process_of_this_machine_reach_the_pod_through_its_service(
+    raw: RawClient, pods: Pods
+) -> None:
     address = service(raw, pods.namespace, "own")["spec"]["clusterIP"]
     pods.create("own", "serve", labels={"app": "own"})
     pods.ip("own")
     script = f"import urllib.request; print(urllib.request.urlopen('http://{address}', timeout=5).status)"
 
-    def answers() -> None:
-        arguments = ("--namespace", pods.namespace, "exec", "own", "--", "python3", "-c", script)
-        assert pods.cluster.kubectl(*arguments).strip() == "200"
+    def both_answer() -> None:
+        try:
+            arguments = ("--namespace", pods.namespace, "exec", "own", "--", "python3", "-c", script)
+            assert pods.cluster.kubectl(*arguments).strip() == "200"
+            with socket.create_connection((address, 80), timeout=2) as connection:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert b"200" in connection.recv(100)
+        except (localcluster.LocalClusterError, OSError) as reason:
+            raise AssertionError(str(reason)) from reason
 
-    eventually_of(localcluster.LocalClusterError, answers)
-
-
-def test_a_process_of_this_machine_reaches_a_pod_through_its_service(raw: RawClient, pods: Pods) -> None:
-    address = service(raw, pods.namespace, "hook")["spec"]["clusterIP"]
-    pods.create("hook", "serve", labels={"app": "hook"})
-    pods.ip("hook")
-
-    def answers() -> bytes:
-        with socket.create_connection((address, 80), timeout=2) as connection:
-            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            return connection.recv(100)
-
-    assert b"200" in eventually_of(OSError, answers)
+    eventually(both_answer, timeout=30)
 
 
 def test_a_pod_calls_the_api_server_with_its_own_token_and_gets_what_rbac_grants(raw: RawClient, pods: Pods) -> None:
@@ -234,17 +248,56 @@ def test_a_pod_that_asks_for_a_thousand_processors_stays_unschedulable(pods: Pod
     eventually(is_refused, timeout=30)
 
 
-def test_the_logs_of_many_pods_on_several_nodes_can_be_followed(cluster: Cluster) -> None:
-    # Each needs an inotify instance, of which Linux allows 128; six nodes and their followed logs exceeded that.
-    assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) >= 1024
+@pytest.fixture(scope="module")
+def archives(cluster: Cluster) -> dict[str, Path]:
+    """The images of the three programs, loaded into the node."""
+    built = images.build_all(PROGRAMS)
+    for file in built.values():
+        cluster.load(file)
+    return built
 
 
-def test_up_twice_is_one_cluster(cluster: Cluster) -> None:
-    before = status_of(cluster.name).processes
-    again = localcluster.up(cluster.name, Depth.NODE)
-    assert again == cluster
-    assert status_of(cluster.name).processes == before
-    assert all(before.values())
+def test_a_second_build_of_the_same_content_builds_nothing(archives: dict[str, Path]) -> None:
+    before = {name: archive.stat().st_ino for name, archive in archives.items()}
+    assert images.build_all(PROGRAMS) == archives
+    assert {name: archive.stat().st_ino for name, archive in archives.items()} == before
+
+
+def test_the_barriers_image_stays_under_60_megabytes_compressed(archives: dict[str, Path]) -> None:
+    compressed = 0
+    with tarfile.open(archives["barrier"]) as tar:
+
+        def part(name: str) -> Any:
+            content = tar.extractfile(name)
+            assert content
+            return content
+
+        for layer in json.load(part("manifest.json"))[0]["Layers"]:
+            compressor = zlib.compressobj(level=3, wbits=31)
+            content = part(layer)
+            while chunk := content.read(1 << 20):
+                compressed += len(compressor.compress(chunk))
+            compressed += len(compressor.flush())
+    assert 20e6 < compressed < 60e6
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_image_runs_its_program_as_nobody_on_a_read_only_root(
+    archives: dict[str, Path], raw: RawClient, pods: Pods, name: str
+) -> None:
+    restrict(raw, pods.namespace)
+    look = (
+        "import importlib.util, os, pathlib, sys; module = importlib.import_module(sys.argv[1] + '.__main__');"
+        "print(os.getuid(), pathlib.Path(module.__cached__).exists(), importlib.util.find_spec('pip'))"
+    )
+    image = images.reference(name)
+    command = ["/app/bin/python", "-c", look, PROGRAMS[name]]
+    pods.create(
+        name, containers=[container("help", "--help", image=image), container("look", image=image, command=command)]
+    )
+    usage, found = pods.ended(name, "help", "look")
+    assert usage.startswith("usage: ")
+    assert found == "65532 True None\n"
 
 
 @pytest.fixture
@@ -315,21 +368,17 @@ def kill_all(cluster: Cluster) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_up_restores_a_node_whose_processes_were_all_killed(second: Cluster) -> None:
-    runs_a_pod(second, "before")
-    kill_all(second)
-    assert localcluster.up(second.name, Depth.NODE) == second
-    runs_a_pod(second, "after")
-
-
 @pytest.mark.parametrize("killed", [False, True], ids=["running", "after kill -9 of all its processes"])
-def test_down_leaves_nothing_of_a_cluster_and_its_neighbour_runs_on(
+def test_up_restores_a_killed_node_and_down_leaves_nothing_of_it_beside_a_neighbour(
     cluster: Cluster, pods: Pods, killed: bool, request: pytest.FixtureRequest
 ) -> None:
     pods.create("neighbour", "wait")
     pods.ip("neighbour")
     before = machine_wide()
     second: Cluster = request.getfixturevalue("second")
+    runs_a_pod(second, "before")
+    kill_all(second)
+    assert localcluster.up(second.name, Depth.NODE) == second
     runs_a_pod(second, "stays")
     container = second.kubectl("get", "pod", "stays", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
     container = container.removeprefix("containerd://")
@@ -345,15 +394,3 @@ def test_down_leaves_nothing_of_a_cluster_and_its_neighbour_runs_on(
     pods.create("after", "ask", "/version")
     assert pods.result("after")[0]["status"] == 200
     assert pods.get("neighbour")["status"]["phase"] == "Running"
-
-
-def eventually_of(error: type[Exception], check: Any) -> Any:
-    """Call `eventually` for a check that at first fails with another exception than AssertionError."""
-
-    def attempt() -> Any:
-        try:
-            return check()
-        except error as reason:
-            raise AssertionError(str(reason)) from reason
-
-    return eventually(attempt, timeout=30)
