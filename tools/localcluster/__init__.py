@@ -6,16 +6,14 @@ operations as commands.
 """
 
 from localcluster.cluster import Cluster, Status, down, get, status, up
-from localcluster.context import Context, Depth, Network
+from localcluster.context import Depth
 from localcluster.errors import BinaryError, LocalClusterError, SetupError, StartError
 
 __all__ = [
     "BinaryError",
     "Cluster",
-    "Context",
     "Depth",
     "LocalClusterError",
-    "Network",
     "SetupError",
     "StartError",
     "Status",

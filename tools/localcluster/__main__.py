@@ -12,7 +12,7 @@ from localcluster.errors import LocalClusterError
 from localcluster.progress import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +32,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="localcluster", description="A real Kubernetes on this machine.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    up = commands.add_parser("up", help="start a cluster, or its missing components, and wait until it is ready")
+    def command(run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        parser = commands.add_parser(run.__name__.removeprefix("_"), help=text)
+        parser.set_defaults(run=run)
+        return parser
+
+    up = command(_up, "start a cluster, or its missing components, and wait until it is ready")
     up.add_argument(
         "--depth", type=Depth, choices=list(Depth), default=Depth.CONTROL_PLANE, help="default: %(default)s"
     )
@@ -46,28 +51,18 @@ def _parser() -> argparse.ArgumentParser:
         default=1000,
         help="requests per second of kube-controller-manager (Kubernetes' default: 20); default: %(default)s",
     )
-    up.set_defaults(run=_up)
 
-    down = commands.add_parser("down", help="stop a cluster and remove it")
+    down = command(_down, "stop a cluster and remove it")
     down.add_argument("--all", action="store_true", help="remove every cluster")
-    down.set_defaults(run=_down)
-
-    status = commands.add_parser("status", help="show the components of a cluster; without --name, of every cluster")
-    status.set_defaults(run=_status)
-
-    kubeconfig = commands.add_parser("kubeconfig", help="print the path of the administrator's kubeconfig")
-    kubeconfig.set_defaults(run=_kubeconfig)
-
-    kubectl = commands.add_parser("kubectl", help="run kubectl on a cluster: kubectl [--name N] -- get pods")
+    status = command(_status, "show the components of a cluster; without --name, of every cluster")
+    kubeconfig = command(_kubeconfig, "print the path of the administrator's kubeconfig")
+    kubectl = command(_kubectl, "run kubectl on a cluster: kubectl [--name N] -- get pods")
     kubectl.add_argument("arguments", nargs="*")
-    kubectl.set_defaults(run=_kubectl)
-
-    build = commands.add_parser("build", help="build images into archives")
+    build = command(_build, "build images into archives")
     build.add_argument("images", nargs="*", metavar="NAME", help="default: all")
-    build.set_defaults(run=_build)
 
-    for command in (up, down, kubeconfig, kubectl):
-        command.add_argument("--name", default="default", help="the cluster; default: %(default)s")
+    for one in (up, down, kubeconfig, kubectl):
+        one.add_argument("--name", default="default", help="the cluster; default: %(default)s")
     status.add_argument("--name", help="the cluster; default: all")
     return parser
 

@@ -117,14 +117,14 @@ def locked(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
     return found
 
 
-def relock(cache: Path, progress: Progress, now: float | None = None) -> baselock.Lock:
+def relock(cache: Path, progress: Progress) -> baselock.Lock:
     """Make the base image of Debian's packages of today, and write the lock that names it.
 
     Raises:
         SetupError: This machine cannot make it.
     """
     day = 24 * 60 * 60
-    epoch = int((time.time() if now is None else now) // day * day)
+    epoch = int(time.time()) // day * day
     with task(progress, "make a base image of Debian's packages of today"):
         lock = _make(None, cache, epoch, None, progress)
     LOCK.write_text(baselock.text(lock))

@@ -66,8 +66,10 @@ class Cluster(Context):
     def load(self, image_tar: Path) -> None:
         """Make the images of an archive (`docker save`, buildah's docker-archive) available to the real node.
 
+        Images that are loaded already take milliseconds.
+
         Raises:
-            SetupError: The cluster has no real node, or it does not run, or the file is not such an archive.
+            SetupError: The cluster has no real node that runs, or the file is not such an archive.
             LocalClusterError: containerd refused the archive; the text holds containerd's message.
         """
         from localcluster import containerd
@@ -78,7 +80,7 @@ class Cluster(Context):
         """Give an image on the real node a second full name, such as that of a release.
 
         Raises:
-            SetupError: The cluster has no real node, or it does not run.
+            SetupError: The cluster has no real node that runs.
             LocalClusterError: The node does not have the image.
         """
         from localcluster import containerd

@@ -82,16 +82,7 @@ def start(context: Context, init_pid: int) -> None:
 
 
 def load(context: Context, image_tar: Path) -> None:
-    """Make the images of an archive available to the kubelet; images that are loaded already take milliseconds.
-
-    Args:
-        context: The cluster.
-        image_tar: An archive in Docker's format.
-
-    Raises:
-        SetupError: The cluster has no node that runs, or the file is not such an archive.
-        LocalClusterError: containerd refused the archive; the text holds containerd's message.
-    """
+    """Make the images of an archive available to the kubelet, unless they are; see `Cluster.load`."""
     init_pid = _init_pid(context)
     found = archive.images(image_tar)
     note = context.state / namespaces.NAME / "images.json"
@@ -110,17 +101,7 @@ def load(context: Context, image_tar: Path) -> None:
 
 
 def tag(context: Context, image: str, other: str) -> None:
-    """Give an image that was loaded a second name.
-
-    Args:
-        context: The cluster.
-        image: The full name of the image.
-        other: Its second full name.
-
-    Raises:
-        SetupError: The cluster has no node that runs.
-        LocalClusterError: There is no such image.
-    """
+    """Give an image that was loaded a second full name; see `Cluster.tag`."""
     init_pid = _init_pid(context)
     done = _ctr(init_pid, "images", "tag", "--force", image, other)
     if done.returncode:
