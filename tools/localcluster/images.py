@@ -1,7 +1,8 @@
 """Container images built from Dockerfiles with buildah, without a registry and without a daemon.
 
-The name of an archive in the cache contains a digest of everything that decides on its content (Dockerfile, the files
-that it copies, build arguments, base image), so an image that did not change is found by its file name.
+Images for this machine become archives in Docker's format, those of a release become OCI layouts. The name of an
+archive in the cache contains a digest of everything that decides on its content (Dockerfile, the files that it copies,
+build arguments, base image), so an image that did not change is found by its file name.
 
 The build itself needs no network for what the lock files that a Dockerfile copies name. This is downloaded first:
 wheels are mounted at /wheels, with `PIP_NO_INDEX` and `PIP_FIND_LINKS` set, which pip reads; jars are mounted at /jars,
@@ -11,7 +12,9 @@ and the build argument `MAVEN` is the URL of that folder, in place of that of Ma
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
@@ -26,7 +29,6 @@ from localcluster.progress import Lines, Progress, task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 REPOSITORY = base.REPOSITORY
 _KEPT_ARCHIVES = 2
@@ -133,7 +135,7 @@ def build(
         if archive.is_file():
             archive.touch()
             return archive
-        given, mounts = offline(copied, progress)
+        given, mounts = _offline(copied, progress)
         detail: list[str] = []
         with task(progress, f"build image {name}", detail):
             buildah = Buildah(folder.parent / "buildah", detail)
@@ -153,7 +155,58 @@ def build(
     return archive
 
 
-def offline(copied: Sequence[Path], progress: Progress) -> tuple[dict[str, str], dict[str, Path]]:
+def build_release(
+    names: Sequence[str],
+    *,
+    sources: Path,
+    target: Path,
+    created: int,
+    labels: Mapping[str, str],
+    progress: Progress,
+) -> None:
+    """Build images of a release, on the locked base: the same sources give the same digests.
+
+    They are built from nothing, because the layers of an earlier build have other times.
+
+    Args:
+        names: Keys of `CATALOGUE`.
+        sources: A checkout of the repository.
+        target: Gets an OCI layout `<name>` for each image.
+        created: The time of everything that is built, in Unix seconds.
+        labels: The labels of all images.
+        progress: Shows the builds.
+
+    Raises:
+        SetupError: A tool is missing, or a build failed; the text has the end of its output.
+    """
+    folder = cache_root() / "images"
+    files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}
+    with FileLock(folder / ".lock"):
+        require(("buildah",), progress)
+        origin = base.locked(folder, progress)
+        given = {name: _offline(copied_files(*where), progress) for name, where in files.items()}
+    # The storage is its own, so other builds need not wait.
+    with tempfile.TemporaryDirectory(prefix=".release-", dir=folder) as storage:
+        for name, (dockerfile, context) in files.items():
+            arguments, mounts = given[name]
+            tag = f"localhost/release/{name}"
+            detail: list[str] = []
+            with task(progress, f"build image {name} for a release", detail):
+                buildah = Buildah(Path(storage), detail)
+                buildah.build(
+                    origin=origin,
+                    dockerfile=dockerfile,
+                    context=context,
+                    tag=tag,
+                    arguments={"BASE": origin.reference, **arguments},
+                    mounts=mounts,
+                    labels=labels,
+                    created=created,
+                )
+                buildah.push(tag, f"oci:{target / name}:{name}")
+
+
+def _offline(copied: Sequence[Path], progress: Progress) -> tuple[dict[str, str], dict[str, Path]]:
     """Download what the lock files among copied files name.
 
     Returns:

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from localcluster.errors import LocalClusterError
 from localcluster.process import Identity, identify, terminate
 
@@ -72,9 +74,9 @@ def start(context: Context) -> int:
 def init(context: Context) -> Identity | None:
     """Return the init process of the node; None if the node does not run."""
     parent = context.processes.running(NAME)
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
         found = identify(int((context.state / NAME / "init").read_text()))
-        if parent is not None and found is not None and _parent_of(found.pid) == parent:
+        if parent is not None and found is not None and psutil.Process(found.pid).ppid() == parent:
             return found
     return None
 
@@ -133,9 +135,3 @@ def _members(cgroup: Path) -> str:
     with contextlib.suppress(OSError):
         return " ".join((cgroup / "cgroup.procs").read_text().split()) or "none"
     return "unknown"
-
-
-def _parent_of(pid: int) -> int | None:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return None

@@ -14,7 +14,7 @@ from frameworkrelease import chart, plain
 from frameworkrelease.artefacts import bills, checksums, layout
 from frameworkrelease.artefacts.release import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Release, bill_of, images
 from frameworkrelease.artefacts.run import run
-from localcluster import layouts
+from localcluster.images import build_release
 from localcluster.progress import Progress, task
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _images(sources: Sources, release: Release, folder: Path, prefix: str, progr
         "org.opencontainers.image.version": sources.version,
         "org.opencontainers.image.revision": sources.revision,
     }
-    layouts.build(
+    build_release(
         PROGRAMS, sources=sources.folder, target=folder, created=sources.epoch, labels=labels, progress=progress
     )
     digests: dict[str, str] = {}
