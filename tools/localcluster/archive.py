@@ -13,8 +13,8 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localcluster import machine
 from localcluster.errors import SetupError
+from localcluster.programs import architecture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def write(archive: Path, *, reference: str, layer: Path, config: Mapping[str, An
         The path of the archive.
     """
     image = {
-        "architecture": machine.architecture(),
+        "architecture": architecture(),
         "os": "linux",
         "config": dict(config),
         "rootfs": {"type": "layers", "diff_ids": [digest(layer)]},

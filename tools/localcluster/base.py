@@ -35,6 +35,7 @@ LOCK = REPOSITORY / "images" / "base.lock"
 _PIP = REPOSITORY / "requirements" / "base.txt"
 _REGISTRY = "https://registry-1.docker.io/v2/"
 _PATIENCE_SECONDS = 4.0
+_DIGITS = 12
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -64,14 +65,15 @@ def choose(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
     """
     if wished := environ.get("BASE_IMAGE"):
         return Base(wished, None)
-    if (local := _local(cache)).archive.is_file():
-        # A machine that began without a registry keeps the local base: images do not change under a working setup.
-        return local
-    if registry_answers():
-        return Base(OFFICIAL, None)
-    with task(progress, "make a Debian base image (no image registry answers)"):
-        _make(local, cache, int(time.time()), None, progress)
-    return local
+    recipe = repr((debian.SUITE, debian.TRIMMED, debian.KEPT_EMPTY, debian.PIP_SCRIPT))
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:_DIGITS]
+    # A machine that began without a registry keeps the local base: images do not change under a working setup.
+    if not _archive(cache, digest).is_file():
+        if registry_answers():
+            return Base(OFFICIAL, None)
+        with task(progress, "make a Debian base image (no image registry answers)"):
+            _make(digest, cache, int(time.time()), None, progress)
+    return Base(_reference(digest), _archive(cache, digest))
 
 
 def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
@@ -107,14 +109,14 @@ def locked(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
         SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.
     """
     lock = baselock.read(LOCK)
-    found = _of(lock, cache)
-    if not found.archive.is_file():
+    digest = _named(lock)
+    if not _archive(cache, digest).is_file():
         with task(progress, "make the base image of a release"):
             made = _make(None, cache, lock.epoch, environ.get("DEBIAN_SNAPSHOT"), progress)
         if made != lock:
-            _of(made, cache).archive.unlink()
+            _archive(cache, _named(made)).unlink()
             raise SetupError(baselock.difference(LOCK, lock, made))
-    return found
+    return Base(_reference(digest), _archive(cache, digest))
 
 
 def relock(cache: Path, progress: Progress) -> baselock.Lock:
@@ -131,27 +133,19 @@ def relock(cache: Path, progress: Progress) -> baselock.Lock:
     return lock
 
 
-@dataclass(frozen=True)
-class _Local(Base):
-    archive: Path
+def _named(lock: baselock.Lock) -> str:
+    return lock.layer.removeprefix("sha256:")[:_DIGITS]
 
 
 def _reference(digest: str) -> str:
     return f"localhost/frameworkcontroller/python:{wheels.PYTHON}-{digest}"
 
 
-def _local(cache: Path) -> _Local:
-    recipe = repr((debian.SUITE, debian.TRIMMED, debian.KEPT_EMPTY, debian.PIP_SCRIPT))
-    digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
-    return _Local(_reference(digest), cache / f"base-{digest}.tar")
+def _archive(cache: Path, digest: str) -> Path:
+    return cache / f"base-{digest}.tar"
 
 
-def _of(lock: baselock.Lock, cache: Path) -> _Local:
-    digest = lock.layer.removeprefix("sha256:")[:12]
-    return _Local(_reference(digest), cache / f"base-{digest}.tar")
-
-
-def _make(base: _Local | None, cache: Path, epoch: int, snapshot: str | None, progress: Progress) -> baselock.Lock:
+def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None, progress: Progress) -> baselock.Lock:
     """Write the archive of a base image, by default named by its digest, and return the lock of its contents."""
     if os.geteuid() != 0:
         raise SetupError(
@@ -168,10 +162,10 @@ def _make(base: _Local | None, cache: Path, epoch: int, snapshot: str | None, pr
         packages = debian.make_root(root, pip, epoch=epoch, snapshot=snapshot)
         debian.pack(root, layer, epoch)
         lock = baselock.Lock(epoch, archive.digest(layer), packages)
-        base = base or _of(lock, cache)
+        digest = digest or _named(lock)
         archive.write(
-            base.archive,
-            reference=base.reference,
+            _archive(cache, digest),
+            reference=_reference(digest),
             layer=layer,
             config={"Env": [f"PATH={_PATH}", "LANG=C.UTF-8"], "Cmd": ["python3"]},
         )

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
-from localcluster.machine import UNSHARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localcluster.base import Base
+
+UNSHARED = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""The start of a command that runs in mount and PID namespaces of its own, and so leaves neither mount nor process."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from localcluster.buildah import UNSHARED
 from localcluster.errors import SetupError
-from localcluster.machine import UNSHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localcluster import machine
 from localcluster.errors import BinaryError
+from localcluster.programs import architecture
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def download(
     """
     if environ.get("FRAMEWORKCONTROLLER_DOWNLOADS") == "never":
         return False
-    found = source(program, version, machine.architecture())
+    found = source(program, version, architecture())
     return found is not None and fetch(found, program.name, target, progress)
 
 

@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcluster import machine
 from localcluster.errors import BinaryError
-from localcluster.programs import module_of
+from localcluster.programs import architecture, module_of
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def go_command(progress: Progress, environ: Mapping[str, str] = os.environ) -> s
     if version < _OLDEST_WITH_MODULES:
         raise BinaryError(f"{found} is {output.strip() or 'of no known version'}: {wanted}")
     with task(progress, f"fetch Go {_TOOLCHAIN}"):
-        toolchain = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{machine.architecture()}"
+        toolchain = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{architecture()}"
         root = Path(download(found, toolchain, environ)["Dir"])
         # Modules carry no file modes; Go sets these itself from 1.21 on.
         for program in [*root.glob("bin/*"), *root.glob("pkg/tool/*/*")]:

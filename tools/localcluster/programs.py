@@ -7,6 +7,7 @@ version that can be built, `go/kubernetes-<version>/`.
 from __future__ import annotations
 
 import functools
+import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,12 @@ CATALOGUE: Mapping[str, Program] = {
         ),
     )
 }
+
+
+def architecture() -> str:
+    """Return this machine's architecture as Go and image registries name it: `amd64`, `arm64` ..."""
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 @functools.cache

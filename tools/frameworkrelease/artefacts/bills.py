@@ -22,9 +22,9 @@ from packageurl import PackageURL
 
 from frameworkrelease.artefacts import layout
 from frameworkrelease.artefacts.release import PROJECT
-from localcluster import machine
 from localcluster.archive import digest
 from localcluster.debian import paragraphs
+from localcluster.programs import architecture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +75,7 @@ def of_image(reference: str, image: Path, contents: Iterable[Part], epoch: int) 
     """
     name, _, version = reference.rpartition(":")
     program = name.rpartition("/")[2]
-    qualifiers = {"repository_url": name, "tag": version, "arch": machine.architecture()}
+    qualifiers = {"repository_url": name, "tag": version, "arch": architecture()}
     root = Component(
         type=ComponentType.CONTAINER,
         name=name,
@@ -124,7 +124,7 @@ def _license(expression: str | None, free: str | None) -> str:
 
 def _component(part: Part) -> Component:
     if part.kind == "deb":
-        qualifiers = {"arch": machine.architecture(), "distro": _DISTRIBUTION}
+        qualifiers = {"arch": architecture(), "distro": _DISTRIBUTION}
         purl = PackageURL("deb", "debian", part.name, part.version, qualifiers)
     else:
         purl = PackageURL("pypi", None, part.name, part.version)
