@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SLEEP = ["sleep", "600"]
 
@@ -164,14 +164,21 @@ def test_a_fork_of_a_component_is_found_as_an_orphan_after_the_component_is_gone
     assert processes.stop_orphans() == 1
 
 
-def test_processes_outlive_the_one_that_started_them(processes: Supervisor) -> None:
+def test_processes_outlive_the_one_that_started_them_and_ignore_no_signal_that_it_ignores(
+    processes: Supervisor,
+) -> None:
     code = f"""
+        import signal
         from pathlib import Path
         from localcluster.supervisor import Supervisor
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         Supervisor(Path({str(processes.state)!r})).start("a", {SLEEP!r}, ready=lambda: True, timeout_seconds=10)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
-    assert processes.running("a") is not None
+    pid = processes.running("a")
+    assert pid is not None
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    assert not int(status["SigIgn"], 16) & 1 << signal.SIGINT - 1
     assert processes.stop("a")
 
 

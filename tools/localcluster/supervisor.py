@@ -169,9 +169,11 @@ class Supervisor:
             raise LocalClusterError(f"{name}: {argv[0]} is not installed or not executable: install it or adapt PATH")
         self.state.mkdir(parents=True, exist_ok=True)
         self.log_file(name).touch(0o600)
+        # A shell that runs this process in the background makes it ignore SIGINT; a component and its Pods shall not.
+        command = ["env", "--default-signal=INT", program, *argv[1:]]
         with self.log_file(name).open("ab") as log:
             child = subprocess.Popen(
-                [program, *argv[1:]],
+                command,
                 cwd=self.state,
                 env={**(os.environ if env is None else env), STATE_VARIABLE: str(self.state)},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
