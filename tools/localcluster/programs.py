@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GO_MODULES = Path(__file__).parent / "go"
 
 # The version of Kubernetes unless another one is asked for.
-_KUBERNETES_VERSION = "1.36.3"
+_KUBERNETES_VERSION = "1.37.2"
 
 
 def minor_of(version: str) -> int:
