@@ -6,6 +6,7 @@ at a time, and without being read: thousands may be over at once, and each may h
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -32,6 +33,9 @@ SLOTS: Final = 4
 """Deletions at a time, of one namespace."""
 AGAIN_SECONDS: Final = 300.0
 """After so long a deletion of which nothing was seen is tried again."""
+SPREAD: Final = 0.02
+MAX_SPREAD_SECONDS: Final = 5.0
+"""The times of thousands may be over at one moment, as a tenant chose them; they are looked at in so many seconds."""
 
 
 class Rest:
@@ -75,7 +79,8 @@ class Rest:
         self._outlines[key] = outline
         if left > timedelta():
             if left < timedelta.max:
-                self._wake_after(key, left.total_seconds())
+                seconds = left.total_seconds()
+                self._wake_after(key, seconds + random.uniform(0.0, min(SPREAD * seconds, MAX_SPREAD_SECONDS)))  # noqa: S311 -- no secret
         elif not outline.is_going and key not in self._going:
             self._going.add(key)
             self._deletions.submit(key, key, urgent=False)
