@@ -20,11 +20,9 @@ import uuid
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
-from weakref import WeakSet
 
 import structlog
 
-from frameworkcontroller.api.spec import SPEC_DECODER
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.facts import read_all
@@ -32,7 +30,8 @@ from frameworkcontroller.core.reconciler import FrameworkReconciler
 from frameworkcontroller.core.slowstart import Spending
 from frameworkcontroller.core.snapshots import Trigger
 from frameworkcontroller.core.taskphase import ends_turn
-from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Actions, Work
+from frameworkcontroller.engine.actions import Actions, Work
+from frameworkcontroller.engine.beginning import Beginning
 from frameworkcontroller.engine.caches import Caches, CacheView, FrameworkKey
 from frameworkcontroller.engine.eventrecorder import EventRecorder
 from frameworkcontroller.engine.executor import DEFAULT_SLOTS, Executor
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.context import Decision
     from frameworkcontroller.engine.performer import Performer
@@ -65,11 +63,6 @@ DECIDING_SECONDS: Final = 0.01
 # Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
 # written lately.
 PUT_OFF_SECONDS: Final = 0.5
-# Large Frameworks of a namespace that are worked on until they have a status, and how soon the next one looks for a
-# place: each takes up to 12 MiB until then, and most of those that are Completed, or not to start, nothing after it.
-BEGINNING: Final = 6
-BEGIN_SECONDS: Final = 0.2
-LONGEST_BEGIN_SECONDS: Final = 30.0
 
 
 class Engine:
@@ -111,9 +104,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
-        # One that is gone is in it for as long as an effect of it waits for its turn: so long it takes memory.
-        self._beginning: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
-        self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
+        self._beginning = Beginning()
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
@@ -180,7 +171,7 @@ class Engine:
     def on_framework_gone(self, key: FrameworkKey) -> None:
         """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
         self._drop(key)
-        self._waiting[key[0]].discard(key)
+        self._beginning.forget(key)
         self._rest.forget(key)
         self._queue.forget(key)
         self._reloader.forget(key)
@@ -282,12 +273,12 @@ class Engine:
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
             if work is None:
-                self._waiting[key[0]].discard(key)
+                self._beginning.forget(key)
                 self._rest.put(key, view.framework)
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.seen
-        if work is None and (seconds := self._wait_seconds(key, view.framework)):
+        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework)):
             self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
@@ -295,20 +286,6 @@ class Engine:
                 return None  # the cache still shows an earlier Framework of this name, and will show this one
             work = self._start(key, view.framework)
         return work
-
-    def _wait_seconds(self, key: FrameworkKey, found: Framework) -> float:
-        """Return when the Framework should look for a place again, 0 if it has one: few large ones begin at a time."""
-        begun, waiting = self._beginning[key[0]], self._waiting[key[0]]
-        begun -= {work for work in begun if work.settled}
-        if len(begun) < BEGINNING:
-            waiting.discard(key)
-            return 0.0
-        # Of those that wait no spec is kept, or read again.
-        if key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec)):
-            return 0.0
-        waiting.add(key)
-        # All of them together look for a place thirty times a second, unless there are a thousand.
-        return min(BEGIN_SECONDS * max(1.0, len(waiting) / BEGINNING), LONGEST_BEGIN_SECONDS)
 
     async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
         """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
@@ -361,8 +338,7 @@ class Engine:
             spending=self._spendings[key[0]],
         )
         work = Work(key, reconciler)
-        if _is_large(seen.spec):
-            self._beginning[key[0]].add(work)
+        self._beginning.add(work, seen.spec)
         self._works[key] = work
         self._rest.forget(key)
         return work
@@ -412,13 +388,9 @@ class Engine:
         # It may be deleted since it was read; then nothing would ever discard the work.
         if self._caches.view(key) is None:
             return
-        if seconds := self._wait_seconds(key, seen):
+        if seconds := self._beginning.wait_seconds(key, seen):
             # What the cache has may be older than what was read, and what was read would be kept until then.
             self._reloader.read(key, "it waits until others of its namespace have begun", after=seconds)
             return
         self._start(key, seen)
         self._queue.add(key)
-
-
-def _is_large(spec: FrameworkSpec) -> bool:
-    return max(spec.tasks, len(spec.task_roles or ())) > LARGE_STATUS_TASKS

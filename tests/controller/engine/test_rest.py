@@ -28,7 +28,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
-from frameworkcontroller.engine.engine import BEGINNING
+from frameworkcontroller.engine.beginning import PLACES
 from frameworkcontroller.engine.outline import Outline, outline_of
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
 from frameworkcontroller.engine.settings import Settings
@@ -328,7 +328,7 @@ async def test_of_many_large_ones_few_are_worked_on_until_they_have_a_status() -
     async with running(client, performer) as performer.engine:
         idle = b'_frameworks{state="AttemptCreationPending"} 40.0'
         await until(lambda: idle in performer.engine.metrics.text() and not performer.engine._works, every=1)
-        assert performer.most <= BEGINNING
+        assert performer.most <= PLACES
 
 
 class Disputed(Late):
@@ -348,7 +348,7 @@ async def test_of_many_large_ones_that_are_read_again_few_are_worked_on_too() ->
     performer = Disputed(client, wanted)
     async with running(client, performer) as performer.engine:
         await until(lambda: len(performer.performed) > 400, every=1)
-        assert performer.most <= BEGINNING
+        assert performer.most <= PLACES
 
 
 class Slower(Performer):
@@ -370,7 +370,7 @@ async def test_large_ones_that_are_deleted_at_once_keep_their_places_while_a_wri
             client.shows("DELETED", large(number))
             await asyncio.sleep(0.1)
         gc.collect()
-        assert sum(isinstance(one, Work) for one in gc.get_objects()) <= BEGINNING
+        assert sum(isinstance(one, Work) for one in gc.get_objects()) <= PLACES
 
 
 class Silent(Performer):
@@ -388,7 +388,7 @@ async def test_large_ones_that_run_are_all_worked_on_by_the_next_leader() -> Non
     tasks = [task(State.RUNNING, index=index) for index in range(LARGE_STATUS_TASKS + 1)]
     roles = [{"name": "worker", "instanceUID": "r", "taskStatuses": msgspec.to_builtins(tasks)}]
     status["attemptStatus"]["taskRoleStatuses"] = roles
-    number = 2 * BEGINNING
+    number = 2 * PLACES
     async with running(Client(*(large(one) | {"status": status} for one in range(number))), Silent()) as engine:
         await until(lambda: len(engine._works) == number, every=1)
 
@@ -396,15 +396,15 @@ async def test_large_ones_that_run_are_all_worked_on_by_the_next_leader() -> Non
 @in_virtual_time
 async def test_large_ones_that_another_brings_to_rest_wait_for_no_place() -> None:
     """They were counted for ever, so that the others looked for a place every 30 s in the end."""
-    wanted = [large(number, executionType="Create") for number in range(3 * BEGINNING)]
+    wanted = [large(number, executionType="Create") for number in range(3 * PLACES)]
     status = msgspec.to_builtins(replace(status_of(State.CREATION_PENDING), observed_generation=1))
     client = Client(*wanted)
     async with running(client, Silent()) as engine:
-        await until(lambda: len(engine._waiting["n"]) == 2 * BEGINNING)
-        for one in wanted[BEGINNING:]:
+        await until(lambda: len(engine._beginning._waiting["n"]) == 2 * PLACES)
+        for one in wanted[PLACES:]:
             meta = one["metadata"] | {"resourceVersion": "7"}
             client.shows("MODIFIED", one | {"metadata": meta, "status": status})
-        await until(lambda: not engine._waiting["n"])
+        await until(lambda: not engine._beginning._waiting["n"])
 
 
 @pytest.mark.parametrize("owner", ["fw-attempt", "other-attempt", ""])

@@ -1,0 +1,57 @@
+"""Large Frameworks until they have a status: of a namespace, few are worked on at a time.
+
+Each takes up to 12 MiB until then, and most of those that are Completed, or not to start, nothing after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
+
+from frameworkcontroller.api.spec import SPEC_DECODER
+from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.engine.caches import FrameworkKey
+
+PLACES: Final = 6
+"""Of a namespace."""
+LOOK_SECONDS: Final = 0.2
+LONGEST_LOOK_SECONDS: Final = 30.0
+
+
+class Beginning:
+    """The large Frameworks that begin, and those that wait for a place."""
+
+    def __init__(self) -> None:
+        # One that is gone is in it for as long as an effect of it waits for its turn: so long it takes memory.
+        self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
+        self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
+
+    def wait_seconds(self, key: FrameworkKey, found: Framework) -> float:
+        """Return in how many seconds the Framework should look for a place again, 0 if it may begin."""
+        works, waiting = self._works[key[0]], self._waiting[key[0]]
+        works -= {work for work in works if work.settled}
+        # Of those that wait no spec is kept, or read again.
+        if len(works) < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
+            waiting.discard(key)
+            return 0.0
+        waiting.add(key)
+        # All of them together look for a place thirty times a second, unless there are a thousand.
+        return min(LOOK_SECONDS * max(1.0, len(waiting) / PLACES), LONGEST_LOOK_SECONDS)
+
+    def add(self, work: Work, spec: FrameworkSpec) -> None:
+        """Note that a Framework begins."""
+        if _is_large(spec):
+            self._works[work.key[0]].add(work)
+
+    def forget(self, key: FrameworkKey) -> None:
+        """Note that a Framework waits for no place any more."""
+        self._waiting[key[0]].discard(key)
+
+
+def _is_large(spec: FrameworkSpec) -> bool:
+    return max(spec.tasks, len(spec.task_roles or ())) > LARGE_STATUS_TASKS
