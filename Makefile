@@ -144,33 +144,33 @@ format: venv ## Format the code and apply safe fixes
 
 .PHONY: manifests images cut release release-check publish release-key lock lock-base
 manifests: venv ## Write what is generated from code: files of the chart, and the manifests made from the chart
-	$(BIN)/python -m frameworkrelease
+	$(BIN)/python -m frameworkrelease manifests
 
 images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build
 
 cut: venv ## Name the next version in all files, and turn "Unreleased" of the changelog into it (VERSION=1.2.3)
-	$(BIN)/python -m frameworkrelease.cut '$(VERSION)'
+	$(BIN)/python -m frameworkrelease cut '$(VERSION)'
 	$(BIN)/bump-my-version bump --new-version '$(VERSION)'
 	$(MAKE) manifests
 
 release: venv ## Build and sign all artefacts of a version into build/release (VERSION=1.2.3 KEY=cosign.key; root)
-	$(BIN)/python -m frameworkrelease.artefacts build '$(VERSION)' --key='$(KEY)' --registry='$(REGISTRY)'
+	$(BIN)/python -m frameworkrelease build '$(VERSION)' --key='$(KEY)' --registry='$(REGISTRY)'
 
 release-check: venv ## Verify a release, and install it from a local registry (VERSION=1.2.3 KEY=cosign.key; root)
-	$(BIN)/python -m frameworkrelease.artefacts check '$(VERSION)' --key='$(KEY)'
+	$(BIN)/python -m frameworkrelease check '$(VERSION)' --key='$(KEY)'
 
 publish: venv ## Push the images and the chart of a release, and sign them (VERSION=1.2.3 KEY=cosign.key REGISTRY=prefix)
-	$(BIN)/python -m frameworkrelease.artefacts publish '$(VERSION)' --key='$(KEY)' --registry='$(REGISTRY)'
+	$(BIN)/python -m frameworkrelease publish '$(VERSION)' --key='$(KEY)' --registry='$(REGISTRY)'
 
 release-key: venv ## Make a pair of keys for releases, cosign.key and cosign.pub
-	$(BIN)/python -m frameworkrelease.artefacts key cosign
+	$(BIN)/python -m frameworkrelease key cosign
 
 lock: venv ## Resolve the dependencies into requirements/
 	requirements/lock $(BIN)
 
 lock-base: venv ## Lock the base image of releases to Debian's packages of today (root)
-	$(BIN)/python -m frameworkrelease.artefacts lock-base
+	$(BIN)/python -m frameworkrelease lock-base
 
 .PHONY: venv clean
 venv: .venv/.done ## Install the locked development environment into .venv

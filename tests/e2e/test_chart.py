@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from frameworkrelease import chart, plain
+from frameworkrelease import plain
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
+from frameworkrelease.commands import ReleaseError
 from localcluster import Cluster, Depth, images
 from localcluster.client import ApiStatusError, RawClient
 from testkit.frameworks import Frameworks, role
@@ -193,7 +194,7 @@ def test_helm_takes_over_what_kubectl_has_installed(
     """The plain manifests, as typed, and then the release of the same objects: not even the programs' Pods change."""
     typed(cluster, commands_of("docs/operate/install.md", "With kubectl")[0], tmp_path)
     before, programs = running_gang(frameworks), programs_of(raw, NAMESPACE)
-    with pytest.raises(chart.ChartError, match="exists and cannot be imported"):
+    with pytest.raises(ReleaseError, match="exists and cannot be imported"):
         helm("install", RELEASE, str(CHART), HERE, kubeconfig=cluster.kubeconfig)
     taking = ("--take-ownership", "--force-conflicts", "--wait", "--timeout=3m")
     helm("install", RELEASE, str(CHART), HERE, *taking, kubeconfig=cluster.kubeconfig)

@@ -1,4 +1,4 @@
-"""The artefacts of a release, as far as nothing is built: checksums, layouts of images, bills of materials, values."""
+"""The artefacts of a release, as far as no image is built: distributions, checksums, archives, bills of materials."""
 
 from __future__ import annotations
 
@@ -7,31 +7,154 @@ import hashlib
 import io
 import json
 import os
+import sys
 import tarfile
+import tomllib
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from frameworkrelease.artefacts import bills, checksums, layout
-from frameworkrelease.artefacts.__main__ import main
-from frameworkrelease.artefacts.bills import Part
-from frameworkrelease.artefacts.check import moved
-from frameworkrelease.artefacts.release import PREFIX, Release, images
-from frameworkrelease.artefacts.run import ReleaseError
+from frameworkrelease import bills, signing
+from frameworkrelease.__main__ import main
+from frameworkrelease.build import distributions, export, pack
+from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.release import PREFIX, PROJECT, Release, images, moved
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from frameworkrelease.build import Sources
 
-def validated(bill: str) -> object:
-    """Return what is wrong with a bill of materials, None if nothing is."""
-    # Its imports compile a grammar for seconds, which is nothing for each worker to do that collects this module.
-    from cyclonedx.schema import SchemaVersion
-    from cyclonedx.validation.json import JsonStrictValidator
+# That of the commit: the working tree may be of another one.
+VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]
 
-    return JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill)
 
+# --- the wheel and the source distribution ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    return export(VERSION, tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture(scope="module")
+def built(exported: Sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    distributions(exported, folder)
+    return folder
+
+
+def test_the_same_commit_gives_the_same_bytes_and_so_do_its_sources(
+    exported: Sources, built: Path, tmp_path: Path
+) -> None:
+    # Somebody else's checkout has other times.
+    run("find", exported.folder, "-exec", "touch", "--date=@1000000000", "{}", "+")
+    distributions(exported, tmp_path)
+    contents = {file.name: file.read_bytes() for file in built.iterdir()}
+    assert contents == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+    sdist = built / f"{PROJECT}-{VERSION}.tar.gz"
+    run(*pip, "--wheel-dir", tmp_path / "again", sdist, environ=exported.environ)
+    wheel = Release(tmp_path / "again", VERSION).wheel
+    assert wheel.read_bytes() == contents[wheel.name]
+
+
+def test_the_distributions_have_what_they_need_and_nothing_of_the_tools(built: Path) -> None:
+    with zipfile.ZipFile(Release(built, VERSION).wheel) as wheel:
+        names = wheel.namelist()
+    assert {name.partition("/")[0] for name in names} == {
+        "frameworkbarrier", "frameworkclient", "frameworkcontroller", "frameworkinjector", "frameworkkube",
+        f"frameworkcontroller-{VERSION}.dist-info",
+    }  # fmt: skip
+    data = {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/api/crd.yaml"}
+    assert data | {"frameworkcontroller/engine/default.yaml"} <= set(names)
+    assert not [name for name in names if name.endswith(".pyc")]
+    with tarfile.open(built / f"{PROJECT}-{VERSION}.tar.gz") as sdist:
+        assert {"LICENSE", "CHANGELOG.md", "README.md", "pyproject.toml"} <= {
+            name.partition("/")[2] for name in sdist.getnames()
+        }
+
+
+@pytest.mark.parametrize(
+    ("version", "commit", "words"),
+    [
+        ("999.0.0", "HEAD", r"run `make cut VERSION=999\.0\.0` and commit"),
+        (VERSION, "no-such-commit", "no-such-commit"),
+    ],
+    ids=["another version", "no commit"],
+)
+def test_sources_that_are_not_those_of_the_release_are_refused(
+    tmp_path: Path, version: str, commit: str, words: str
+) -> None:
+    with pytest.raises(ReleaseError, match=words):
+        export(version, tmp_path, commit)
+
+
+def test_the_time_of_the_environment_takes_the_place_of_that_of_the_commit(tmp_path: Path) -> None:
+    found = export(VERSION, tmp_path, environ={"SOURCE_DATE_EPOCH": "1000000000"})
+    assert (found.epoch, found.environ["SOURCE_DATE_EPOCH"]) == (1_000_000_000, "1000000000")
+
+
+# --- the checksums ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    folder = tmp_path / "release"
+    folder.mkdir()
+    for name in ("a.whl", "b.tgz"):
+        (folder / name).write_text(name)
+    signing.write_checksums(folder)
+    (folder / signing.SIGNATURE).write_text("")
+    return folder
+
+
+RIGHT = hashlib.sha256(b"a.whl").hexdigest()
+
+
+def test_checksums_are_those_that_sha256sum_checks(release: Path) -> None:
+    assert signing.verify_checksums(release) == {"a.whl", "b.tgz"}
+    assert (release / signing.CHECKSUMS).read_text().splitlines()[0] == f"{RIGHT}  a.whl"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        pytest.param("b.tgz", "another", r"b\.tgz: FAILED", id="changed"),
+        pytest.param("b.tgz", None, r"b\.tgz: FAILED open or read", id="missing"),
+        pytest.param("c.yaml", "", r"the difference: c\.yaml", id="without a checksum"),
+        pytest.param("SHA256SUMS.more", "", r"the difference: SHA256SUMS\.more", id="named like the checksums"),
+    ],
+)
+def test_a_file_that_is_not_that_of_the_release_is_found(
+    release: Path, name: str, text: str | None, words: str
+) -> None:
+    file = release / name
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(ReleaseError, match=words):
+        signing.verify_checksums(release)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "no sums", f"{RIGHT}  b.tgz", f"{RIGHT}  ../release/a.whl", f"{RIGHT}  ./a.whl", f"{RIGHT} a.whl",
+        f"\\{RIGHT}  a.whl", f"SHA256 (a.whl) = {RIGHT}", f"# {RIGHT}  a.whl",
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_checksum_of_a_file_in_the_folder_is_refused(release: Path, line: str) -> None:
+    sums = release / signing.CHECKSUMS
+    own, other = sums.read_text().splitlines()
+    for lines in ([line], [line, other], [own, line, other]):
+        sums.write_text("\n".join(lines) + "\n")
+        with pytest.raises(ReleaseError, match=r"`sha256sum|the difference: "):
+            signing.verify_checksums(release)
+
+
+# --- images and their bills of materials -----------------------------------------------------------------------------
 
 STATUS = """\
 Package: libc6
@@ -48,8 +171,8 @@ Version: 3.11.2-6+deb12u6
 Description: a language
  with more lines
 """
-METADATA = "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nLicense-Expression: {license}\n\nText: none\n"
-SITE = "app/lib/python3.11/site-packages"
+METADATA = "Metadata-Version: 2.4\nName: Charset_Normalizer\nVersion: 2.0\nLicense-Expression: MIT\n\nText: none\n"
+REFERENCE = "registry.example/team/controller:1.2.3"
 
 
 def add_blob(folder: Path, content: bytes) -> dict[str, Any]:
@@ -74,110 +197,57 @@ def layer(files: dict[str, str]) -> bytes:
 def image(tmp_path: Path) -> Path:
     """A layout of an image of two layers, as buildah writes it."""
     folder = tmp_path / "image"
-    requests = METADATA.format(name="Charset_Normalizer", version="2.0", license="MIT")
+    metadata = "app/lib/python3.11/site-packages/c.dist-info/METADATA"
     layers = [
         add_blob(folder, layer({"./var/lib/dpkg/status": "Package: old\n", "./etc/hosts": "x"})),
-        add_blob(folder, layer({"var/lib/dpkg/status": STATUS, f"{SITE}/c.dist-info/METADATA": requests})),
+        add_blob(folder, layer({"var/lib/dpkg/status": STATUS, metadata: METADATA})),
     ]
-    config = add_blob(folder, json.dumps({"config": {"Labels": {"a": "b"}}}).encode())
-    manifest = add_blob(folder, json.dumps({"config": config, "layers": layers}).encode())
+    manifest = add_blob(folder, json.dumps({"config": add_blob(folder, b"{}"), "layers": layers}).encode())
     annotations = {"org.opencontainers.image.ref.name": "controller"}
     (folder / "index.json").write_text(json.dumps({"manifests": [{**manifest, "annotations": annotations}]}))
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     return folder
 
 
-@pytest.fixture
-def release(tmp_path: Path) -> Path:
-    folder = tmp_path / "release"
-    folder.mkdir()
-    for name in ("a.whl", "b.tgz"):
-        (folder / name).write_text(name)
-    checksums.write(folder)
-    return folder
+def validated(bill: str) -> Any:
+    """A bill of materials that the schema of its format accepts."""
+    # Its imports compile a grammar for seconds, which is nothing for each worker to do that collects this module.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
 
-
-def test_checksums_are_those_that_sha256sum_checks(release: Path) -> None:
-    assert checksums.verify(release) == {"a.whl", "b.tgz"}
-    sums = [f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in ("a.whl", "b.tgz")]
-    assert (release / checksums.FILE).read_text() == "".join(sums)
-
-
-def test_a_file_that_was_changed_is_found(release: Path) -> None:
-    (release / "b.tgz").write_text("another")
-    with pytest.raises(ReleaseError, match=r"b\.tgz: FAILED"):
-        checksums.verify(release)
-
-
-@pytest.mark.parametrize("name", ["c.yaml", "SHA256SUMS.more"])
-def test_a_file_without_a_checksum_is_found(release: Path, name: str) -> None:
-    (release / checksums.SIGNATURE).write_text("")
-    (release / name).write_text("")
-    with pytest.raises(ReleaseError, match=f"the difference: {name}"):
-        checksums.verify(release)
-
-
-def test_a_file_that_is_missing_is_found(release: Path) -> None:
-    (release / "b.tgz").unlink()
-    with pytest.raises(ReleaseError, match=r"b\.tgz: FAILED open or read"):
-        checksums.verify(release)
-
-
-RIGHT = hashlib.sha256(b"a.whl").hexdigest()
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "", "no sums", f"{RIGHT}  b.tgz", f"{RIGHT}  ../release/a.whl", f"{RIGHT}  ./a.whl", f"{RIGHT} a.whl",
-        f"\\{RIGHT}  a.whl", f"SHA256 (a.whl) = {RIGHT}", f"# {RIGHT}  a.whl",
-    ],
-)  # fmt: skip
-def test_a_line_that_is_no_checksum_of_a_file_in_the_folder_is_refused(release: Path, line: str) -> None:
-    sums = release / checksums.FILE
-    own, other = sums.read_text().splitlines()
-    for lines in ([line], [line, other], [own, line, other]):
-        sums.write_text("\n".join(lines) + "\n")
-        with pytest.raises(ReleaseError, match=r"`sha256sum|the difference: "):
-            checksums.verify(release)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    return json.loads(bill)
 
 
 def test_an_archive_of_an_image_does_not_depend_on_the_day_or_the_user(image: Path, tmp_path: Path) -> None:
-    layout.name(image, "registry.example/team/controller:1.2.3")
     first, second = tmp_path / "first.tar", tmp_path / "second.tar"
-    layout.pack(image, first, 1_000_000)
+    digest = pack(image, REFERENCE, first, 1_000_000)
     for file in image.rglob("*"):
         os.utime(file, (5, 5))
     (image / "index.json").chmod(0o600)
-    layout.pack(image, second, 1_000_000)
+    (image / "blobs").chmod(0o700)
+    pack(image, REFERENCE, second, 1_000_000)
     assert first.read_bytes() == second.read_bytes()
     with tarfile.open(first) as tar:
-        assert {member.mtime for member in tar} == {1_000_000}
+        assert {(member.mtime, member.uid, member.uname) for member in tar} == {(1_000_000, 0, "")}
+        assert {"index.json", "oci-layout", "blobs/sha256"} < set(tar.getnames())
         index = tar.extractfile("index.json")
         assert index
         (manifest,) = json.load(index)["manifests"]
-    assert manifest["annotations"]["io.containerd.image.name"] == "registry.example/team/controller:1.2.3"
-    assert manifest["digest"] == layout.digest(image)
+    assert manifest["annotations"]["io.containerd.image.name"] == REFERENCE
+    assert manifest["digest"] == digest
 
 
-def test_the_contents_of_an_image_are_its_packages_and_distributions(image: Path) -> None:
-    assert bills.parts(image) == (
-        Part("deb", "libc6", "2.36-9+deb12u13"),
-        Part("deb", "python3.11", "3.11.2-6+deb12u6"),
-        Part("pypi", "charset-normalizer", "2.0", "MIT"),
-    )
-
-
-def test_the_bill_of_an_image_is_valid_and_the_same_each_time(image: Path) -> None:
-    reference = "registry.example/team/controller:1.2.3"
-    texts = [bills.of_image(reference, image, bills.parts(image), 1_000_000) for _ in range(2)]
+def test_the_bill_of_an_image_has_its_packages_and_distributions_and_is_the_same_each_time(
+    image: Path, tmp_path: Path
+) -> None:
+    digest = pack(image, REFERENCE, tmp_path / "image.tar", 0)
+    texts = [bills.of_image(REFERENCE, digest, bills.contents(image, digest), 1_000_000) for _ in range(2)]
     assert texts[0] == texts[1]
-    assert validated(texts[0]) is None
-    bill = json.loads(texts[0])
+    bill = validated(texts[0])
     assert bill["metadata"]["timestamp"] == "1970-01-12T13:46:40+00:00"
-    assert layout.digest(image) in bill["metadata"]["component"]["purl"]
-    urls = [one["purl"].partition("?")[0] for one in bill["components"]]
-    assert urls == [
+    assert digest in bill["metadata"]["component"]["purl"]
+    assert [one["purl"].partition("?")[0] for one in bill["components"]] == [
         "pkg:pypi/charset-normalizer@2.0",
         "pkg:pypi/frameworkcontroller@1.2.3",
         "pkg:deb/debian/libc6@2.36-9%2Bdeb12u13",
@@ -186,14 +256,14 @@ def test_the_bill_of_an_image_is_valid_and_the_same_each_time(image: Path) -> No
     assert bill["components"][0]["licenses"] == [{"license": {"id": "MIT"}}]
 
 
-def test_the_bill_of_the_wheel_lists_libraries_of_python_alone(release: Path) -> None:
-    contents = [Part("deb", "libc6", "1"), Part("pypi", "aiohttp", "3.14.0", "Apache-2.0 AND MIT")]
-    text = bills.of_wheel(release / "a.whl", "1.2.3", contents, 0)
-    assert validated(text) is None
-    bill = json.loads(text)
-    assert [one["name"] for one in bill["components"]] == ["aiohttp"]
-    digest = hashlib.sha256(b"a.whl").hexdigest()
-    assert bill["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+def test_the_bill_of_the_wheel_lists_libraries_of_python_alone_each_once(
+    image: Path, release: Path, tmp_path: Path
+) -> None:
+    digest = pack(image, REFERENCE, tmp_path / "image.tar", 0)
+    bill = validated(bills.of_wheel(release / "a.whl", "1.2.3", bills.contents(image, digest) * 2, 0))
+    assert [one["name"] for one in bill["components"]] == ["charset-normalizer"]
+    assert bill["metadata"]["component"]["type"] == "application"
+    assert bill["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": RIGHT}]
 
 
 @pytest.mark.parametrize(
@@ -232,6 +302,12 @@ def test_a_release_without_a_version_or_a_key_is_refused_with_the_variable(
 ) -> None:
     """As make calls it where `VERSION` or `KEY` is not set."""
     for arguments, missing in ((["", "--key=x"], "VERSION=1.2.3"), (["1.2.3", "--key="], "KEY=cosign.key")):
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as ended:
             main([command, *arguments])
+        assert ended.value.code == 2
         assert f"it is missing: add {missing}" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_release_is_one_line_of_the_command() -> None:
+    with pytest.raises(SystemExit, match=r"error: there is no .*0\.0\.1: run `make release VERSION=0\.0\.1 KEY=k`"):
+        main(["publish", "0.0.1", "--key=k"])

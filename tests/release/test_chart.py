@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
-from frameworkrelease import chart, plain
-from frameworkrelease.chart import CHART, ChartError
+from frameworkrelease import chart, cut, plain, registry
+from frameworkrelease.chart import CHART
+from frameworkrelease.commands import ReleaseError
 from tests.release.objects import identities, kinds, only, pod_of
 from tests.release.values import DIGEST, MATRIX, Values, documented
 from tests.support.monitoring import GROUPS, MODEL
@@ -19,6 +20,7 @@ from tests.support.pages import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.release.conftest import Manifests
 
@@ -36,6 +38,21 @@ def test_the_plain_manifests_are_those_of_the_chart() -> None:
     assert plain.FILE.read_text() == plain.manifests(), "run `make manifests`"
     for word in ("helm.sh", "managed-by", "# Source"):
         assert word not in plain.FILE.read_text()
+
+
+# The registry is a package of the distribution, which only root can install.
+@pytest.mark.node
+def test_a_chart_that_was_pushed_and_pulled_renders_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"HELM_{kind}_HOME", str(tmp_path / kind))
+    chart.helm("package", str(CHART), f"--destination={tmp_path}")
+    (archive,) = tmp_path.glob("frameworkcontroller-*.tgz")
+    with registry.on_loopback(tmp_path) as address:
+        chart.helm("push", str(archive), f"oci://{address}/charts", "--plain-http")
+        archive.unlink()
+        name, version = f"oci://{address}/charts/frameworkcontroller", f"--version={cut.current()}"
+        chart.helm("pull", name, version, "--plain-http", f"--destination={tmp_path}")
+    assert chart.rendered(chart=archive) == chart.rendered()
 
 
 # --- values that are refused -----------------------------------------------------------------------------------------
@@ -65,13 +82,13 @@ REFUSED: dict[str, tuple[Values, str]] = {
 
 @pytest.mark.parametrize(("values", "words"), REFUSED.values(), ids=REFUSED)
 def test_values_that_cannot_work_are_refused_with_their_place(render: Render, values: Values, words: str) -> None:
-    with pytest.raises(ChartError) as refusal:
+    with pytest.raises(ReleaseError) as refusal:
         render(values)
     assert words in str(refusal.value)
 
 
 def test_an_older_kubernetes_is_refused_with_what_to_do(render: Render) -> None:
-    with pytest.raises(ChartError, match=r"chart requires kubeVersion: >=1\.30\.0-0 which is incompatible with"):
+    with pytest.raises(ReleaseError, match=r"chart requires kubeVersion: >=1\.30\.0-0 which is incompatible with"):
         render(kubernetes="1.29.0")
 
 
@@ -92,7 +109,7 @@ def test_the_values_of_the_documentation_are_accepted(render: Render, text: str)
 def test_the_error_of_the_documentation_is_that_of_helm(render: Render) -> None:
     shown = "- at '/controller': additional properties 'replica' not allowed"
     assert shown in GUIDE
-    with pytest.raises(ChartError, match=shown):
+    with pytest.raises(ReleaseError, match=shown):
         render({"controller": {"replica": 3}})
 
 
@@ -132,7 +149,7 @@ def test_every_value_changes_the_manifests(render: Render) -> None:
     def outcome(values: Values) -> Manifests | str:
         try:
             return render(values)
-        except ChartError as error:
+        except ReleaseError as error:
             return str(error)
 
     idle = [path for path, case in CASE_OF.items() if outcome(MATRIX[case]) == outcome(without(MATRIX[case], path))]

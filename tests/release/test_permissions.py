@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkrelease import chart, permissions
+from frameworkrelease.commands import ReleaseError
 from tests.release.objects import only
 from tests.release.values import MATRIX
 
@@ -39,7 +40,7 @@ def test_a_reason_is_the_comment_above_its_rule_in_one_line(rendered: str) -> No
 
 def test_a_permission_without_a_reason_is_an_error_that_names_it(rendered: str) -> None:
     unexplained = rendered.replace("  # Events about Frameworks.\n", "")
-    with pytest.raises(permissions.UnexplainedError, match="the controller may use `events`: say in the chart why"):
+    with pytest.raises(ReleaseError, match="the controller may use `events`: say in the chart why"):
         permissions.table(unexplained)
 
 

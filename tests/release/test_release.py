@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkrelease import chart
-from frameworkrelease.artefacts import build, check, checksums, publish, registry, signing, sources
-from frameworkrelease.artefacts.release import PREFIX, PROGRAMS, PROJECT, Release, bill_of
-from frameworkrelease.artefacts.run import ReleaseError, run
+from frameworkrelease import build, chart, check, publish, registry, signing
 from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.release import PREFIX, PROGRAMS, PROJECT, Release, bill_of, moved
 from localcluster import Depth, base, baselock
 from localcluster.progress import Lines
 from tests.support.clusters import own_cluster, require_node
+from tests.support.pages import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.chart, pytest.mark.long]
 
 VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]
-PAGE = REPOSITORY / "docs" / "operate" / "release.md"
+PAGE = "docs/operate/release.md"
 
 
 def made(folder: Path, private: str) -> Release:
     """Build and sign a release of the last commit."""
     for part in ("sources", "release"):
         (folder / part).mkdir(parents=True)
-    commit = sources.export(VERSION, folder / "sources")
+    commit = build.export(VERSION, folder / "sources")
     build.build(commit, folder / "release", prefix=PREFIX, progress=Lines())
     signing.sign(folder / "release", private)
     return Release(folder / "release", VERSION)
@@ -63,20 +63,14 @@ def cluster(pytestconfig: pytest.Config, release: Release) -> Iterator[Cluster]:
         yield found
 
 
-def commands_of(heading: str) -> list[str]:
-    """Return the blocks of commands in a section of the manual."""
-    _, found, section = PAGE.read_text().partition(f"\n## {heading}\n")
-    assert found, heading
-    return re.findall(r"```\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
-
-
 def test_a_release_is_verified_as_the_manual_says(release: Release, keys: tuple[str, Path], tmp_path: Path) -> None:
     copy = tmp_path / "release"
     run("cp", "--recursive", release.folder, copy)
     run("cp", keys[1], copy / "cosign.pub")
     (tmp_path / "cosign").symlink_to(chart.program("cosign"))
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    command = ["bash", "-euc", commands_of("Verify a release")[0]]
+    (commands, *_) = [block.text for block in blocks(PAGE) if block.heading == "Verify a release"]
+    command = ["bash", "-euc", commands]
 
     def verified() -> int:
         return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode
@@ -86,7 +80,7 @@ def test_a_release_is_verified_as_the_manual_says(release: Release, keys: tuple[
         file.write("# changed\n")
     assert verified() != 0
     # Whoever changes a file can write its checksum, too, but cannot sign it.
-    checksums.write(copy)
+    signing.write_checksums(copy)
     assert verified() != 0
 
 
@@ -100,7 +94,7 @@ def test_another_key_verifies_nothing(release: Release, tmp_path: Path) -> None:
 
 def test_the_same_commit_gives_the_same_bytes(release: Release, keys: tuple[str, Path], tmp_path: Path) -> None:
     again = made(tmp_path, keys[0])
-    assert (again.folder / checksums.FILE).read_text() == (release.folder / checksums.FILE).read_text()
+    assert (again.folder / signing.CHECKSUMS).read_text() == (release.folder / signing.CHECKSUMS).read_text()
 
 
 def test_the_same_packages_give_the_same_base_image(keys: tuple[str, Path], tmp_path: Path) -> None:
@@ -133,7 +127,7 @@ def test_a_release_installs_from_its_files_alone(
     check.verify(release, public)
     check.programs(release, tmp_path / "venv", Lines())
     with registry.on_loopback(tmp_path) as address, registry.on_node(tmp_path, cluster):
-        prefix = check.moved(release.prefix, address)
+        prefix = moved(release.prefix, address)
         published = publish.publish(release, prefix, private, Lines())
         for reference in published.values():
             signing.verify_image(reference, public)

@@ -34,5 +34,5 @@ def test_each_target_and_script_that_a_workflow_calls_exists(file: Any) -> None:
 def test_a_release_is_built_checked_and_only_then_published() -> None:
     (workflow,) = (yaml.safe_load(file.read_text()) for file in WORKFLOWS if file.stem == "release")
     commands = " ".join(step.get("run", "") for step in steps(workflow))
-    order = ["--notes", "make release ", "make release-check ", "make publish ", "gh release create"]
+    order = ["frameworkrelease notes", "make release ", "make release-check ", "make publish ", "gh release create"]
     assert sorted(order, key=commands.index) == order

@@ -1,17 +1,69 @@
-"""`python -m frameworkrelease`: write every file that is made from code or from the chart."""
+"""`python -m frameworkrelease`: the command line."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
-from frameworkrelease import chart, fields, matrix, performance, permissions, plain, schema
-from frameworkrelease.chart import CHART
+from frameworkrelease import build as building
+from frameworkrelease import chart, fields, matrix, performance, permissions, plain, schema, signing
+from frameworkrelease import check as checking
+from frameworkrelease import cut as cutting
+from frameworkrelease import publish as publishing
+from frameworkrelease.chart import CHART, REPOSITORY
+from frameworkrelease.commands import ReleaseError
+from frameworkrelease.release import PREFIX, Release
+from localcluster import base
+from localcluster.binaries import cache_root
+from localcluster.errors import LocalClusterError
+from localcluster.progress import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RELEASES = REPOSITORY / "build" / "release"
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    help="Generated files, versions and releases.",
+)  # fmt: skip
 
 
-def main() -> int:
-    """Write the files and return 0."""
+def _given(example: str) -> Callable[[str], str]:
+    """Refuse the empty text that make passes for a variable that is not set."""
+
+    def read(text: str) -> str:
+        if not text:
+            raise typer.BadParameter(f"it is missing: add {example}")
+        return text
+
+    return read
+
+
+Version = Annotated[str, typer.Argument(callback=_given("VERSION=1.2.3"))]
+Key = Annotated[
+    str,
+    typer.Option(callback=_given("KEY=cosign.key; `make release-key` makes one"), help="The private key of cosign."),
+]
+Registry = Annotated[str, typer.Option(help="The registry and the path of the images.")]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; the process ends with 0, 1 after an error, 2 for wrong usage."""
+    try:
+        app(argv)
+    except (ReleaseError, LocalClusterError) as error:
+        sys.exit(f"error: {error}")
+
+
+@app.command()
+def manifests() -> None:
+    """Write every file that is made from code or from the chart."""
     # The chart first, because the manifests are made from it.
     (CHART / "files" / "crd.yaml").write_text(crd.text())
     (CHART / "files" / FILE_NAME).write_text(default_config())
@@ -21,8 +73,65 @@ def main() -> int:
     permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), chart.rendered()))
     matrix.PAGE.write_text(matrix.page(matrix.PAGE.read_text(), performance.read(matrix.FILE)))
     performance.PAGE.write_text(performance.tables(performance.PAGE.read_text(), performance.read()))
-    return 0
+
+
+@app.command()
+def cut(version: Version) -> None:
+    """Check that a version can be cut."""
+    cutting.check(version)
+
+
+@app.command()
+def notes(version: Version) -> None:
+    """Print what the changelog says of the version of the sources."""
+    typer.echo(cutting.notes(version))
+
+
+@app.command()
+def build(version: Version, key: Key, registry: Registry = PREFIX) -> None:
+    """Build and sign all artefacts of a version from the last commit."""
+    building.require_clean()
+    target = RELEASES / version
+    with tempfile.TemporaryDirectory() as folder:
+        sources = building.export(version, Path(folder))
+        building.build(sources, target, prefix=registry.rstrip("/"), progress=Lines())
+    signing.sign(target, key)
+    typer.echo(target)
+
+
+@app.command()
+def check(version: Version, key: Key) -> None:
+    """Verify a release, and install it from a local registry."""
+    checking.check(_built(version, key), key, Lines())
+    typer.echo(f"release {version} is verified, and installs")
+
+
+@app.command()
+def publish(version: Version, key: Key, registry: Registry = PREFIX) -> None:
+    """Push images and chart of a release to a registry, and sign them."""
+    published = publishing.publish(_built(version, key), registry.rstrip("/"), key, Lines())
+    typer.echo("\n".join(published.values()))
+
+
+@app.command()
+def key(prefix: Path) -> None:
+    """Make a pair of keys, PREFIX.key and PREFIX.pub."""
+    typer.echo("\n".join(map(str, signing.make_key(prefix))))
+
+
+@app.command()
+def lock_base() -> None:
+    """Lock the base image of releases to Debian's packages of today."""
+    lock = base.relock(cache_root() / "images", Lines())
+    typer.echo(f"{base.LOCK}: {len(lock.packages)} packages, {lock.layer}")
+
+
+def _built(version: str, private: str) -> Release:
+    folder = RELEASES / version
+    if not folder.is_dir():
+        raise ReleaseError(f"there is no {folder}: run `make release VERSION={version} KEY={private}`")
+    return Release(folder, version)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

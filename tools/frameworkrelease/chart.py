@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Final
 
+from frameworkrelease.commands import run
 from localcluster import binaries
 from localcluster.programs import pinned_version
 from localcluster.progress import Lines
@@ -16,10 +16,6 @@ RELEASE: Final = "frameworkcontroller"
 """The name of a release whose objects are named as in the plain manifests."""
 NAMESPACE: Final = "frameworkcontroller-system"
 """The namespace of the plain manifests."""
-
-
-class ChartError(Exception):
-    """helm refused the chart, the values or an operation; the text is its own."""
 
 
 def program(name: str = "helm") -> Path:
@@ -39,13 +35,10 @@ def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
         kubeconfig: The credentials of a cluster, for the commands that talk to one.
 
     Raises:
-        ChartError: helm failed.
+        ReleaseError: helm failed.
     """
     access = [] if kubeconfig is None else [f"--kubeconfig={kubeconfig}"]
-    done = subprocess.run([program(), *arguments, *access], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ChartError(f"`helm {' '.join(arguments)}` failed: {done.stderr.strip()}")
-    return done.stdout
+    return run(program(), *arguments, *access)
 
 
 def rendered(*arguments: str, release: str = RELEASE, namespace: str = NAMESPACE, chart: Path = CHART) -> str:
@@ -58,6 +51,6 @@ def rendered(*arguments: str, release: str = RELEASE, namespace: str = NAMESPACE
         chart: The folder or the archive of the chart.
 
     Raises:
-        ChartError: The values are wrong.
+        ReleaseError: The values are wrong.
     """
     return helm("template", release, str(chart), f"--namespace={namespace}", *arguments)

@@ -1,7 +1,7 @@
-"""`python -m frameworkrelease.cut VERSION`: check that a version can be cut, or print what the changelog says of it.
+"""Whether a version can be cut, and what the changelog says of it.
 
-`make cut` calls it; then bump-my-version writes the version into the files that `[tool.bumpversion]` of
-`pyproject.toml` lists, and `make manifests` into what is made of them. `--notes` is for the page of a release.
+`make cut` checks it; then bump-my-version writes the version into the files that `[tool.bumpversion]` of
+`pyproject.toml` lists, and `make manifests` into what is made of them.
 
 `__version__` stands in each program, because the images hold packages without the metadata of a distribution, and
 because the barrier starts too often to look for it.
@@ -9,42 +9,19 @@ because the barrier starts too often to look for it.
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import tomllib
 from typing import TYPE_CHECKING, Final
 
 from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 CHANGELOG: Final = "CHANGELOG.md"
 # Three numbers, which Python, helm and image registries spell in the same way; a pre-release they do not.
 _VERSION: Final = re.compile(r"(?:(?:0|[1-9]\d{0,5})\.){2}(?:0|[1-9]\d{0,5})")
-
-
-class VersionError(Exception):
-    """A version is wrong, or the sources are of another one; the text says what to do next."""
-
-
-def main(argv: Sequence[str] | None = None, root: Path = REPOSITORY) -> int:
-    """Check a version, or print its notes, and return the exit code: 0, or 1 if the version is wrong."""
-    parser = argparse.ArgumentParser(prog="frameworkrelease.cut", description="Check that a version can be cut.")
-    parser.add_argument("version", help="such as 1.2.3")
-    parser.add_argument("--notes", action="store_true", help="print the section of the changelog instead")
-    options = parser.parse_args(argv)
-    try:
-        if options.notes:
-            sys.stdout.write(notes(options.version, root))
-        else:
-            check(options.version, root)
-    except VersionError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    return 0
 
 
 def current(root: Path = REPOSITORY) -> str:
@@ -56,46 +33,42 @@ def check(wanted: str, root: Path = REPOSITORY) -> None:
     """Check that a version can be cut.
 
     Raises:
-        VersionError: It is no version, it was released, the sources are of it already, so that bump-my-version would do
+        ReleaseError: It is no version, it was released, the sources are of it already, so that bump-my-version would do
             nothing, or there is nothing to release.
     """
     if not _VERSION.fullmatch(wanted):
-        raise VersionError(f"VERSION={wanted!r} is not a version: write three numbers, such as 1.2.3")
+        raise ReleaseError(f"VERSION={wanted!r} is not a version: write three numbers, such as 1.2.3")
     if _section(wanted, root):
-        raise VersionError(f"{CHANGELOG} has a section {wanted}: choose the next version")
+        raise ReleaseError(f"{CHANGELOG} has a section {wanted}: choose the next version")
     if wanted == current(root):
-        raise VersionError(f"the sources are of version {wanted} already: choose the next version")
+        raise ReleaseError(f"the sources are of version {wanted} already: choose the next version")
     if not _section("Unreleased", root):
-        raise VersionError(f"{CHANGELOG} has nothing under `## Unreleased`: there is nothing to release")
+        raise ReleaseError(f"{CHANGELOG} has nothing under `## Unreleased`: there is nothing to release")
 
 
 def require(wanted: str, root: Path = REPOSITORY) -> None:
     """Check that the sources are of a version.
 
     Raises:
-        VersionError: They are of another one.
+        ReleaseError: They are of another one.
     """
     if current(root) != wanted:
-        raise VersionError(f"the sources are of version {current(root)}: run `make cut VERSION={wanted}` and commit")
+        raise ReleaseError(f"the sources are of version {current(root)}: run `make cut VERSION={wanted}` and commit")
 
 
 def notes(wanted: str, root: Path = REPOSITORY) -> str:
     """Return what the changelog says of the version of the sources.
 
     Raises:
-        VersionError: The sources are of another version, or the changelog has no section of it.
+        ReleaseError: The sources are of another version, or the changelog has no section of it.
     """
     require(wanted, root)
     if found := _section(wanted, root):
-        return f"{found}\n"
-    raise VersionError(f"{CHANGELOG} has no section {wanted}: run `make cut VERSION={wanted}` and commit")
+        return found
+    raise ReleaseError(f"{CHANGELOG} has no section {wanted}: run `make cut VERSION={wanted}` and commit")
 
 
 def _section(title: str, root: Path) -> str:
     text = (root / CHANGELOG).read_text()
     found = re.search(rf"^## {re.escape(title)}(?: - [\d-]+)?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return found[1].strip() if found else ""
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,23 +5,23 @@ Lines are those of `wc -l`, by room; cases and minutes are those of the last `ma
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-ROOT: Final = Path(__file__).parents[2]
-REPORT: Final = ROOT / "build" / "tests.xml"
+from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import run
+
+REPORT: Final = REPOSITORY / "build" / "tests.xml"
 PROGRAMS: Final = ("controller", "injector", "barrier", "kube", "client")
 
 
-def lines_by_room(root: Path = ROOT) -> Counter[str]:
+def lines_by_room(root: Path = REPOSITORY) -> Counter[str]:
     """Return the lines of Python by room, and those of Markdown as `docs`."""
     found: Counter[str] = Counter()
-    listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], cwd=root, capture_output=True, text=True, check=True)
-    for name in listed.stdout.split():
+    for name in run("git", "ls-files", "*.py", "*.md", folder=root).split():
         folders = Path(name).parts[:-1]
         is_page = name.endswith(".md")
         room = "docs" if is_page else "/".join(one for one in folders[:3] if one != f"framework{folders[0]}")
@@ -29,7 +29,7 @@ def lines_by_room(root: Path = ROOT) -> Counter[str]:
     return found
 
 
-def text(root: Path = ROOT) -> str:
+def text(root: Path = REPOSITORY) -> str:
     """Return what is printed."""
     rooms = lines_by_room(root)
     told = []

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError
 from frameworkrelease.performance import Row, origin, read, write
 from localcluster import binaries
 from localcluster.errors import LocalClusterError
@@ -56,10 +57,6 @@ _PROGRAMS: Final = {
 _COMPLETE: Final = (0, 1)
 
 
-class MatrixError(Exception):
-    """A run that says nothing about the version: pytest could not start or was interrupted."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
@@ -84,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             clean = clean and all(one["result"] in {"passed", NOT_APPLICABLE} for one in found)
             write(replaced(read(FILE), found), FILE)
             PAGE.write_text(page(PAGE.read_text(), read(FILE)))
-    except (LocalClusterError, MatrixError) as error:
+    except (LocalClusterError, ReleaseError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -120,7 +117,7 @@ def run(
 
     Raises:
         BinaryError: A program cannot be built.
-        MatrixError: pytest did not get to its end.
+        ReleaseError: pytest did not get to its end.
     """
     for program in _PROGRAMS[suite]:
         binaries.find(program, kubernetes=kubernetes, progress=Lines(quiet_seconds=10), environ=environ)
@@ -137,7 +134,7 @@ def run(
         environment = {**environ, "KUBERNETES": kubernetes, "FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1"}
         code = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
         if code not in _COMPLETE:
-            raise MatrixError(f"`{' '.join(command)}` ended with {code} on Kubernetes {kubernetes}: see above")
+            raise ReleaseError(f"`{' '.join(command)}` ended with {code} on Kubernetes {kubernetes}: see above")
         found = results(report.read_text())
     about["minutes"] = str(round((time.monotonic() - start) / 60))
     return [{**about, **one} for one in found]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from frameworkrelease.chart import REPOSITORY
-from frameworkrelease.provenance import commit
+from frameworkrelease.commands import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,11 +49,19 @@ def origin(kubernetes: str, ours: Sequence[Path] = (FILE, PAGE)) -> dict[str, st
     """
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(*ours),
+        "commit": _commit(ours),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "Kubernetes": kubernetes,
         "Python": platform.python_version(),
     }
+
+
+def _commit(ours: Sequence[Path]) -> str:
+    """Return the name of the commit, which ends with `-dirty` if files other than `ours` were changed."""
+    excluded = [f":(exclude){file.relative_to(REPOSITORY)}" for file in ours]
+    changed = run("git", "status", "--porcelain", "--", ".", *excluded, folder=REPOSITORY)
+    name = run("git", "describe", "--always", "--abbrev=12", "--match=v*", folder=REPOSITORY).strip()
+    return f"{name}-dirty" if changed else name
 
 
 def read(file: Path = FILE) -> list[Row]:

@@ -15,6 +15,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import GrantRosterAccess
 from frameworkcontroller.engine.manifests import Subject, roster_access
 from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,10 +42,6 @@ _OF_PODS: Final = (
 )
 
 
-class UnexplainedError(Exception):
-    """A rule has no reason; the text names it."""
-
-
 def page(written: str, rendered: str) -> str:
     """Return the security page with its table renewed.
 
@@ -53,7 +50,7 @@ def page(written: str, rendered: str) -> str:
         rendered: What helm renders of the chart without values.
 
     Raises:
-        UnexplainedError: See there.
+        ReleaseError: A rule has no reason; the text names it.
     """
     return _TABLE.sub(lambda _: f"\n{table(rendered)}\n\n", written)
 
@@ -62,7 +59,7 @@ def table(rendered: str) -> str:
     """Return the table of all permissions.
 
     Raises:
-        UnexplainedError: See there.
+        ReleaseError: A rule has no reason; the text names it.
     """
     (_, of_pods), _ = roster_access(Subject("NAMESPACE", "FRAMEWORK", "UID"), GrantRosterAccess(("default",), "UID"))
     explained = [(of_pods, [_OF_PODS])]
@@ -88,6 +85,6 @@ def _rows(role: Mapping[str, Any], reasons: Sequence[str]) -> Iterator[str]:
     for rule, reason in zip(role["rules"], reasons, strict=True):
         resources, verbs = (", ".join(f"`{word}`" for word in rule[key]) for key in ("resources", "verbs"))
         if not reason:
-            raise UnexplainedError(f"the {who} may use {resources}: say in the chart why, in a comment above the rule")
+            raise ReleaseError(f"the {who} may use {resources}: say in the chart why, in a comment above the rule")
         called = "".join(f", only `{name}`" for name in rule.get("resourceNames", ()))
         yield f"| {who} | {resources} | {where}{called} | {verbs} | {' '.join(reason.split())} |"

@@ -31,7 +31,7 @@ def manifests(*arguments: str, source: Path = chart.CHART) -> str:
         source: The folder of the chart.
 
     Raises:
-        ChartError: helm does not render the chart.
+        ReleaseError: helm does not render the chart.
     """
     return _HEAD + without_helm(chart.rendered("--set", "namespace.create=true", *arguments, chart=source))
 

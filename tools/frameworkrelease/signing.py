@@ -1,8 +1,11 @@
-"""Signatures by cosign with a key pair: of a file, as a bundle beside it, and of an image, in its registry.
+"""What makes a release verifiable: the checksums of its files, and signatures by cosign with a key pair.
+
+The checksums, `SHA256SUMS`, are those of sha256sum, by which users check them. Their signature, a bundle of Sigstore
+beside them, is that of all files; an image has one of its own in its registry.
 
 Nothing is written to a public log and no service is asked, so that a release can be signed and verified without the
 Internet; `signing-config.json` says so to cosign. The password of a key is in `COSIGN_PASSWORD`, or cosign asks for it.
-A private key is a path or another way in which cosign finds one, such as `env://COSIGN_PRIVATE_KEY`. Where cosign
+A private key is a path or another way in which cosign finds one, such as `env://COSIGN_PRIVATE_KEY`. Where a program
 fails, or the key did not sign what is verified, a function raises ReleaseError.
 """
 
@@ -12,12 +15,36 @@ from pathlib import Path
 from typing import Final
 
 from frameworkrelease import chart
-from frameworkrelease.artefacts.checksums import FILE, SIGNATURE
-from frameworkrelease.artefacts.run import ReleaseError, run
+from frameworkrelease.commands import ReleaseError, run
 
+CHECKSUMS: Final = "SHA256SUMS"
+SIGNATURE: Final = f"{CHECKSUMS}.sigstore.json"
+# Before the name of a file: 64 digits and two blanks.
+_SUM: Final = 66
 _CONFIG: Final = Path(__file__).with_name("signing-config.json")
 # There is no log to look into; the key alone decides.
 _BY_KEY_ALONE: Final = "--insecure-ignore-tlog=true"
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the checksums of the files of a folder."""
+    (folder / CHECKSUMS).write_text(run("sha256sum", "--", *sorted(_present(folder)), folder=folder))
+
+
+def verify_checksums(folder: Path) -> set[str]:
+    """Check the files of a folder against their checksums, and return their names.
+
+    Raises:
+        ReleaseError: A file is missing, is another one, or has no checksum, or a line is no checksum.
+    """
+    run("sha256sum", "--check", "--strict", "--quiet", CHECKSUMS, folder=folder)
+    # sha256sum also reads comments, other formats, and files of other folders.
+    listed = {line[_SUM:] for line in (folder / CHECKSUMS).read_text().splitlines()}
+    if differing := listed ^ _present(folder):
+        raise ReleaseError(
+            f"{folder} does not hold what {CHECKSUMS} lists; the difference: {', '.join(sorted(differing))}"
+        )
+    return listed
 
 
 def make_key(prefix: Path) -> tuple[Path, Path]:
@@ -42,17 +69,19 @@ def public_key(private: str, target: Path) -> Path:
 
 
 def sign(folder: Path, private: str) -> None:
-    """Sign the checksums of a release, and so all of its files; the signature is a bundle of Sigstore."""
+    """Sign the checksums of a release, and so all of its files."""
     bundle = folder / SIGNATURE
     by = (f"--key={private}", f"--signing-config={_CONFIG}", f"--bundle={bundle}")
-    _cosign("sign-blob", "--yes", *by, folder / FILE)
+    _cosign("sign-blob", "--yes", *by, folder / CHECKSUMS)
     # cosign lets only its user read it.
     bundle.chmod(0o644)
 
 
-def verify(folder: Path, public: Path) -> None:
-    """Check the signature of the checksums of a release, but not the checksums."""
-    _cosign("verify-blob", f"--key={public}", f"--bundle={folder / SIGNATURE}", _BY_KEY_ALONE, folder / FILE)
+def verify(folder: Path, public: Path) -> set[str]:
+    """Check the signature of a release and all its files, and return their names."""
+    bundle = f"--bundle={folder / SIGNATURE}"
+    _cosign("verify-blob", f"--key={public}", bundle, _BY_KEY_ALONE, folder / CHECKSUMS)
+    return verify_checksums(folder)
 
 
 def sign_image(reference: str, private: str) -> None:
@@ -63,6 +92,10 @@ def sign_image(reference: str, private: str) -> None:
 def verify_image(reference: str, public: Path) -> None:
     """Check the signature of an image, by its name and digest."""
     _cosign("verify", f"--key={public}", _BY_KEY_ALONE, reference)
+
+
+def _present(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()} - {CHECKSUMS, SIGNATURE}
 
 
 def _cosign(*arguments: str | Path) -> str:

@@ -89,3 +89,8 @@ def images(prefix: str, digests: Mapping[str, str]) -> str:
         for program, digest in digests.items()
     }
     return _IMAGES_HEAD + yaml.safe_dump({"image": {"registry": registry}, **by_program}, sort_keys=False)
+
+
+def moved(prefix: str, registry_address: str) -> str:
+    """Return a registry and a path with another registry."""
+    return "/".join([registry_address, *prefix.split("/")[1:]])

@@ -1,4 +1,4 @@
-"""Runs the programs that a release needs."""
+"""Runs the programs that a release needs, and says what failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN_LINES = 15
 
 
 class ReleaseError(Exception):
-    """A step of a release failed; the text says which and what to do next."""
+    """A step failed, or what it was given is wrong; the text says which and what to do next."""
 
 
 def run(

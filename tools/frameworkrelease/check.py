@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import localcluster
-from frameworkrelease import chart
-from frameworkrelease.artefacts import checksums, registry, signing
-from frameworkrelease.artefacts.publish import publish
-from frameworkrelease.artefacts.release import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT
-from frameworkrelease.artefacts.run import ReleaseError, run
+from frameworkrelease import chart, registry, signing
+from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.publish import publish
+from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT, moved
 from localcluster import Cluster, Depth
 from localcluster.progress import Progress, task
 
 if TYPE_CHECKING:
-    from frameworkrelease.artefacts.release import Release
+    from frameworkrelease.release import Release
 
 _NAMESPACE = f"--namespace={chart.NAMESPACE}"
 _TIMEOUT = "--timeout=5m"
@@ -39,7 +38,6 @@ def check(release: Release, private: str, progress: Progress) -> None:
 
     Raises:
         ReleaseError: Something is not as it should be; the text says what.
-        ChartError: helm cannot install it.
         LocalClusterError: The cluster does not start, or refuses an object.
     """
     with tempfile.TemporaryDirectory() as scratch:
@@ -66,8 +64,7 @@ def verify(release: Release, public: Path) -> None:
     Raises:
         ReleaseError: A file is missing, unknown, or not that of the release.
     """
-    signing.verify(release.folder, public)
-    if differing := release.names ^ checksums.verify(release.folder):
+    if differing := release.names ^ signing.verify(release.folder, public):
         raise ReleaseError(f"{release.folder} does not hold the files of a release: {', '.join(sorted(differing))}")
 
 
@@ -85,11 +82,6 @@ def programs(release: Release, environment: Path, progress: Progress) -> None:
         _same(f"{name} --version", run(environment / "bin" / name, "--version"), release.version)
 
 
-def moved(prefix: str, registry_address: str) -> str:
-    """Return a registry and a path with another registry."""
-    return "/".join([registry_address, *prefix.split("/")[1:]])
-
-
 def installed(cluster: Cluster, release: Release, prefix: str, progress: Progress) -> None:
     """Install a release from a registry, by helm and by kubectl, and run a gang with each.
 
@@ -101,7 +93,6 @@ def installed(cluster: Cluster, release: Release, prefix: str, progress: Progres
 
     Raises:
         ReleaseError: A program runs another image or version.
-        ChartError: helm cannot install it.
         LocalClusterError: The cluster refuses an object, or a gang does not complete.
     """
     with task(progress, "install with helm"):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from frameworkrelease import chart
-from frameworkrelease.artefacts import checksums, signing
-from frameworkrelease.artefacts.release import PROJECT
-from frameworkrelease.artefacts.run import ReleaseError, run
+from frameworkrelease import chart, signing
+from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.release import PROJECT
 from localcluster.packages import require
 from localcluster.progress import Progress, task
 
 if TYPE_CHECKING:
-    from frameworkrelease.artefacts.release import Release
+    from frameworkrelease.release import Release
 
 
 def publish(release: Release, prefix: str, private: str, progress: Progress) -> dict[str, str]:
@@ -31,7 +30,7 @@ def publish(release: Release, prefix: str, private: str, progress: Progress) -> 
     Raises:
         ReleaseError: A file is not that of the release, or the registry refuses it.
     """
-    checksums.verify(release.folder)
+    signing.verify_checksums(release.folder)
     require(("skopeo",), progress)
     published = dict[str, str]()
     for program, digest in release.digests.items():

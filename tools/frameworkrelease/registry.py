@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import urllib.request
 from typing import TYPE_CHECKING, Final
 
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
-
-from frameworkrelease.artefacts.run import ReleaseError
+from frameworkrelease.commands import ReleaseError
 from localcluster import Cluster, namespaces
+from localcluster.health import check_health
 from localcluster.packages import require
 from localcluster.ports import free_port
 from localcluster.progress import Lines
+from localcluster.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 _START_SECONDS: Final = 300
-_ANSWER_SECONDS: Final = 50
-_STOP_SECONDS: Final = 100
+_CONFIG: Final = "registry.yml"
 
 
 @contextlib.contextmanager
@@ -32,29 +29,15 @@ def on_loopback(folder: Path) -> Iterator[str]:
         folder: An empty folder for its files.
 
     Raises:
-        ReleaseError: The registry has ended; the text is its log.
-        OSError: It does not answer within five minutes.
+        StartError: The registry has ended, or does not answer within five minutes; the text has the end of its log.
     """
     require(("docker-registry",), Lines())
     address = f"127.0.0.1:{free_port()}"
-    (folder / "registry.yml").write_text(
+    (folder / _CONFIG).write_text(
         f"version: 0.1\nlog: {{level: error}}\nhttp: {{addr: '{address}'}}\n"
         f"storage: {{filesystem: {{rootdirectory: '{folder / 'registry'}'}}}}\n"
     )
-    with _process(folder, ()) as process:
-
-        @retry(
-            retry=retry_if_exception_type(OSError),
-            wait=wait_fixed(0.05),
-            stop=stop_after_delay(_START_SECONDS),
-            reraise=True,
-        )
-        def await_answer() -> None:
-            if process.poll() is not None:
-                raise ReleaseError(f"the registry has ended:\n{(folder / 'registry.log').read_text()}")
-            urllib.request.urlopen(f"http://{address}/v2/", timeout=_ANSWER_SECONDS).close()
-
-        await_answer()
+    with _process(folder, "on-loopback", (), lambda: check_health(f"http://{address}/v2/")):
         yield address
 
 
@@ -68,17 +51,16 @@ def on_node(folder: Path, cluster: Cluster) -> Iterator[None]:
     init = namespaces.init(cluster)
     if init is None:
         raise ReleaseError(f"cluster {cluster.name!r} has no node that runs")
-    with _process(folder, namespaces.inside(init.pid)):
+    with _process(folder, "on-node", namespaces.inside(init.pid), lambda: True):
         yield
 
 
 @contextlib.contextmanager
-def _process(folder: Path, prefix: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    with (folder / "registry.log").open("ab") as log:
-        command = [*prefix, "docker-registry", "serve", str(folder / "registry.yml")]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+def _process(folder: Path, name: str, prefix: Sequence[str], ready: Callable[[], bool | str]) -> Iterator[None]:
+    processes = Supervisor(folder)
+    command = [*prefix, "docker-registry", "serve", str(folder / _CONFIG)]
+    processes.start(name, command, ready=ready, timeout_seconds=_START_SECONDS)
     try:
-        yield process
+        yield
     finally:
-        process.terminate()
-        process.wait(_STOP_SECONDS)
+        processes.stop(name)

@@ -1,0 +1,169 @@
+"""Builds the artefacts of a release from one commit into one folder; the same commit gives the same bytes.
+
+The commit is exported first, so that nothing else of a working tree gets into an artefact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frameworkrelease import bills, chart, cut, plain, signing
+from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Release, bill_of, images
+from localcluster.images import build_release
+from localcluster.progress import Progress, task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cyclonedx.model.component import Component
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A commit.
+
+    Attributes:
+        folder: Its files.
+        version: Their version.
+        revision: Its hash.
+        epoch: The time of everything that is built from it, in Unix seconds.
+    """
+
+    folder: Path
+    version: str
+    revision: str
+    epoch: int
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a build: it fixes the time of what build tools write."""
+        return {**os.environ, "SOURCE_DATE_EPOCH": str(self.epoch)}
+
+
+def export(wanted: str, folder: Path, commit: str = "HEAD", environ: Mapping[str, str] = os.environ) -> Sources:
+    """Write the files of a commit into an empty folder.
+
+    Args:
+        wanted: The version of the release.
+        folder: The folder.
+        commit: The commit.
+        environ: The environment; `SOURCE_DATE_EPOCH` takes the place of the time of the commit.
+
+    Raises:
+        ReleaseError: The commit is not of this version, or git knows no such commit.
+    """
+    revision, seconds = run("git", "log", "-1", "--format=%H %ct", commit, folder=REPOSITORY).split()
+    archive = folder / ".tar"
+    # The mode of a file does not depend on who exports it.
+    run("git", "-c", "tar.umask=0022", "archive", f"--output={archive}", revision, folder=REPOSITORY)
+    run("tar", "--extract", "--preserve-permissions", "--file", archive, "--directory", folder)
+    archive.unlink()
+    cut.require(wanted, folder)
+    return Sources(folder, wanted, revision, int(environ.get("SOURCE_DATE_EPOCH") or seconds))
+
+
+def require_clean() -> None:
+    """Check that the working tree is what is committed.
+
+    Raises:
+        ReleaseError: There are changes, which a release would not contain.
+    """
+    if changes := run("git", "status", "--porcelain", folder=REPOSITORY).splitlines():
+        raise ReleaseError(f"{len(changes)} files are not committed, for example {changes[0][3:]}: commit them first")
+
+
+def build(sources: Sources, target: Path, *, prefix: str, progress: Progress) -> None:
+    """Build everything but the signature.
+
+    Args:
+        sources: The commit.
+        target: The folder, which is emptied first.
+        prefix: Where the images will be: a registry and a path, such as `docker.io/frameworkcontroller`.
+        progress: Shows what is built.
+
+    Raises:
+        ReleaseError: A step failed.
+        SetupError: An image cannot be built.
+    """
+    release = Release(target, sources.version)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with task(progress, "build the wheel and the source distribution"):
+        distributions(sources, target)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".images-") as folder:
+        _images(sources, release, Path(folder), prefix, progress)
+    source = sources.folder / "charts" / "frameworkcontroller"
+    # helm keeps the times of files.
+    for path in (source, *source.rglob("*")):
+        os.utime(path, (sources.epoch, sources.epoch))
+    chart.helm("package", str(source), f"--destination={target}")
+    (target / MANIFESTS).write_text(plain.manifests(f"--values={target / IMAGES}", source=source))
+    hello = (sources.folder / "deploy" / HELLO).read_text()
+    named = rf"{re.escape(PREFIX)}/(\w+):\S+"
+    (target / HELLO).write_text(re.sub(named, lambda found: f"{prefix}/{found[1]}:{sources.version}", hello))
+    signing.write_checksums(target)
+
+
+def distributions(sources: Sources, target: Path) -> None:
+    """Build the wheel and the source distribution, with the tool that the lock of the development environment pins.
+
+    Raises:
+        ReleaseError: The build failed.
+    """
+    hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", target)
+    run(*hatchling, folder=sources.folder, environ=sources.environ)
+
+
+def pack(image: Path, reference: str, archive: Path, epoch: int) -> str:
+    """Write an image as an archive whose bytes do not depend on the day or the user, and return its digest.
+
+    Args:
+        image: Its OCI layout, which gets the name.
+        reference: Its full name, by which `podman load`, `docker load` and containerd know it.
+        archive: The archive.
+        epoch: The time of everything in it, in Unix seconds.
+    """
+    file = image / "index.json"
+    index = json.loads(file.read_text())
+    (manifest,) = index["manifests"]
+    tag = reference.rpartition(":")[2]
+    manifest["annotations"] = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": tag}
+    file.write_text(json.dumps(index))
+    run(
+        "tar", "--create", "--file", archive, "--format=gnu", "--sort=name", f"--mtime=@{epoch}", "--owner=0",
+        "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "--directory", image,
+        *sorted(path.name for path in image.iterdir()),
+    )  # fmt: skip
+    return str(manifest["digest"])
+
+
+def _images(sources: Sources, release: Release, folder: Path, prefix: str, progress: Progress) -> None:
+    labels = {
+        "org.opencontainers.image.version": sources.version,
+        "org.opencontainers.image.revision": sources.revision,
+    }
+    build_release(
+        PROGRAMS, sources=sources.folder, target=folder, created=sources.epoch, labels=labels, progress=progress
+    )
+    digests: dict[str, str] = {}
+    everything: list[Component] = []
+    for program in PROGRAMS:
+        archive, reference = release.image(program), f"{prefix}/{program}:{sources.version}"
+        with task(progress, f"pack image {program}"):
+            digests[program] = digest = pack(folder / program, reference, archive, sources.epoch)
+            found = bills.contents(folder / program, digest)
+        everything += found
+        bill_of(archive).write_text(bills.of_image(reference, digest, found, sources.epoch))
+    bill = bills.of_wheel(release.wheel, sources.version, everything, sources.epoch)
+    bill_of(release.wheel).write_text(bill)
+    (release.folder / IMAGES).write_text(images(prefix, digests))
