@@ -157,9 +157,7 @@ class TestVersion:
         assert all(version_of(program, PINNED) for program in CATALOGUE.values())
 
     @pytest.mark.apiserver
-    @pytest.mark.parametrize(
-        "name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl", "helm", "kubeconform"]
-    )
+    @pytest.mark.parametrize("name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl", "helm"])
     def test_the_real_programs_report_their_versions(self, name: str) -> None:
         version = kubernetes_version(None)
         found = binaries.find(name, kubernetes=version, progress=Lines())
@@ -208,7 +206,10 @@ class TestBuild:
         assert "-X k8s.io/component-base/version.gitVersion=v1.30.14" in flags
         assert "-X k8s.io/component-base/version.gitMinor=30" in flags
         assert gobuild.linker_flags(CATALOGUE["etcd"], "3.6.16") == "-s -w"
-        assert gobuild.linker_flags(CATALOGUE["kubeconform"], "0.8.0") == "-s -w -X main.version=v0.8.0"
+        assert (
+            gobuild.linker_flags(CATALOGUE["helm"], "4.3.1")
+            == "-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1"
+        )
 
     @pytest.mark.parametrize("version", BUILDABLE)
     def test_each_version_that_can_be_built_replaces_every_staging_module(self, version: str) -> None:

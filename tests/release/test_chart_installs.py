@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -9,18 +10,21 @@ import pytest
 import yaml
 
 from frameworkrelease.chart import CHART, helm
-from tests.release.test_chart_schemas import FOREIGN
+from localcluster import Cluster, Depth
+from localcluster.client import RawClient
+from localcluster.programs import BUILDABLE
 from tests.release.values import MATRIX
+from tests.support.clusters import own_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from localcluster import Cluster
-    from localcluster.client import RawClient
     from tests.release.conftest import Manifests
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
+# Of operators that may be installed in a cluster: its API server does not know their kinds.
+FOREIGN = ("PodMonitor", "PrometheusRule", "ServiceMonitor", "Issuer", "Certificate")
 KINDS = (
     "clusterroles,clusterrolebindings,configmaps,deployments,mutatingwebhookconfigurations,networkpolicies,"
     "poddisruptionbudgets,rolebindings,roles,serviceaccounts,services,validatingadmissionpolicies,"
@@ -28,24 +32,53 @@ KINDS = (
 )
 
 
-def test_kubectl_applies_the_manifests_on_the_servers_side(
-    cluster: Cluster, raw: RawClient, render: Callable[..., Manifests], namespace: str, tmp_path: Path
-) -> None:
+def check_applies(cluster: Cluster, render: Callable[..., Manifests], namespace: str, folder: Path) -> None:
+    """The API server accepts the manifests of every case, and knows each of their fields."""
     # Most objects are the same in most cases.
     known = {
         json.dumps(one): one
         for case in MATRIX
         for one in render(case, namespace=namespace, kubernetes=cluster.version)
-        if one["kind"] not in FOREIGN.split(",")
+        if one["kind"] not in FOREIGN
     }
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(known.values()))
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(known.values()))
     others = {one["metadata"].get("namespace", namespace) for one in known.values()} - {namespace}
-    for other in others:
-        raw.apply(f"/api/v1/namespaces/{other}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
-    applied = cluster.kubectl(
-        "apply", "--server-side", "--force-conflicts", "--dry-run=server", f"--filename={tmp_path}"
-    )
+    with contextlib.closing(RawClient(cluster)) as raw:
+        for name in others:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            raw.apply(f"/api/v1/namespaces/{name}", body)
+    strictly = ("--validate=strict", "--dry-run=server")
+    applied = cluster.kubectl("apply", "--server-side", "--force-conflicts", *strictly, f"--filename={folder}")
     assert len(applied.splitlines()) == len(known)
+
+
+def test_kubectl_applies_the_manifests_on_the_servers_side(
+    cluster: Cluster, render: Callable[..., Manifests], namespace: str, tmp_path: Path
+) -> None:
+    check_applies(cluster, render, namespace, tmp_path)
+
+
+@pytest.mark.long
+def test_the_oldest_supported_version_accepts_the_manifests(
+    pytestconfig: pytest.Config, render: Callable[..., Manifests], tmp_path: Path
+) -> None:
+    with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "oldest", kubernetes=BUILDABLE[0]) as cluster:
+        check_applies(cluster, render, "default", tmp_path)
+
+
+@pytest.mark.parametrize("case", ["defaults", "everything placed", "a certificate of cert-manager"])
+def test_the_pods_meet_the_restricted_standard(
+    render: Callable[..., Manifests], raw: RawClient, namespace: str, case: str
+) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    for deployment in render(case):
+        if deployment["kind"] == "Deployment":
+            pod = deployment["spec"]["template"]
+            pod["spec"]["serviceAccountName"] = "default"
+            body = {"apiVersion": "v1", "kind": "Pod", **pod}
+            body["metadata"]["name"] = "one"
+            raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", body)
 
 
 def test_helm_installs_changes_and_removes_a_release(cluster: Cluster, namespace: str) -> None:

@@ -64,9 +64,6 @@ def source(program: Program, version: str, architecture: str) -> Source | None:
         case "helm":
             url = f"https://get.helm.sh/helm-v{version}-linux-{architecture}.tar.gz"
             return Source(url, f"{url}.sha256sum", f"linux-{architecture}/helm")
-        case "kubeconform":
-            folder = f"https://github.com/yannh/kubeconform/releases/download/v{version}"
-            return Source(f"{folder}/kubeconform-linux-{architecture}.tar.gz", f"{folder}/CHECKSUMS", "kubeconform")
         case "cosign":
             folder = f"https://github.com/sigstore/cosign/releases/download/v{version}"
             return Source(f"{folder}/cosign-linux-{architecture}", f"{folder}/cosign_checksums.txt")

@@ -59,7 +59,6 @@ _MODULES = {
     "kwok": "sigs.k8s.io/kwok",
     "coredns": "github.com/coredns/coredns",
     "helm": "helm.sh/helm/v4",
-    "kubeconform": "github.com/yannh/kubeconform",
     "cosign": "github.com/sigstore/cosign/v3",
 }
 _KUBERNETES = (
@@ -78,7 +77,6 @@ CATALOGUE: Mapping[str, Program] = {
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("coredns", "coredns", "localcluster/tools/coredns", ("-version",)),
         Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", ("version",), "helm.sh/helm/v4/internal/version.version"),
-        Program("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", ("-v",), "main.version"),
         Program(
             "cosign",
             "cosign",
