@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -13,14 +14,12 @@ from frameworkrelease import chart
 from localcluster.programs import pinned_version
 from tests.release.values import MATRIX, Values
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Manifests = list[dict[str, Any]]
+Render = Callable[..., Manifests]
 
 
 @pytest.fixture(scope="session")
-def render(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Manifests]:
+def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
     """Returns the manifests of some values, `render({...}, release="x", namespace="y")`; a case may be named.
 
     They are for the newest version of Kubernetes, unless `kubernetes` is another one.

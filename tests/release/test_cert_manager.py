@@ -18,11 +18,11 @@ from tests.release.objects import only
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from localcluster import Cluster
     from localcluster.client import RawClient
-    from tests.release.conftest import Manifests
+    from tests.release.conftest import Render
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
 
@@ -58,7 +58,7 @@ def refusal(raw: RawClient, namespace: str, found: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", CASES)
 def test_cert_manager_knows_what_the_chart_asks_of_it(
-    render: Callable[..., Manifests], raw: RawClient, namespace: str, cert_manager: None, case: str
+    render: Render, raw: RawClient, namespace: str, cert_manager: None, case: str
 ) -> None:
     asked = [one for one in render(case) if one["kind"] in PLURALS]
     assert "Certificate" in {one["kind"] for one in asked}
@@ -74,7 +74,7 @@ def test_cert_manager_knows_what_the_chart_asks_of_it(
     ],
 )
 def test_the_definitions_find_what_is_wrong(
-    render: Callable[..., Manifests], raw: RawClient, namespace: str, cert_manager: None, field: str, value: object
+    render: Render, raw: RawClient, namespace: str, cert_manager: None, field: str, value: object
 ) -> None:
     certificate = copy.deepcopy(only(render(CASES[0]), "Certificate"))
     certificate["spec"][field] = value

@@ -1,33 +1,42 @@
-"""The chart, rendered by the real helm without a cluster."""
+"""The chart, rendered by the real helm without a cluster, and the overlays of kustomize.
+
+What the values of a case change in the manifests stands beside them in `cases`. After an intended change write it again
+(`FRAMEWORKRELEASE_WRITE_GOLDENS=1 pytest tests/release/test_chart.py`) and read the difference.
+"""
 
 from __future__ import annotations
 
 import copy
+import difflib
 import json
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
 from frameworkrelease import chart, cut, plain, registry
 from frameworkrelease.chart import CHART
-from frameworkrelease.commands import ReleaseError
-from tests.release.objects import identities, kinds, only, pod_of
-from tests.release.values import DIGEST, MATRIX, Values, documented
+from frameworkrelease.commands import ReleaseError, run
+from testkit.frameworks import manifests_of
+from tests.release.objects import by_identity, identities, kinds, only, pod_of
+from tests.release.values import CASES, MATRIX, Values, documented
 from tests.support.monitoring import GROUPS, MODEL
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.release.conftest import Manifests
-
-    Render = Callable[..., Manifests]
+    from tests.release.conftest import Manifests, Render
 
 pytestmark = pytest.mark.chart
 ONE = "one namespace"
+OVERLAYS = chart.REPOSITORY / "kustomize"
+PROGRAMS = ("frameworkcontroller", "frameworkinjector")
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:
@@ -158,19 +167,104 @@ def test_every_value_changes_the_manifests(render: Render) -> None:
 
 # --- what is rendered ------------------------------------------------------------------------------------------------
 
+_SUM = re.compile(r"(checksum/\S+: )([0-9a-f]{64})")
 
-def test_without_values_the_configuration_is_the_shipped_file(render: Render) -> None:
+
+def shown(manifests: Manifests) -> dict[str, str]:
+    """Each object as text by its kind, namespace and name, without the version and what files hold."""
+    texts = {}
+    for one in manifests:
+        kind, namespace, name = next(iter(identities([one])))
+        of_a_file = {"PrometheusRule": "spec", "ConfigMap": "data"}.get(kind, "")
+        if kind == "PrometheusRule" or name.endswith("-dashboard") or default_config() in one.get("data", {}).values():
+            text = yaml.safe_dump({**one, of_a_file: "that of the file"}, sort_keys=False, width=1000)
+        else:
+            text = yaml.safe_dump(one, sort_keys=False, width=1000)
+        texts[f"{kind} {namespace}/{name}"] = text.replace(cut.current(), "VERSION")
+    return texts
+
+
+def differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+    """The lines that tell what is another object than by default, without their numbers and the values of checksums."""
+    sums = {found[2] for text in old.values() for found in _SUM.finditer(text)}
+
+    def lines(text: str) -> list[str]:
+        return _SUM.sub(lambda found: found[1] + ("CHECKSUM" if found[2] in sums else "ANOTHER"), text).splitlines()
+
+    for name in sorted({*old, *new}):
+        if name not in new:
+            yield f"removed: {name}"
+        elif old.get(name) != new[name]:
+            yield f"{'changed' if name in old else 'added'}: {name}"
+            _, _, *changed = difflib.unified_diff(lines(old.get(name, "")), lines(new[name]), n=1, lineterm="")
+            yield from ("@@" if line.startswith("@@") else line for line in changed)
+
+
+@pytest.mark.parametrize("case", MATRIX)
+def test_values_change_the_manifests_as_is_written_beside_them(render: Render, case: str) -> None:
+    golden = CASES / f"{case.replace(' ', '_')}.diff"
+    manifests = render(case)
+    made = "".join(f"{line}\n" for line in differences(shown(render()), shown(manifests)))
+    if os.environ.get("FRAMEWORKRELEASE_WRITE_GOLDENS"):
+        golden.write_text(made)
+    assert made == golden.read_text()
+    # The controller can read what is written for it.
+    assert [read_settings(one["data"][FILE_NAME]) for one in manifests if FILE_NAME in one.get("data", {})]
+
+
+def test_every_golden_is_that_of_a_case() -> None:
+    assert {file.stem for file in CASES.glob("*.diff")} == {file.stem for file in CASES.glob("*.yaml")}
+
+
+@pytest.mark.parametrize(
+    ("case", "word"),
+    [
+        ("no injector", "injector"),
+        ("images by digest", "docker.io"),
+        ("one replica", "kind: PodDisruptionBudget"),
+        ("a certificate of cert-manager", "kind: Secret\n"),
+        ("an issuer of cert-manager", "kind: Secret\n"),
+        ("one namespace and nothing of the cluster", "kind: Cluster"),
+        ("one namespace and nothing of the cluster", "kind: CustomResourceDefinition"),
+    ],
+)
+def test_nothing_is_left_of_what_values_take_away(render: Render, case: str, word: str) -> None:
+    assert word in yaml.safe_dump_all(render()) or word == "kind: Secret\n"
+    assert word not in yaml.safe_dump_all(render(case))
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds_of_bindings"),
+    [
+        ("a certificate of cert-manager", {"ClusterRoleBinding"}),
+        ("an issuer of cert-manager", {"ClusterRoleBinding"}),
+        ("a certificate in a Secret", {"ClusterRoleBinding", "RoleBinding"}),
+    ],
+)
+def test_an_injector_that_makes_no_certificate_has_no_permission_for_one(
+    render: Render, case: str, kinds_of_bindings: set[str]
+) -> None:
+    bindings = [one for one in render(case) if one["kind"] in kinds_of_bindings]
+    assert {one["subjects"][0]["name"] for one in bindings} == {"frameworkcontroller"}
+
+
+def test_for_one_namespace_the_controller_has_the_same_permissions_there_and_none_beyond(render: Render) -> None:
+    manifests = render(ONE)
+    (role,) = (one for one in manifests if one["kind"] == "Role" and one["metadata"]["namespace"] == "team-a")
+    assert role["rules"] == only(render(), "ClusterRole", "frameworkcontroller")["rules"]
+    bound = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
+    assert {one["subjects"][0]["name"] for one in bound} == {"frameworkinjector"}
+    least = render("one namespace and nothing of the cluster")
+    assert {one["metadata"].get("namespace") for one in least} == {"team-a", chart.NAMESPACE}
+
+
+def test_without_values_the_files_are_the_shipped_ones(render: Render) -> None:
     assert only(render(), "ConfigMap")["data"] == {FILE_NAME: default_config()}
-
-
-def test_settings_of_the_controller_reach_its_file_as_they_are(render: Render) -> None:
-    case = "settings of the controller"
-    settings = read_settings(only(render(case), "ConfigMap")["data"][FILE_NAME])
-    assert settings.kube_client_qps == 20.5
-    assert settings.framework_completed_retain_sec == 2_592_000
-    assert not settings.large_framework_compression
-    assert (settings.leader_election.lease_duration_sec, settings.leader_election.renew_deadline_sec) == (30, 20)
-    assert [spec.code for spec in settings.pod_failure_spec] == [1000]
+    assert only(render(), "CustomResourceDefinition")["spec"] == crd.crd()["spec"]
+    manifests = render("monitors of Prometheus")
+    (made,) = only(manifests, "ConfigMap", "frameworkcontroller-dashboard")["data"].values()
+    assert json.loads(made) == MODEL
+    assert only(manifests, "PrometheusRule")["spec"] == {"groups": GROUPS}
 
 
 def test_a_file_of_microsofts_controller_becomes_values_as_it_is(render: Render) -> None:
@@ -189,54 +283,17 @@ def test_settings_without_codes_keep_the_shipped_codes(render: Render) -> None:
     assert [spec.code for spec in settings.pod_failure_spec] == [spec.code for spec in shipped]
 
 
-@pytest.mark.parametrize("values", [{"controller": {"config": {"concurrentRequests": 3}}}, ONE], ids=["file", "flag"])
-def test_another_configuration_replaces_the_controllers_pods(render: Render, values: Values | str) -> None:
-    def template(manifests: Manifests) -> Any:
-        return only(manifests, "Deployment", "frameworkcontroller")["spec"]["template"]
-
-    assert template(render()) != template(render(values))
-
-
-def test_another_preset_replaces_the_injectors_pods(render: Render) -> None:
-    def template(text: str) -> Any:
-        manifests = render({"barrier": {"presets": {"mine": text}}})
-        return only(manifests, "Deployment", "frameworkinjector")["spec"]["template"]["metadata"]
-
-    assert template("place = 1") != template("place = 2")
-
-
-def test_an_image_is_named_by_registry_repository_and_digest_everywhere(render: Render) -> None:
-    manifests = render("images by digest")
-    name = f"registry.example:5000/a/b@{DIGEST}"
-    assert pod_of(manifests, "frameworkcontroller")["containers"][0]["image"] == name
-    (injector,) = pod_of(manifests, "frameworkinjector")["containers"]
-    assert injector["image"] == name
-    assert f"--barrier-image={name}" in injector["args"]
-    assert "docker.io" not in json.dumps(manifests)
-
-
-def test_for_one_namespace_the_controller_has_no_permission_beyond_it(render: Render) -> None:
-    manifests = render(ONE)
-    bound = [one for one in manifests if one["kind"].endswith("Binding") and "roleRef" in one]
-    of_the_controller = [one for one in bound if one["subjects"][0]["name"] == "frameworkcontroller"]
-    assert {(one["kind"], one["metadata"]["namespace"]) for one in of_the_controller} == {
-        ("RoleBinding", "team-a"),
-        ("RoleBinding", chart.NAMESPACE),
-    }
-    role = next(one for one in manifests if one["kind"] == "Role" and one["metadata"]["namespace"] == "team-a")
-    everywhere = only(render(), "ClusterRole", "frameworkcontroller")
-    assert role["rules"] == everywhere["rules"]
-    assert "--namespace=team-a" in pod_of(manifests, "frameworkcontroller")["containers"][0]["args"]
-    selector = only(manifests, "MutatingWebhookConfiguration")["webhooks"][0]["namespaceSelector"]
-    assert selector["matchExpressions"] == [
-        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a"]}
-    ]
-
-
-def test_one_namespace_can_be_installed_without_any_object_of_the_cluster(render: Render) -> None:
-    manifests = render("one namespace and nothing of the cluster")
-    assert all(one["metadata"].get("namespace") in {"team-a", chart.NAMESPACE} for one in manifests)
-    assert not any(kind.startswith("Cluster") for kind in kinds(manifests))
+@pytest.mark.parametrize(
+    ("program", "one", "other"),
+    [
+        pytest.param(PROGRAMS[0], {}, {"controller": {"config": {"concurrentRequests": 3}}}, id="file"),
+        pytest.param(PROGRAMS[0], {}, MATRIX[ONE], id="flag"),
+        pytest.param(PROGRAMS[1], *({"barrier": {"presets": {"mine": f"at = {n}"}}} for n in (1, 2)), id="preset"),
+    ],
+)
+def test_another_configuration_replaces_the_pods(render: Render, program: str, one: Values, other: Values) -> None:
+    before, after = (only(render(values), "Deployment", program)["spec"]["template"] for values in (one, other))
+    assert before != after
 
 
 def test_two_releases_have_no_object_in_common(render: Render) -> None:
@@ -253,82 +310,61 @@ def test_the_name_of_a_service_stays_a_label_however_long_the_release_is(render:
     assert all(len(name) <= 63 for kind, _, name in identities(manifests) if kind in {"Service", "Deployment"})
 
 
-def test_no_injector_means_that_nothing_calls_it(render: Render) -> None:
-    assert "injector" not in json.dumps(render("no injector"))
-
-
 def test_alerts_of_the_injector_are_only_where_it_is(render: Render) -> None:
-    def groups(**values: Any) -> list[str]:
-        made = render({"monitoring": {"prometheusRule": {"enabled": True}}, **values})
-        return [group["name"] for group in only(made, "PrometheusRule")["spec"]["groups"]]
-
-    assert groups() == [group["name"] for group in GROUPS]
-    assert groups(injection="none") == [name for name in groups() if name != "frameworkinjector"]
+    made = render({"monitoring": {"prometheusRule": {"enabled": True}}, "injection": "none"})
+    groups = only(made, "PrometheusRule")["spec"]["groups"]
+    assert groups == [one for one in GROUPS if one["name"] != "frameworkinjector"]
 
 
-def test_the_dashboard_and_the_alerts_are_those_of_the_files(render: Render) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_monitor_selects_the_pods_and_the_port_that_there_are(render: Render, name: str) -> None:
     manifests = render("monitors of Prometheus")
-    (made,) = only(manifests, "ConfigMap", "frameworkcontroller-dashboard")["data"].values()
-    assert json.loads(made) == MODEL
-    assert only(manifests, "PrometheusRule")["spec"] == {"groups": GROUPS}
 
+    def selected(kind: str, monitor: str = name) -> Any:
+        return only(manifests, kind, monitor)["spec"]["selector"]["matchLabels"].items()
 
-@pytest.mark.parametrize("case", ["a certificate of cert-manager", "an issuer of cert-manager"])
-def test_with_cert_manager_the_injector_has_no_permission_for_its_certificate(render: Render, case: str) -> None:
-    manifests = render(case)
-    assert "Secret" not in kinds(manifests)
-    assert {one["metadata"]["name"] for one in manifests if one["kind"] == "ClusterRoleBinding"} == {
-        "frameworkcontroller"
-    }
-    certificate, configuration = only(manifests, "Certificate"), only(manifests, "MutatingWebhookConfiguration")
-    assert f"frameworkinjector.{chart.NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
-    assert configuration["metadata"]["annotations"] == {
-        "cert-manager.io/inject-ca-from": f"{chart.NAMESPACE}/frameworkinjector"
-    }
-    mounted = [volume for volume in pod_of(manifests, "frameworkinjector")["volumes"] if "secret" in volume]
-    assert [volume["secret"]["secretName"] for volume in mounted] == [certificate["spec"]["secretName"]]
-    assert ("Issuer" in kinds(manifests)) == (case == "a certificate of cert-manager")
-
-
-def test_a_certificate_in_a_secret_leaves_the_injector_without_any_permission(render: Render) -> None:
-    manifests = render("a certificate in a Secret")
-    subjects = [one["subjects"][0]["name"] for one in manifests if one["kind"].endswith("Binding") and "roleRef" in one]
-    assert set(subjects) == {"frameworkcontroller"}
-    assert only(manifests, "MutatingWebhookConfiguration")["webhooks"][0]["clientConfig"]["caBundle"]
-
-
-def test_one_replica_has_no_budget_that_would_block_its_node(render: Render) -> None:
-    assert "PodDisruptionBudget" not in kinds(render("one replica"))
-
-
-def test_the_definition_stays_when_the_release_goes_unless_told_otherwise(render: Render) -> None:
-    kept = only(render(), "CustomResourceDefinition")["metadata"]["annotations"]
-    assert kept == {"helm.sh/resource-policy": "keep"}
-    assert "annotations" not in only(render({"crds": {"keep": False}}), "CustomResourceDefinition")["metadata"]
-    assert "CustomResourceDefinition" not in kinds(render({"crds": {"enabled": False}}))
-
-
-def test_the_definition_is_that_of_the_code(render: Render) -> None:
-    from frameworkcontroller.api import crd
-
-    assert only(render(), "CustomResourceDefinition")["spec"] == crd.crd()["spec"]
-
-
-def test_a_monitor_selects_the_pods_and_the_port_that_there_are(render: Render) -> None:
-    manifests = render("monitors of Prometheus")
-    for kind in ("PodMonitor", "ServiceMonitor"):
-        assert {one["metadata"]["name"] for one in manifests if one["kind"] == kind} == {
-            "frameworkcontroller",
-            "frameworkinjector",
-        }
-    for name in ("frameworkcontroller", "frameworkinjector"):
-        monitor = only(manifests, "PodMonitor", name)
-        labels = only(manifests, "Deployment", name)["spec"]["template"]["metadata"]["labels"]
-        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
-        assert monitor["metadata"]["labels"]["release"] == "prometheus"
-        service, scraper = only(manifests, "Service", f"{name}-metrics"), only(manifests, "ServiceMonitor", name)
-        assert scraper["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
-        ports = {port["name"] for port in pod_of(manifests, name)["containers"][0]["ports"]}
-        assert {service["spec"]["ports"][0]["targetPort"], monitor["spec"]["podMetricsEndpoints"][0]["port"]} <= ports
+    service = only(manifests, "Service", f"{name}-metrics")
+    assert (
+        selected("PodMonitor") <= only(manifests, "Deployment", name)["spec"]["template"]["metadata"]["labels"].items()
+    )
+    assert selected("ServiceMonitor") <= service["metadata"]["labels"].items()
     webhook = only(manifests, "Service", "frameworkinjector")["metadata"]["labels"]
-    assert not scraper["spec"]["selector"]["matchLabels"].items() <= webhook.items()
+    assert not selected("ServiceMonitor") <= webhook.items()
+    (endpoint,) = only(manifests, "PodMonitor", name)["spec"]["podMetricsEndpoints"]
+    ports = {port["name"] for port in pod_of(manifests, name)["containers"][0]["ports"]}
+    assert {service["spec"]["ports"][0]["targetPort"], endpoint["port"]} <= ports
+
+
+# --- the base and the overlays of kustomize --------------------------------------------------------------------------
+
+
+def built(folder: Path) -> Manifests:
+    """What `kubectl apply -k` applies."""
+    return [one for one in yaml.safe_load_all(run(chart.program("kubectl"), "kustomize", folder)) if one]
+
+
+def test_the_base_of_kustomize_is_the_plain_manifests() -> None:
+    assert by_identity(built(plain.FILE.parent)) == by_identity(list(yaml.safe_load_all(plain.FILE.read_text())))
+    for program in PROGRAMS:
+        assert {"Deployment", "ServiceAccount", "NetworkPolicy", "Namespace"} <= kinds(manifests_of(program))
+
+
+def test_the_overlay_for_one_namespace_is_the_chart_for_one_namespace(render: Render) -> None:
+    overlay = by_identity(built(OVERLAYS / "namespaced"))
+    expected = by_identity(render({"watchNamespaces": ["default"], "namespace": {"create": True}}))
+    for one in (overlay, expected):
+        pod = one["Deployment", chart.NAMESPACE, "frameworkcontroller"]["spec"]["template"]["spec"]
+        pod["containers"][0]["args"].sort()
+    # helm has labels of its own.
+    assert {identity: {**one, "metadata": None} for identity, one in overlay.items()} == {
+        identity: {**one, "metadata": None} for identity, one in expected.items()
+    }
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_overlay_for_high_availability_survives_the_loss_of_a_node(name: str) -> None:
+    overlay = built(OVERLAYS / "high-availability")
+    assert only(overlay, "Deployment", name)["spec"]["replicas"] == 3
+    assert only(overlay, "PodDisruptionBudget", name)["spec"]["minAvailable"] == 2
+    (constraint,) = pod_of(overlay, name)["topologySpreadConstraints"]
+    assert constraint["whenUnsatisfiable"] == "DoNotSchedule"

@@ -17,10 +17,9 @@ from tests.release.values import MATRIX
 from tests.support.clusters import own_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.release.conftest import Manifests
+    from tests.release.conftest import Render
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
 # Of operators that may be installed in a cluster: its API server does not know their kinds.
@@ -32,7 +31,7 @@ KINDS = (
 )
 
 
-def check_applies(cluster: Cluster, render: Callable[..., Manifests], namespace: str, folder: Path) -> None:
+def check_applies(cluster: Cluster, render: Render, namespace: str, folder: Path) -> None:
     """The API server accepts the manifests of every case, and knows each of their fields."""
     # Most objects are the same in most cases.
     known = {
@@ -53,23 +52,21 @@ def check_applies(cluster: Cluster, render: Callable[..., Manifests], namespace:
 
 
 def test_kubectl_applies_the_manifests_on_the_servers_side(
-    cluster: Cluster, render: Callable[..., Manifests], namespace: str, tmp_path: Path
+    cluster: Cluster, render: Render, namespace: str, tmp_path: Path
 ) -> None:
     check_applies(cluster, render, namespace, tmp_path)
 
 
 @pytest.mark.long
 def test_the_oldest_supported_version_accepts_the_manifests(
-    pytestconfig: pytest.Config, render: Callable[..., Manifests], tmp_path: Path
+    pytestconfig: pytest.Config, render: Render, tmp_path: Path
 ) -> None:
     with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "oldest", kubernetes=BUILDABLE[0]) as cluster:
         check_applies(cluster, render, "default", tmp_path)
 
 
 @pytest.mark.parametrize("case", ["defaults", "everything placed", "a certificate of cert-manager"])
-def test_the_pods_meet_the_restricted_standard(
-    render: Callable[..., Manifests], raw: RawClient, namespace: str, case: str
-) -> None:
+def test_the_pods_meet_the_restricted_standard(render: Render, raw: RawClient, namespace: str, case: str) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
     for deployment in render(case):

@@ -13,11 +13,7 @@ from tests.release.objects import only
 from tests.release.values import MATRIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.release.conftest import Manifests
-
-    Render = Callable[..., Manifests]
+    from tests.release.conftest import Manifests, Render
 
 pytestmark = pytest.mark.chart
 
