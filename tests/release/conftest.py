@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
 
 from frameworkrelease import chart
 from localcluster.programs import pinned_version
-from tests.release.values import MATRIX, Values
-
-Manifests = list[dict[str, Any]]
-Render = Callable[..., Manifests]
+from tests.release.manifests import MATRIX, Manifests, Render, Values
 
 
 @pytest.fixture(scope="session")

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from frameworkrelease.chart import CHART, helm
 from localcluster import Cluster, Depth
-from localcluster.client import RawClient
+from localcluster.client import ApiStatusError, RawClient
 from localcluster.programs import BUILDABLE
-from tests.release.values import MATRIX
+from localcluster.progress import Lines
+from testkit import go_modules
+from testkit.waiting import eventually
+from tests.release.manifests import MATRIX, only
 from tests.support.clusters import own_cluster
+from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.release.conftest import Render
+    from tests.release.manifests import Render
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
 # Of operators that may be installed in a cluster: its API server does not know their kinds.
 FOREIGN = ("PodMonitor", "PrometheusRule", "ServiceMonitor", "Issuer", "Certificate")
+CERT_MANAGER = "/apis/cert-manager.io/v1"
 KINDS = (
     "clusterroles,clusterrolebindings,configmaps,deployments,mutatingwebhookconfigurations,networkpolicies,"
     "poddisruptionbudgets,rolebindings,roles,serviceaccounts,services,validatingadmissionpolicies,"
@@ -119,3 +125,42 @@ def test_the_notes_warn_of_what_is_missing(cluster: Cluster, raw: RawClient, nam
     assert f"WARNING: there is no Secret own in namespace {namespace}" in found
     raw.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "own"}})
     assert "WARNING" not in notes("server")
+
+
+# --- what it makes for cert-manager, which does not run here: whether it issues the certificate is not tested -------
+
+
+@pytest.fixture(scope="module")
+def cert_manager(cluster: Cluster, raw: RawClient) -> Iterator[None]:
+    """The definitions of cert-manager, served by the API server."""
+    folder = go_modules.folder_of(go_modules.CERT_MANAGER, Lines()) / "deploy" / "crds"
+    files = [f"--filename={folder}/cert-manager.io_{plural}.yaml" for plural in ("certificates", "issuers")]
+    cluster.kubectl("apply", "--server-side", *files)
+
+    def is_served() -> None:
+        try:
+            served = {found["name"] for found in raw.get(CERT_MANAGER)["resources"]}
+        except ApiStatusError as error:
+            raise AssertionError(str(error)) from error
+        assert served >= {"certificates", "issuers"}
+
+    eventually(is_served, timeout=30)
+    yield
+    cluster.kubectl("delete", *files)
+
+
+def refusal(raw: RawClient, namespace: str, found: dict[str, Any]) -> str:
+    """Why the definitions of cert-manager refuse an object, an unknown field included; "" if they do not."""
+    body = found | {"metadata": found["metadata"] | {"namespace": namespace}}
+    return refusal_of(raw, f"{CERT_MANAGER}/namespaces/{namespace}/{found['kind'].lower()}s", body)
+
+
+@pytest.mark.parametrize("case", ["a certificate of cert-manager", "an issuer of cert-manager"])
+def test_cert_manager_knows_what_the_chart_asks_of_it(
+    render: Render, raw: RawClient, namespace: str, cert_manager: None, case: str
+) -> None:
+    asked = [one for one in render(case) if one["apiVersion"] == "cert-manager.io/v1"]
+    assert [refusal(raw, namespace, one) for one in asked] == [""] * len(asked)
+    certificate = only(asked, "Certificate")
+    for field, value in {"renewBefor": "1h", "privateKey": {"algorithm": "DSA"}, "dnsNames": "one"}.items():
+        assert field in refusal(raw, namespace, certificate | {"spec": certificate["spec"] | {field: value}})

@@ -1,4 +1,4 @@
-"""What is made from code: the files of the chart are current, and say what the programs say."""
+"""What is made from code or from the chart is current, and says what the programs say."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ import pytest
 import yaml
 
 from frameworkbarrier.values import DNS_LABEL
-from frameworkcontroller.api import crd
-from frameworkcontroller.engine.settings import FILE_NAME, Settings, default_config
+from frameworkcontroller.engine.settings import Settings
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS, EnvFiles, PullPolicy
-from frameworkrelease import fields, schema
+from frameworkrelease import fields, permissions, plain, schema
+from frameworkrelease.__main__ import GENERATED
 from frameworkrelease.chart import CHART
-from tests.release.values import documented
+from tests.release.manifests import documented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SCHEMA: dict[str, Any] = json.loads(schema.FILE.read_text())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
-ADVICE = "run `make manifests`"
 
 
-def test_the_schema_of_the_settings_is_what_the_code_says() -> None:
-    assert schema.FILE.read_text() == schema.text(schema.FILE.read_text()), ADVICE
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, id=file.name, marks=[pytest.mark.chart] if file in {plain.FILE, permissions.PAGE} else [])
+        for file in GENERATED
+    ],
+)
+def test_what_is_made_from_code_is_current(file: Path) -> None:
+    assert file.read_text() == GENERATED[file](file.read_text()), "run `make manifests`"
 
 
 def at(path: str) -> dict[str, Any]:
@@ -69,7 +76,6 @@ def test_the_schema_by_hand_knows_the_keys_of_every_object() -> None:
 
 def test_the_reference_has_the_fields_of_the_definition() -> None:
     written = fields.PAGE.read_text()
-    assert written == fields.page(written), ADVICE
     assert "| `taskRoles[].taskNumber` | 0 to 10,000, default `0` | How many Tasks the role has" in written
 
 
@@ -79,14 +85,6 @@ def test_additions_are_fields_and_marked_with_all_that_is_within_them() -> None:
     assert (
         "| `taskRoles[].dependsOn[].status` | `Ready` or `Complete`, required | **Added.** Ready: the Pods" in written
     )
-
-
-def test_the_chart_holds_the_definition_of_the_package() -> None:
-    assert (CHART / "files" / "crd.yaml").read_text() == crd.text(), ADVICE
-
-
-def test_the_chart_holds_the_shipped_configuration() -> None:
-    assert (CHART / "files" / FILE_NAME).read_text() == default_config(), ADVICE
 
 
 def test_a_value_without_a_comment_is_an_error_that_names_it() -> None:

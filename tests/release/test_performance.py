@@ -32,11 +32,6 @@ Prose | with bars.
 """
 
 
-def test_the_page_says_what_the_file_says() -> None:
-    written = performance.PAGE.read_text()
-    assert written == tables(written, performance.read()), "run `make manifests`"
-
-
 def test_every_figure_of_the_file_is_on_the_page() -> None:
     page, rows = performance.PAGE.read_text(), performance.read()
     heads = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| shape | by |")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -25,9 +25,21 @@ from localcluster.errors import LocalClusterError
 from localcluster.progress import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-RELEASES = REPOSITORY / "build" / "release"
+RELEASES: Final = REPOSITORY / "build" / "release"
+GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
+    # The chart first, because the manifests are made from it.
+    CHART / "files" / "crd.yaml": lambda _: crd.text(),
+    CHART / "files" / FILE_NAME: lambda _: default_config(),
+    schema.FILE: schema.text,
+    fields.PAGE: fields.page,
+    plain.FILE: lambda _: plain.manifests(),
+    permissions.PAGE: lambda written: permissions.page(written, chart.rendered()),
+    matrix.PAGE: lambda written: matrix.page(written, performance.read(matrix.FILE)),
+    performance.PAGE: lambda written: performance.tables(written, performance.read()),
+}
+"""What is made from code or from the chart: each file, and the function that makes its text of the one that it has."""
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     help="Generated files, versions and releases.",
@@ -64,15 +76,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 @app.command()
 def manifests() -> None:
     """Write every file that is made from code or from the chart."""
-    # The chart first, because the manifests are made from it.
-    (CHART / "files" / "crd.yaml").write_text(crd.text())
-    (CHART / "files" / FILE_NAME).write_text(default_config())
-    schema.FILE.write_text(schema.text(schema.FILE.read_text()))
-    fields.PAGE.write_text(fields.page(fields.PAGE.read_text()))
-    plain.FILE.write_text(plain.manifests())
-    permissions.PAGE.write_text(permissions.page(permissions.PAGE.read_text(), chart.rendered()))
-    matrix.PAGE.write_text(matrix.page(matrix.PAGE.read_text(), performance.read(matrix.FILE)))
-    performance.PAGE.write_text(performance.tables(performance.PAGE.read_text(), performance.read()))
+    for file, made in GENERATED.items():
+        file.write_text(made(file.read_text()))
 
 
 @app.command()
