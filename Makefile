@@ -59,7 +59,7 @@ test: venv ## Run all checks and all tests, as CI does
 	$(MAKE) lint & lint=$$!; $(BIN)/pytest $(PARALLEL) --junit-xml=build/tests.xml && tests=0 || tests=$$?; wait $$lint && exit $$tests
 
 figures: venv ## Print the lines of each room, and what the last `make test` took
-	$(BIN)/python -m frameworkrelease.figures
+	$(BIN)/python -m frameworkrelease figures
 
 test-unit: venv ## Run the tests that need no cluster
 	$(BIN)/pytest -m "not apiserver and not node and not chart and not long"
@@ -75,7 +75,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 
 .PHONY: matrix
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
-	$(BIN)/python -m frameworkrelease.matrix $(VERSIONS) --pytest="$(PARALLEL)"
+	$(BIN)/python -m frameworkrelease matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
 .PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-injector
 # What must run alone, or for longer than once.
@@ -122,7 +122,7 @@ bench-restart: venv ## Measure how long a gang is away after a crash: in place, 
 	$(BIN)/python tools/bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
 
 scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/scale.md
-	$(BIN)/python -m frameworkrelease.performance
+	$(BIN)/python -m frameworkrelease scale
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
 	$(BIN)/python tools/bench/barrier.py

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkrelease import matrix, performance
+from frameworkrelease.__main__ import main
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
 from localcluster.programs import BUILDABLE, minor_of, pinned_version
@@ -89,7 +90,9 @@ def test_a_run_is_kept_and_is_an_error_where_a_test_failed_or_the_machine_lacks_
     found = [{**PASSED, "of": "x", "result": word}]
     for name, value in {"FILE": file, "PAGE": page, "run": lambda *_: found}.items():
         monkeypatch.setattr(matrix, name, value)
-    assert matrix.main([OLDEST]) == code
+    with pytest.raises(SystemExit) as ended:
+        main(["matrix", OLDEST])
+    assert ended.value.code == code
     assert performance.read(file)[1:] == found
     assert page.read_text() == matrix.page(PAGE.read_text(), performance.read(file))
 

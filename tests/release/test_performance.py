@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkrelease import performance
-from frameworkrelease.performance import merged, row, table, tables
+from frameworkrelease.__main__ import main
+from frameworkrelease.commands import ReleaseError
+from frameworkrelease.performance import Row, merged, row, table, tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +34,10 @@ Prose | with bars.
 """
 
 
-def test_every_figure_of_the_file_is_on_the_page() -> None:
-    page, rows = performance.PAGE.read_text(), performance.read()
-    heads = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| shape | by |")]
+def test_the_page_has_every_figure_of_the_file_and_no_other_column() -> None:
+    rows = performance.read()
+    lines = performance.PAGE.read_text().splitlines()
+    heads = [line[2:-2].split(" | ") for line in lines if line.startswith("| shape | by |")]
     missing = [
         (one["shape"], one["by"], name)
         for one in rows
@@ -42,12 +45,7 @@ def test_every_figure_of_the_file_is_on_the_page() -> None:
         if not any(name in head and head[2] in one for head in heads)
     ]
     assert missing == []
-
-
-def test_every_column_of_the_page_is_one_of_the_file() -> None:
-    known = {name for one in performance.read() for name in one}
-    heads = [line for line in performance.PAGE.read_text().splitlines() if line.startswith("| shape | by |")]
-    assert [name for line in heads for name in line[2:-2].split(" | ") if name not in known] == []
+    assert {name for head in heads for name in head} <= {name for one in rows for name in one}
     assert len(heads) > 5
 
 
@@ -57,17 +55,23 @@ def test_the_rows_of_a_table_are_made_and_all_else_stays() -> None:
     ) + ("| 1x100 | bare loop | 0.5 |\n| 1x100 | controller | 1.25 |\n")
 
 
-def test_what_was_not_measured_is_an_empty_cell() -> None:
-    assert list(table(["CPU s", "all requests"], [BARE, OURS]))[2:] == [
-        "| 1x100 | bare loop | 0.5 |  |",
-        "| 1x100 | controller | 1.25 | 620 |",
-    ]
-
-
-def test_a_measurement_without_the_first_figure_of_a_table_is_not_in_it() -> None:
-    assert list(table(["all requests", "CPU s"], [BARE])) == [
-        "| shape | by | all requests | CPU s |",
+@pytest.mark.parametrize(
+    ("columns", "rows", "lines"),
+    [
+        pytest.param(
+            ["CPU s", "all requests"],
+            [BARE, OURS],
+            ["| 1x100 | bare loop | 0.5 |  |", "| 1x100 | controller | 1.25 | 620 |"],
+            id="what was not measured is an empty cell",
+        ),
+        pytest.param(["all requests", "CPU s"], [BARE], [], id="a row without the first figure is left out"),
+    ],
+)
+def test_a_table_has_the_rows_with_its_first_figure(columns: list[str], rows: list[Row], lines: list[str]) -> None:
+    assert list(table(columns, rows)) == [
+        f"| shape | by | {' | '.join(columns)} |",
         "| --- | --- | --- | --- |",
+        *lines,
     ]
 
 
@@ -82,11 +86,6 @@ def test_new_figures_replace_those_of_the_same_shape_and_keep_the_others() -> No
     assert merged([BARE, OURS], [again, other]) == [again, OURS, other]
 
 
-def test_figures_survive_their_file(tmp_path: Path) -> None:
-    performance.write([BARE, OURS], tmp_path / "new" / "figures.csv")
-    assert performance.read(tmp_path / "new" / "figures.csv") == [BARE, OURS]
-
-
 def test_the_tables_for_those_who_measure_are_those_of_the_page_with_rows() -> None:
     lines = list(performance.of_page([OURS]))
     assert "| 1x100 | controller | 620 |" not in lines
@@ -95,17 +94,19 @@ def test_the_tables_for_those_who_measure_are_those_of_the_page_with_rows() -> N
     assert list(performance.of_page([started]))[-1].startswith("| 1x100 | controller | 0.5 |")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        performance.main([str(tmp_path / "none.csv")])
-    assert "none.csv: there is no such file" in capsys.readouterr().err
-
-
 def test_new_figures_come_into_the_file_and_onto_the_page(tmp_path: Path) -> None:
-    kept, new, page = (tmp_path / name for name in ("kept.csv", "new.csv", "page.md"))
+    kept, new, page = (tmp_path / name for name in ("kept.csv", "folder/new.csv", "page.md"))
     performance.write([BARE], kept)
     performance.write([OURS], new)
     page.write_text(PAGE)
-    assert performance.main([str(new)], kept, page) == 0
+    performance.take_over([new], kept, page)
     assert performance.read(kept) == [BARE, OURS]
     assert page.read_text() == tables(PAGE, [BARE, OURS])
+    with pytest.raises(ReleaseError, match="run a benchmark first"):
+        performance.take_over([], kept, page)
+
+
+def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["scale", "none.csv"])
+    assert "'none.csv' does not exist" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from frameworkcontroller.api import crd
 from frameworkcontroller.engine.settings import FILE_NAME, default_config
 from frameworkrelease import build as building
-from frameworkrelease import chart, fields, matrix, performance, permissions, plain, schema, signing
+from frameworkrelease import chart, fields, figures, matrix, performance, permissions, plain, schema, signing
 from frameworkrelease import check as checking
 from frameworkrelease import cut as cutting
 from frameworkrelease import publish as publishing
@@ -22,6 +23,7 @@ from frameworkrelease.release import PREFIX, Release
 from localcluster import base
 from localcluster.binaries import cache_root
 from localcluster.errors import LocalClusterError
+from localcluster.programs import BUILDABLE
 from localcluster.progress import Lines
 
 if TYPE_CHECKING:
@@ -129,6 +131,31 @@ def lock_base() -> None:
     """Lock the base image of releases to Debian's packages of today."""
     lock = base.relock(cache_root() / "images", Lines())
     typer.echo(f"{base.LOCK}: {len(lock.packages)} packages, {lock.layer}")
+
+
+@app.command("matrix")
+def run_matrix(
+    versions: Annotated[list[str] | None, typer.Argument(help="Of Kubernetes; by default all supported ones.")] = None,
+    files: Annotated[list[str] | None, typer.Option(help="Of the API server suite, run only this file.")] = None,
+    pytest: Annotated[str, typer.Option(help="More arguments of pytest, such as '-n 4'.")] = "",
+) -> None:
+    """Run the tests on versions of Kubernetes, and write the page of supported versions."""
+    if not matrix.run_all(versions or BUILDABLE, files or (), shlex.split(pytest)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def scale(
+    files: Annotated[list[Path] | None, typer.Argument(exists=True, help="By default all of build/bench.")] = None,
+) -> None:
+    """Keep what the benchmarks have measured, and write the page of scale."""
+    performance.take_over(files or sorted(performance.MEASURED.glob("*.csv")))
+
+
+@app.command("figures")
+def print_figures() -> None:
+    """Print the lines of each room, and what the last run of the tests took."""
+    typer.echo(figures.text())
 
 
 def _built(version: str, private: str) -> Release:

@@ -5,7 +5,6 @@ Lines are those of `wc -l`, by room; cases and minutes are those of the last `ma
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -42,7 +41,3 @@ def text(root: Path = REPOSITORY) -> str:
         suite = next(ET.parse(REPORT).iter("testsuite")).attrib  # noqa: S314 -- pytest has written it
         told.append(f"{int(suite['tests']):7,} cases in {float(suite['time']) / 60:.1f} minutes, the last time")
     return "\n".join(told)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{text()}\n")

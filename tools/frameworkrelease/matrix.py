@@ -1,4 +1,4 @@
-"""`python -m frameworkrelease.matrix [VERSION ...]`: run the tests on versions of Kubernetes, and write the page.
+"""`make matrix`: runs the tests on versions of Kubernetes, and writes the page of supported versions.
 
 `docs/operate/support.csv` keeps the last run of each version and suite, a row for each result of its tests. The tables
 of `docs/operate/support.md` are made from it; `make manifests` makes them again, and a test compares.
@@ -6,10 +6,8 @@ of `docs/operate/support.md` are made from it; `make manifests` makes them again
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,7 +23,6 @@ from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.performance import Row, origin, read, write
 from localcluster import binaries
-from localcluster.errors import LocalClusterError
 from localcluster.programs import BUILDABLE, minor_of, parse_version, pinned_version
 from localcluster.progress import Lines
 
@@ -57,38 +54,33 @@ _PROGRAMS: Final = {
 _COMPLETE: Final = (0, 1)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code.
+def run_all(versions: Iterable[str], files: Sequence[str], arguments: Sequence[str]) -> bool:
+    """Run what the matrix has of some versions, and write what came of each before the next one starts.
 
-    It is 0 if every test passed or is not applicable, 1 if one failed or a version could not be run, 2 for wrong usage,
-    130 if interrupted. What has been run by then is written.
+    Args:
+        versions: Versions of Kubernetes, complete or minor ones.
+        files: Of the API server suite, run only these files, and no other suite; none: run everything.
+        arguments: More arguments of pytest.
+
+    Returns:
+        Whether every test passed or is not applicable.
+
+    Raises:
+        SetupError: There is no such version.
+        BinaryError: A program cannot be built.
+        ReleaseError: pytest did not get to its end.
     """
-    parser = argparse.ArgumentParser(
-        prog="frameworkrelease.matrix", description="Run the tests on versions of Kubernetes, and write the page."
-    )
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"default: {' '.join(BUILDABLE)}")
-    parser.add_argument(
-        "--files", nargs="+", default=[], metavar="PATH", help="of the API server suite, run only these files"
-    )
-    parser.add_argument("--pytest", default="", metavar="ARGUMENTS", help="more arguments of pytest, such as '-n 4'")
-    options, clean = parser.parse_args(argv), True
-    try:
-        for version, suite in planned(map(parse_version, options.versions or BUILDABLE)):
-            if options.files and suite is not Suite.API_SERVER:
-                continue
-            print(f"\n=== Kubernetes {version}, {suite}", flush=True)
-            found = run(suite, version, options.files, shlex.split(options.pytest))
-            clean = clean and all(one["result"] in {"passed", NOT_APPLICABLE} for one in found)
-            write(replaced(read(FILE), found), FILE)
-            PAGE.write_text(page(PAGE.read_text(), read(FILE)))
-    except (LocalClusterError, ReleaseError) as error:
-        print(f"FAILED: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nInterrupted; the versions before this one are written.", file=sys.stderr)
-        return 130
+    clean = True
+    for version, suite in planned(map(parse_version, versions)):
+        if files and suite is not Suite.API_SERVER:
+            continue
+        print(f"\n=== Kubernetes {version}, {suite}", flush=True)
+        found = run(suite, version, files, arguments)
+        clean = clean and all(one["result"] in {"passed", NOT_APPLICABLE} for one in found)
+        write(replaced(read(FILE), found), FILE)
+        PAGE.write_text(page(PAGE.read_text(), read(FILE)))
     print("", *tables(read(FILE)), sep="\n")
-    return 0 if clean else 1
+    return clean
 
 
 def planned(versions: Iterable[str] = BUILDABLE) -> Iterator[tuple[str, Suite]]:
@@ -221,7 +213,3 @@ def _cells(run: Sequence[Row]) -> tuple[str, str, str]:
     )
     about = run[0]
     return f"a part: {words}" if "files" in about else words, about["date"], f"{about['project']}, `{about['commit']}`"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,27 +1,25 @@
 """What the benchmarks have measured: `docs/performance.csv`, and the tables of `docs/scale.md` that show it.
 
 A row of the file is one measurement: of a shape, by a program or by what it is compared with. A benchmark writes its
-rows into `build/bench`; `python -m frameworkrelease.performance [FILE ...]` takes them over, in the place of older ones
-of the same shape, and writes the page. A table of the page is a header whose cells name columns of the file.
+rows into `build/bench`; `make scale` takes them over, and writes the page. A table of the page is a header whose cells
+name columns of the file.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import platform
 import re
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from frameworkrelease.chart import REPOSITORY
-from frameworkrelease.commands import run
+from frameworkrelease.commands import ReleaseError, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 FILE: Final = REPOSITORY / "docs" / "performance.csv"
 PAGE: Final = REPOSITORY / "docs" / "scale.md"
@@ -108,27 +106,17 @@ def of_page(rows: Sequence[Row]) -> Iterator[str]:
             yield from ("", *lines)
 
 
-def main(argv: Sequence[str] | None = None, kept: Path = FILE, page: Path = PAGE) -> int:
-    """Run the command line and return its exit code: 0, or 2 for wrong usage."""
-    parser = argparse.ArgumentParser(
-        prog="frameworkrelease.performance",
-        description="Keep what the benchmarks have measured, and write docs/scale.md.",
-    )
-    parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="of a benchmark (default: build/bench/*.csv)"
-    )
-    found = parser.parse_args(argv).files or sorted(MEASURED.glob("*.csv"))
-    if missing := [str(file) for file in found if not file.exists()]:
-        parser.error(f"{missing[0]}: there is no such file")
-    if not found:
-        parser.error(f"{MEASURED} has no figures: run a benchmark first, such as `make bench`")
+def take_over(files: Iterable[Path], kept: Path = FILE, page: Path = PAGE) -> None:
+    """Keep what benchmarks have measured, in the place of older figures of the same shape, and write the page.
+
+    Raises:
+        ReleaseError: There are no files.
+    """
+    measured = list(files)
+    if not measured:
+        raise ReleaseError(f"{MEASURED} has no figures: run a benchmark first, such as `make bench`")
     rows = read(kept)
-    for file in found:
+    for file in measured:
         rows = merged(rows, read(file))
     write(rows, kept)
     page.write_text(tables(page.read_text(), rows))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
