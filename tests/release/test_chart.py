@@ -231,31 +231,6 @@ def test_nothing_is_left_of_what_values_take_away(render: Render, case: str, wor
     assert word not in yaml.safe_dump_all(render(case))
 
 
-@pytest.mark.parametrize(
-    ("case", "kinds_of_bindings"),
-    [
-        ("a certificate of cert-manager", {"ClusterRoleBinding"}),
-        ("an issuer of cert-manager", {"ClusterRoleBinding"}),
-        ("a certificate in a Secret", {"ClusterRoleBinding", "RoleBinding"}),
-    ],
-)
-def test_an_injector_that_makes_no_certificate_has_no_permission_for_one(
-    render: Render, case: str, kinds_of_bindings: set[str]
-) -> None:
-    bindings = [one for one in render(case) if one["kind"] in kinds_of_bindings]
-    assert {one["subjects"][0]["name"] for one in bindings} == {"frameworkcontroller"}
-
-
-def test_for_one_namespace_the_controller_has_the_same_permissions_there_and_none_beyond(render: Render) -> None:
-    manifests = render(ONE)
-    (role,) = (one for one in manifests if one["kind"] == "Role" and one["metadata"]["namespace"] == "team-a")
-    assert role["rules"] == only(render(), "ClusterRole", "frameworkcontroller")["rules"]
-    bound = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
-    assert {one["subjects"][0]["name"] for one in bound} == {"frameworkinjector"}
-    least = render("one namespace and nothing of the cluster")
-    assert {one["metadata"].get("namespace") for one in least} == {"team-a", chart.NAMESPACE}
-
-
 def test_without_values_the_files_are_the_shipped_ones(render: Render) -> None:
     assert only(render(), "ConfigMap")["data"] == {FILE_NAME: default_config()}
     assert only(render(), "CustomResourceDefinition")["spec"] == crd.crd()["spec"]

@@ -12,7 +12,7 @@ from frameworkrelease.commands import ReleaseError
 from tests.release.manifests import MATRIX, only
 
 if TYPE_CHECKING:
-    from tests.release.manifests import Manifests, Render
+    from tests.release.manifests import Render
 
 pytestmark = pytest.mark.chart
 
@@ -43,20 +43,44 @@ def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, render
     assert len(permissions.table(rendered).splitlines()) == 2 + len(rules) + 1
 
 
-@pytest.mark.parametrize("case", MATRIX)
-def test_no_value_adds_a_permission(render: Render, case: str) -> None:
-    def rules(manifests: Manifests) -> set[tuple[str, str]]:
-        roles = [one for one in manifests if one["kind"] in {"Role", "ClusterRole"}]
+def test_no_value_adds_a_permission(render: Render) -> None:
+    def rules(case: str) -> set[tuple[str, str]]:
+        roles = [one for one in render(case) if one["kind"] in {"Role", "ClusterRole"}]
         return {
-            (one["metadata"]["name"], json.dumps([rule["resources"], rule["verbs"]]))
-            for one in roles
-            for rule in one["rules"]
+            (role["metadata"]["name"], json.dumps([rule["resources"], rule["verbs"]]))
+            for role in roles
+            for rule in role["rules"]
         }
 
-    assert rules(render(case)) <= rules(render())
+    assert {case: more for case in MATRIX if (more := rules(case) - rules("defaults"))} == {}
 
 
 def test_a_controller_that_grants_nothing_may_not_grant_anything(render: Render) -> None:
     manifests = render({"controller": {"config": {"grantRosterAccess": False}}})
     role = only(manifests, "ClusterRole", "frameworkcontroller")
     assert "roles" not in {resource for rule in role["rules"] for resource in rule["resources"]}
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds_of_bindings"),
+    [
+        ("a certificate of cert-manager", {"ClusterRoleBinding"}),
+        ("an issuer of cert-manager", {"ClusterRoleBinding"}),
+        ("a certificate in a Secret", {"ClusterRoleBinding", "RoleBinding"}),
+    ],
+)
+def test_an_injector_that_makes_no_certificate_has_no_permission_for_one(
+    render: Render, case: str, kinds_of_bindings: set[str]
+) -> None:
+    bindings = [one for one in render(case) if one["kind"] in kinds_of_bindings]
+    assert {one["subjects"][0]["name"] for one in bindings} == {"frameworkcontroller"}
+
+
+def test_for_one_namespace_the_controller_has_the_same_permissions_there_and_none_beyond(render: Render) -> None:
+    manifests = render("one namespace")
+    (role,) = (one for one in manifests if one["kind"] == "Role" and one["metadata"]["namespace"] == "team-a")
+    assert role["rules"] == only(render(), "ClusterRole", "frameworkcontroller")["rules"]
+    bound = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
+    assert {one["subjects"][0]["name"] for one in bound} == {"frameworkinjector"}
+    least = render("one namespace and nothing of the cluster")
+    assert {one["metadata"].get("namespace") for one in least} == {"team-a", chart.NAMESPACE}
