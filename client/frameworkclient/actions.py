@@ -13,7 +13,7 @@ from frameworkclient.pods import Stage
 from frameworkcontroller.api.codes import TRANSIENT, Code
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
 from frameworkcontroller.api.status import TaskCompletion
-from frameworkcontroller.core.policy import decide_retry
+from frameworkcontroller.core.policies.retry import decide_retry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

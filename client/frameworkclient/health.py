@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.text import duration, shorten
 from frameworkcontroller.api import names
-from frameworkcontroller.api.crd import crd
+from frameworkcontroller.api.definition import crd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What a Framework and its Tasks wait for and what will happen to them next, in words, from spec and status alone.
 
-Pure. The rules of retries are the controller's own (`frameworkcontroller.core.policy`).
+Pure. The rules of retries are the controller's own (`frameworkcontroller.core.policies.retry`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from frameworkclient.text import counted, duration, listed, shorten
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, Code
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import COMPLETING, State
-from frameworkcontroller.core.policy import ALWAYS, ON_ANY_FAILURE, decide_retry
+from frameworkcontroller.core.policies.retry import ALWAYS, ON_ANY_FAILURE, decide_retry
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from frameworkcontroller import __version__
-from frameworkcontroller.engine.log import LAST_SECONDS, STDERR, configure_logging
+from frameworkcontroller.engine.config.settings import FILE_NAME, SettingsError, default_config, load_settings
+from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR, configure_logging
+from frameworkcontroller.engine.requests.discovery import NotServedError
 from frameworkcontroller.engine.run import serve
-from frameworkcontroller.engine.served import NotServedError
-from frameworkcontroller.engine.settings import FILE_NAME, SettingsError, default_config, load_settings
 from frameworkkube.credentials import discover
 from frameworkkube.errors import CredentialsError, EtcdRestoredError
 

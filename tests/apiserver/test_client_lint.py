@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkclient.checks.schema import problems
-from frameworkcontroller.api import crd
+from frameworkcontroller.api import definition
 from localcluster.client import ApiStatusError
 from tests.client.broken import REFUSED, TAKEN
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
-SCHEMA = crd.schema()
+SCHEMA = definition.schema()
 
 
 def refusal(raw: RawClient, namespace: str, manifest: dict[str, Any]) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
-from frameworkcontroller.engine.performer import Performer
-from frameworkcontroller.engine.settings import Settings
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from localcluster.client import ApiStatusError
@@ -18,7 +18,7 @@ from testkit.waiting import eventually_async, patience
 
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.engine.manifests import Subject
+    from frameworkcontroller.engine.requests.manifests import Subject
     from localcluster import Cluster
     from testkit.frameworks import ControllerProcess
     from tests.support.player import Player

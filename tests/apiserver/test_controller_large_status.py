@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import attempt, completion
 from frameworkcontroller.core.effects import Done, Refused, RolesSummary, WriteStatus
-from frameworkcontroller.engine.manifests import Subject
-from frameworkcontroller.engine.performer import Performer
+from frameworkcontroller.core.machines import attempt
+from frameworkcontroller.core.policies import completion
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from tests.controller.core.values import framework

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
-from frameworkcontroller.engine.performer import Performer
-from frameworkcontroller.engine.settings import Settings
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 from testkit.frameworks import Frameworks, role
@@ -23,7 +23,7 @@ from tests.apiserver.test_controller_crashes import place, until_completed
 
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.engine.manifests import Subject
+    from frameworkcontroller.engine.requests.manifests import Subject
     from localcluster import Cluster
     from tests.support.player import Player
 

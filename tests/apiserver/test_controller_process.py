@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import definition as crd
+from frameworkcontroller.api import names
 from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, apply_definition, role, two_controllers
 from testkit.waiting import eventually, patience

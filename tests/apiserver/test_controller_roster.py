@@ -11,8 +11,8 @@ import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import Done, Failed, GrantRosterAccess, Missing, WriteRoster
-from frameworkcontroller.engine.manifests import Subject, roster_access
-from frameworkcontroller.engine.performer import Performer
+from frameworkcontroller.engine.requests.manifests import Subject, roster_access
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.rest import KubeClient
 

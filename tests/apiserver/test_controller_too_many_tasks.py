@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import MAX_ROLES
 from localcluster.client import ApiStatusError
 from testkit.frameworks import apply_definition, framework, role
@@ -24,7 +24,7 @@ DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CR
 
 def store(raw: RawClient, frameworks: Frameworks, manifest: Json, message: str) -> None:
     """Store a Framework as an earlier definition allowed, and wait until one like it is refused with this message."""
-    earlier = crd.crd()
+    earlier = definition.crd()
     rules = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     rules["x-kubernetes-validations"] = rules["x-kubernetes-validations"][:1]
     raw.apply(DEFINITION, earlier)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import definition as crd
+from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State

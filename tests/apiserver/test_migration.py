@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import definition as crd
+from frameworkcontroller.api import names
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
 

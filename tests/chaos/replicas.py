@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-import frameworkcontroller.engine
+import frameworkcontroller.engine.config
 from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess
 from tests.support.http import fetch
@@ -190,7 +190,7 @@ def settings(namespace: str) -> dict[str, object]:
     A ConfigMap may go unseen, while no controller works; then a Framework waits for its cache as shortly as it can.
     Pods run for seconds, and what becomes of their Frameworks is judged by the clock: none pauses.
     """
-    default = Path(frameworkcontroller.engine.__file__).with_name("default.yaml")
+    default = Path(frameworkcontroller.engine.config.__file__).with_name("default.yaml")
     return {
         "namespace": namespace,
         "objectLocalCacheCreationTimeoutSec": 60,

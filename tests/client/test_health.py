@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from frameworkclient.health import STATUS_ANNOTATION, Facts, Refusal, answers
-from frameworkcontroller.api.crd import crd
+from frameworkcontroller.api.definition import crd
 from tests.client.documents import NOW
 
 FORBIDDEN = Refusal(403, "no")

@@ -15,7 +15,7 @@ from frameworkclient.checks.problem import Severity
 from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
 from frameworkclient.yamltext import documents
-from frameworkcontroller.api import crd
+from frameworkcontroller.api import definition
 from tests.client.broken import REFUSED, SOUND, TAKEN, changed, many_roles
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def test_what_the_api_server_refuses_is_an_error(manifest: dict[str, Any], text:
 
 @pytest.mark.parametrize("manifest", TAKEN.values(), ids=TAKEN)
 def test_what_the_api_server_takes_has_no_error_of_the_schema(manifest: dict[str, Any]) -> None:
-    assert list(schema.problems(manifest, crd.schema())) == []
+    assert list(schema.problems(manifest, definition.schema())) == []
 
 
 def test_a_sound_framework_has_no_problems() -> None:
@@ -60,7 +60,7 @@ def _schemas(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_every_keyword_and_rule_of_the_definition_is_known() -> None:
-    whole = crd.schema()
+    whole = definition.schema()
     keywords = {key for one in _schemas(whole) for key in one}
     assert keywords <= schema.CHECKED | schema.ANNOTATIONS
     rules = {rule["rule"] for one in _schemas(whole) for rule in one.get("x-kubernetes-validations", ())}

@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from frameworkclient.cli.app import app
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt
+from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt
 from frameworkinjector import __version__
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.plan import Plan, decide

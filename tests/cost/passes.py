@@ -20,12 +20,12 @@ from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_ROLES
-from frameworkcontroller.core.context import Decision
 from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, StaleStatus, WriteStatus
-from frameworkcontroller.core.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read
-from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD, PodTemplate, TemplateError
-from frameworkcontroller.engine import creationerror, statusencoding
-from frameworkcontroller.engine.executor import DEFAULT_SLOTS
+from frameworkcontroller.core.pods.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read
+from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTemplate, TemplateError
+from frameworkcontroller.core.reconcile.decision import Decision
+from frameworkcontroller.engine.requests import creation_error, status_encoding
+from frameworkcontroller.engine.workers import DEFAULT_SLOTS
 from frameworkkube.errors import ApiStatusError
 from tests.controller.core.driver import Driver
 from tests.controller.core.inplace import RUNS, InPlace
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.pod import ContainerStatus
     from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster
-    from frameworkcontroller.core.facts import RoleFacts
+    from frameworkcontroller.core.pods.facts import RoleFacts
     from tests.cost.meter import Genome, Play, Step
 
 ROUNDS = 5
@@ -450,8 +450,8 @@ class CheapWorld(World):
         if effect.resource_version != str(self._version):
             return StaleStatus()
         self.stored = msgspec.json.encode(effect.status)
-        if not statusencoding.is_small(len(self.stored), effect.rest_bytes):
-            self.stored = statusencoding.compress(effect.status, effect.rest_bytes)
+        if not status_encoding.is_small(len(self.stored), effect.rest_bytes):
+            self.stored = status_encoding.compress(effect.status, effect.rest_bytes)
         self._version += 1
         return Done(resource_version=str(self._version))
 
@@ -470,7 +470,7 @@ class CheapWorld(World):
         if length and key != "attempt":
             message = f"{key} is invalid: ".ljust(length, "x")
             # So much of it comes as far as the core.
-            return Refused(422, creationerror.describe(ApiStatusError(422, "Invalid", message)))
+            return Refused(422, creation_error.describe(ApiStatusError(422, "Invalid", message)))
         return super()._create(key, attempt, create)
 
     def _create_pod(self, effect: CreatePod, _made: bytes) -> str:

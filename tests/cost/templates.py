@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from frameworkcontroller.api import names
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
+from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from tests.cost.bounds import INPUT_BYTES, REQUEST_BYTES
 from tests.cost.genes import Genes, Number, Word
 from tests.cost.meter import Size

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES
-from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
+from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from localcluster.client import ApiStatusError
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
 from testkit.frameworks import framework, role

@@ -19,7 +19,7 @@ import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import Pod
-from frameworkcontroller.engine.executor import DEFAULT_SLOTS
+from frameworkcontroller.engine.workers import DEFAULT_SLOTS
 from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient, resource_path

@@ -12,8 +12,8 @@ import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, MAX_TASKS
-from frameworkcontroller.core.facts import MAX_CONTAINERS_OF_FRAMEWORK
-from frameworkcontroller.core.template import MAX_CONTAINERS_OF_POD
+from frameworkcontroller.core.pods.facts import MAX_CONTAINERS_OF_FRAMEWORK
+from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from testkit.frameworks import Frameworks
 from tests.hostile.gauge import Counts
 from tests.hostile.kinds import KINDS, Kind

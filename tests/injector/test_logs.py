@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from frameworkcontroller.engine import log as of_the_controller
+from frameworkcontroller.engine.observe import log as of_the_controller
 from frameworkinjector import logs
 
 SOURCES = sorted((Path(__file__).parents[2] / "injector" / "frameworkinjector").glob("*.py"))

@@ -70,7 +70,7 @@ def test_the_distributions_have_what_they_need_and_nothing_of_the_tools(built: P
         f"frameworkcontroller-{VERSION}.dist-info",
     }  # fmt: skip
     data = {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/api/crd.yaml"}
-    assert data | {"frameworkcontroller/engine/default.yaml"} <= set(names)
+    assert data | {"frameworkcontroller/engine/config/default.yaml"} <= set(names)
     assert not [name for name in names if name.endswith(".pyc")]
     with tarfile.open(built / f"{PROJECT}-{VERSION}.tar.gz") as sdist:
         assert {"LICENSE", "CHANGELOG.md", "README.md", "pyproject.toml"} <= {

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from frameworkcontroller.api import crd
-from frameworkcontroller.engine.settings import FILE_NAME, default_config, read_settings
+from frameworkcontroller.api import definition
+from frameworkcontroller.engine.config.settings import FILE_NAME, default_config, read_settings
 from frameworkrelease import chart, cut, plain, registry
 from frameworkrelease.chart import CHART
 from frameworkrelease.commands import ReleaseError, run
@@ -233,7 +233,7 @@ def test_nothing_is_left_of_what_values_take_away(render: Render, case: str, wor
 
 def test_without_values_the_files_are_the_shipped_ones(render: Render) -> None:
     assert only(render(), "ConfigMap")["data"] == {FILE_NAME: default_config()}
-    assert only(render(), "CustomResourceDefinition")["spec"] == crd.crd()["spec"]
+    assert only(render(), "CustomResourceDefinition")["spec"] == definition.crd()["spec"]
     manifests = render("monitors of Prometheus")
     (made,) = only(manifests, "ConfigMap", "frameworkcontroller-dashboard")["data"].values()
     assert json.loads(made) == MODEL

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from frameworkbarrier.values import DNS_LABEL
-from frameworkcontroller.engine.settings import Settings
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkinjector.config import DEFAULT_LIMITS, DEFAULT_REQUESTS, EnvFiles, PullPolicy
 from frameworkrelease import fields, permissions, plain, schema
 from frameworkrelease.__main__ import GENERATED

@@ -13,7 +13,7 @@ from controller_scene import IN_FLIGHT, NAMESPACE
 from controller_shapes import Kind
 
 from frameworkcontroller.api import names
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt
+from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt
 from frameworkkube.rest import PARTIAL_METADATA, resource_path
 
 if TYPE_CHECKING:

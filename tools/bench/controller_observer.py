@@ -16,7 +16,7 @@ from results import quantile
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta, Partial, Wire
 from frameworkcontroller.api.pod import POD_DECODER
-from frameworkcontroller.core.roster import Published
+from frameworkcontroller.core.gang.roster import Published
 from frameworkkube.informer import Informer
 from frameworkkube.rest import PARTIAL_METADATA, resource_path
 

@@ -6,7 +6,7 @@ import functools
 import sys
 
 from frameworkcontroller.__main__ import main
-from frameworkcontroller.engine import caches
+from frameworkcontroller.engine.cache import caches
 from frameworkkube.informer import Informer
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from frameworkcontroller.api import crd
-from frameworkcontroller.engine.settings import FILE_NAME, default_config
+from frameworkcontroller.api import definition
+from frameworkcontroller.engine.config.settings import FILE_NAME, default_config
 from frameworkrelease import build as building
 from frameworkrelease import chart, fields, figures, matrix, performance, permissions, plain, schema, signing
 from frameworkrelease import check as checking
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RELEASES: Final = REPOSITORY / "build" / "release"
 GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
     # The chart first, because the manifests are made from it.
-    CHART / "files" / "crd.yaml": lambda _: crd.text(),
+    CHART / "files" / "crd.yaml": lambda _: definition.text(),
     CHART / "files" / FILE_NAME: lambda _: default_config(),
     schema.FILE: schema.text,
     fields.PAGE: fields.page,

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkcontroller.api import crd
+from frameworkcontroller.api import definition
 from frameworkrelease.chart import REPOSITORY
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def page(written: str) -> str:
 
 def fields(part: str) -> Iterator[Field]:
     """Yield the fields of `spec` or `status` in their order, each before those within it."""
-    return _within(part, crd.schema()["properties"][part])
+    return _within(part, definition.schema()["properties"][part])
 
 
 def _within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:

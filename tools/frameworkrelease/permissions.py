@@ -13,7 +13,7 @@ import yaml
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import GrantRosterAccess
-from frameworkcontroller.engine.manifests import Subject, roster_access
+from frameworkcontroller.engine.requests.manifests import Subject, roster_access
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from frameworkcontroller.engine.settings import Settings
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkrelease.chart import CHART
 
 Schema = dict[str, Any]

@@ -18,7 +18,7 @@ from frameworkbarrier.render import Rendered, render
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec
-from frameworkcontroller.core.facts import facts_of
+from frameworkcontroller.core.pods.facts import facts_of
 from frameworkinjector import names as injector
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.settings import parse

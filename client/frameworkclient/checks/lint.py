@@ -8,9 +8,9 @@ import msgspec
 
 from frameworkclient.checks import gang, schema, template
 from frameworkclient.checks.problem import Problem, Severity, error, warning
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import SPEC_DECODER, bounded
-from frameworkcontroller.core.dependencies import problems_of
+from frameworkcontroller.core.policies.dependencies import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ def _document(manifest: Mapping[str, Any]) -> Iterator[Problem]:
         if manifest.get(field) != wanted:
             yield error(field, f"must be {wanted}, not {manifest.get(field)}")
     stored = {key: value for key, value in manifest.items() if key not in _SERVER_FIELDS}
-    yield from schema.problems(stored, crd.schema())
+    yield from schema.problems(stored, definition.schema())
 
 
 def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:

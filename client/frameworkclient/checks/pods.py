@@ -1,6 +1,6 @@
 """The Pods that a Framework will have, without a cluster: placeholders filled, barrier injected.
 
-The controller's own rule makes the Pod (`frameworkcontroller.core.template`), the injector's the barrier
+The controller's own rule makes the Pod (`frameworkcontroller.core.pods.template`), the injector's the barrier
 (`frameworkinjector.render`) with its default settings. What only a cluster knows stays a word in capitals.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from frameworkclient.errors import ManifestError
 from frameworkcontroller.api import names
-from frameworkcontroller.core.template import PodTemplate, RoleAttempt, TemplateError
+from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkinjector import __version__
 from frameworkinjector.config import Config, EnvFiles
 from frameworkinjector.documents import RenderError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frameworkcontroller.core.attempt import after, utc_seconds
+from frameworkcontroller.core.machines.attempt import after, utc_seconds
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
-    from frameworkcontroller.core.template import PodSource, PodTemplate
+    from frameworkcontroller.core.pods.template import PodSource, PodTemplate
 
 EffectKey: TypeAlias = tuple[str | int, ...]
 

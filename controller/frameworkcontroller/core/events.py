@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TaskCompletion,
         TaskStatus,
     )
-    from frameworkcontroller.core.roster import MissingTask
+    from frameworkcontroller.core.gang.roster import MissingTask
 
 NAMED_TASKS: Final = 3
 """An Event names so many Tasks; it counts the others."""

@@ -25,20 +25,20 @@ from frameworkcontroller.core.effects import (
     RetainPod,
     WriteStatus,
 )
-from frameworkcontroller.core.facts import LARGE_BYTES
-from frameworkcontroller.core.outcomes import failure_of
-from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS, Executor
-from frameworkcontroller.engine.manifests import Subject
+from frameworkcontroller.core.pods.facts import LARGE_BYTES
+from frameworkcontroller.core.reconcile.outcomes import failure_of
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, Executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.effects import Outcome
-    from frameworkcontroller.core.reconciler import FrameworkReconciler
-    from frameworkcontroller.engine.caches import FrameworkKey
-    from frameworkcontroller.engine.metrics import Metrics
-    from frameworkcontroller.engine.performer import Performer
+    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+    from frameworkcontroller.engine.cache.caches import FrameworkKey
+    from frameworkcontroller.engine.observe.metrics import Metrics
+    from frameworkcontroller.engine.requests.performer import Performer
 
 _log = structlog.get_logger(__name__)
 

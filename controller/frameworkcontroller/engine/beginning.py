@@ -15,7 +15,7 @@ from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.engine.caches import FrameworkKey
+    from frameworkcontroller.engine.cache.caches import FrameworkKey
 
 PLACES: Final = 6
 """Of a namespace."""

@@ -25,24 +25,24 @@ import structlog
 
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.facts import read_all
-from frameworkcontroller.core.reconciler import FrameworkReconciler
-from frameworkcontroller.core.slowstart import Spending
-from frameworkcontroller.core.snapshots import Trigger
-from frameworkcontroller.core.taskphase import ends_turn
+from frameworkcontroller.core.pods.facts import read_all
+from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.policies.slow_start import Spending
+from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+from frameworkcontroller.core.reconcile.task_pass import ends_turn
 from frameworkcontroller.engine.actions import Actions, Work
 from frameworkcontroller.engine.beginning import Beginning
-from frameworkcontroller.engine.caches import Caches, CacheView, FrameworkKey
-from frameworkcontroller.engine.eventrecorder import EventRecorder
-from frameworkcontroller.engine.executor import DEFAULT_SLOTS, Executor
-from frameworkcontroller.engine.history import History
-from frameworkcontroller.engine.log import STDERR, LineWriter
-from frameworkcontroller.engine.manifests import Subject
-from frameworkcontroller.engine.metrics import Metrics
-from frameworkcontroller.engine.outline import Outline, outline_of
-from frameworkcontroller.engine.queue import WorkQueue
-from frameworkcontroller.engine.reloader import Reloader, edition_of
+from frameworkcontroller.engine.cache.caches import Caches, CacheView, FrameworkKey
+from frameworkcontroller.engine.cache.outline import Outline, outline_of
+from frameworkcontroller.engine.observe.event_recorder import EventRecorder
+from frameworkcontroller.engine.observe.history import History
+from frameworkcontroller.engine.observe.log import STDERR, LineWriter
+from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.quarantine import Reloader, edition_of
+from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.rest import Rest
+from frameworkcontroller.engine.workers import DEFAULT_SLOTS, Executor
+from frameworkcontroller.engine.workqueue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.core.config import CoreConfig
-    from frameworkcontroller.core.context import Decision
-    from frameworkcontroller.engine.performer import Performer
+    from frameworkcontroller.core.reconcile.config import CoreConfig
+    from frameworkcontroller.core.reconcile.decision import Decision
+    from frameworkcontroller.engine.requests.performer import Performer
     from frameworkkube.rest import KubeClient
     from frameworkkube.watchevents import UndecodableObject
 

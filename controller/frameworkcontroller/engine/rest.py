@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from frameworkcontroller.core.attempt import duration
 from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed
-from frameworkcontroller.core.framework import expiry_of
-from frameworkcontroller.engine.executor import Executor
-from frameworkcontroller.engine.manifests import Subject
+from frameworkcontroller.core.machines.attempt import duration
+from frameworkcontroller.core.machines.framework import expiry_of
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.engine.workers import Executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frameworkcontroller.api.states import State
     from frameworkcontroller.core.effects import Outcome
-    from frameworkcontroller.engine.caches import FrameworkKey
-    from frameworkcontroller.engine.outline import Outline
-    from frameworkcontroller.engine.performer import Performer
+    from frameworkcontroller.engine.cache.caches import FrameworkKey
+    from frameworkcontroller.engine.cache.outline import Outline
+    from frameworkcontroller.engine.requests.performer import Performer
 
 _log = structlog.get_logger(__name__)
 

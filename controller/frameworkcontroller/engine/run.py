@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import structlog
 
 from frameworkcontroller.engine.engine import Engine
-from frameworkcontroller.engine.log import LAST_SECONDS, STDERR
-from frameworkcontroller.engine.metrics import Metrics
-from frameworkcontroller.engine.performer import Performer
-from frameworkcontroller.engine.ratelimiter import RateLimiter
-from frameworkcontroller.engine.served import NotServedError, wait_until_served
+from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR
+from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.rate_limiter import RateLimiter
+from frameworkcontroller.engine.requests.discovery import NotServedError, wait_until_served
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT
 from frameworkkube.election import LeaderElection, exit_at_once, unique_identity
 from frameworkkube.health import HealthServer
@@ -27,7 +27,7 @@ from frameworkkube.rest import EtcdRestoredError, KubeClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frameworkcontroller.engine.settings import Settings
+    from frameworkcontroller.engine.config.settings import Settings
     from frameworkkube.credentials import Endpoint
 
 _log = structlog.get_logger(__name__)

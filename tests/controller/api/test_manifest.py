@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import inspect
 
-from frameworkcontroller.api import crd, names
+from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import (
     COMPLETE,
     MAX_DEPENDENCIES,
@@ -52,7 +52,7 @@ def fields(path: str, found: Json) -> Iterator[tuple[str, Json]]:
         yield from fields(f"{path}[]", found["items"])
 
 
-DEFINED = dict(fields("", crd.schema()))
+DEFINED = dict(fields("", definition.schema()))
 
 
 def fields_of_code(path: str, kind: inspect.Type) -> Iterator[tuple[str, tuple[str, bool, Any]]]:
@@ -134,7 +134,7 @@ def test_each_number_of_a_spec_that_has_no_rules_has_limits() -> None:
 
 
 def test_the_definition_has_the_names_of_the_code() -> None:
-    whole = crd.crd()
+    whole = definition.crd()
     assert whole["metadata"]["name"] == names.CRD_NAME
     assert whole["spec"]["group"] == names.GROUP
     assert (whole["spec"]["names"]["plural"], whole["spec"]["names"]["kind"]) == (names.PLURAL, names.KIND)

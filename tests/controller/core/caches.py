@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from frameworkcontroller.core.orphans import is_hidden_pod, is_unlabelled
+from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabelled
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework

@@ -16,7 +16,7 @@ from frameworkcontroller.core.effects import (
     DeletePod,
     RetainPod,
 )
-from frameworkcontroller.core.orphans import is_unlabelled
+from frameworkcontroller.core.machines.orphans import is_unlabelled
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod

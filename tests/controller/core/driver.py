@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Dropped, Failed, Refused
-from frameworkcontroller.core.facts import read_all
-from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.core.pods.facts import read_all
+from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from tests.controller.core.caches import Caches
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from frameworkcontroller.api.states import State
-    from frameworkcontroller.core.context import Decision
     from frameworkcontroller.core.effects import Effect, EffectKey, Outcome
     from frameworkcontroller.core.events import KubeEvent
-    from frameworkcontroller.core.facts import RoleFacts
+    from frameworkcontroller.core.pods.facts import RoleFacts
+    from frameworkcontroller.core.reconcile.decision import Decision
     from tests.controller.core.world import World
 
 

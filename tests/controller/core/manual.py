@@ -10,8 +10,8 @@ from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.config import CoreConfig
     from frameworkcontroller.core.effects import Effect, Outcome
+    from frameworkcontroller.core.reconcile.config import CoreConfig
 
 STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("ps-0", "worker-0", "worker-1", "worker-2")}
 

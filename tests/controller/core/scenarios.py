@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.config import CoreConfig
+    from frameworkcontroller.core.reconcile.config import CoreConfig
     from tests.controller.core.world import World
 
     Script = Callable[[World], None]

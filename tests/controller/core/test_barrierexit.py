@@ -9,8 +9,8 @@ import pytest
 from frameworkcontroller.api.names import BARRIER_CONTAINER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd
-from frameworkcontroller.core.barrierexit import failed_by_barrier
-from frameworkcontroller.core.task import Action, step
+from frameworkcontroller.core.machines.barrier_exit import failed_by_barrier
+from frameworkcontroller.core.machines.task import Action, step
 from tests.controller.core.values import at, pod, task, task_context
 
 if TYPE_CHECKING:

@@ -14,8 +14,15 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT
 from frameworkcontroller.api.pod import Container
-from frameworkcontroller.core import classify
-from frameworkcontroller.core.classify import CONTAINER_CONTRACT, CodeInfo, ContainerPattern, PodPattern, Range, Regex
+from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.policies.classification import (
+    CONTAINER_CONTRACT,
+    CodeInfo,
+    ContainerPattern,
+    PodPattern,
+    Range,
+    Regex,
+)
 from tests.controller.core.values import pod, terminated
 
 if TYPE_CHECKING:
@@ -136,7 +143,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_pattern_matches_if_all_its_fields_do(case: Case) -> None:
-    end = classify.failed(pod("Failed", **case.status), [info(-1000, case.pattern)])
+    end = classification.failed(pod("Failed", **case.status), [info(-1000, case.pattern)])
     if case.matched is None:
         assert end.code != -1000
         assert end.diagnostics.startswith("Pod failed: PodPattern unmatched: ")
@@ -149,12 +156,12 @@ def test_a_pattern_matches_if_all_its_fields_do(case: Case) -> None:
 def test_the_first_code_that_matches_wins() -> None:
     never, always = pattern(name="^$"), pattern()
     codes = [info(-1000, never), info(-1001, never, always, kind=TRANSIENT), info(-1002, always)]
-    end = classify.failed(pod("Failed"), codes)
+    end = classification.failed(pod("Failed"), codes)
     assert (end.code, end.type) == (-1001, TRANSIENT)
 
 
 def test_the_diagnostics_are_of_the_first_pattern_that_matches() -> None:
-    end = classify.failed(pod("Failed"), [info(-1, pattern(name="x"), pattern(name="w-w"), pattern(name="fw"))])
+    end = classification.failed(pod("Failed"), [info(-1, pattern(name="x"), pattern(name="w-w"), pattern(name="fw"))])
     assert end.diagnostics == 'Pod failed: PodPattern matched: {"name":"w-w"}'
 
 
@@ -166,7 +173,7 @@ def test_what_a_container_says_by_its_exit_code_comes_before_any_configured_code
         210: ("ContainerPermanentFailed", ("Permanent",)),
     }
     for code, (phrase, attributes) in expected.items():
-        end = classify.failed(pod("Failed", containerStatuses=[terminated("main", code)]), codes)
+        end = classification.failed(pod("Failed", containerStatuses=[terminated("main", code)]), codes)
         assert (end.code, end.phrase, end.type.attributes) == (code, phrase, attributes)
 
 
@@ -174,7 +181,7 @@ def test_what_a_container_says_by_its_exit_code_comes_before_any_configured_code
 @pytest.mark.parametrize("message", ["", "peers are gone", "first line\nlast line\n", "\x00 <b> & \u2028 \U0001f4a5"])
 def test_the_diagnostics_show_which_container_said_so_and_all_that_it_said(info: CodeInfo, message: str) -> None:
     ends = [terminated("other", 0), terminated("main", info.code, reason="Error", message=message)]
-    diagnostics = classify.failed(pod("Failed", containerStatuses=ends), CONTAINER_CONTRACT).diagnostics
+    diagnostics = classification.failed(pod("Failed", containerStatuses=ends), CONTAINER_CONTRACT).diagnostics
     shown = {"name": "main"} | ({"message": message} if message else {}) | {"code": info.code}
     prefix, _, parts = diagnostics.partition("matched: ")
     assert prefix == "Pod failed: PodPattern "
@@ -191,16 +198,16 @@ def test_the_parts_of_a_container_come_in_the_order_of_the_reference() -> None:
         reason=".*",
         message=".*",
     )
-    matched = json.loads(classify.failed(seen, [info(-1000, everything)]).diagnostics.partition("matched: ")[2])
+    matched = json.loads(classification.failed(seen, [info(-1000, everything)]).diagnostics.partition("matched: ")[2])
     assert list(matched) == ["name", "reason", "message", "containers"]
     assert list(matched["containers"][0]) == keys
-    unmatched = json.loads(classify.failed(seen, []).diagnostics.partition("unmatched: ")[2])
+    unmatched = json.loads(classification.failed(seen, []).diagnostics.partition("unmatched: ")[2])
     assert list(unmatched) == ["reason", "message", "containers"]
     assert list(unmatched["containers"][0]) == keys
 
 
 def test_the_whole_end_of_the_pod_is_kept_beside_what_matched() -> None:
-    end = classify.failed(pod("Failed", reason="R", containerStatuses=[KILLED, RUNNING]), [info(-1, pattern())])
+    end = classification.failed(pod("Failed", reason="R", containerStatuses=[KILLED, RUNNING]), [info(-1, pattern())])
     assert json.loads(msgspec.json.encode(end))["pod"] == {
         "reason": "R",
         "containers": [
@@ -239,7 +246,7 @@ UNMATCHED = {
 
 @pytest.mark.parametrize("case", UNMATCHED.values(), ids=UNMATCHED)
 def test_without_a_match_the_failed_container_that_finished_last_gives_the_code(case: Unmatched) -> None:
-    end = classify.failed(pod("Failed", containerStatuses=case.statuses, initContainerStatuses=case.inits), [])
+    end = classification.failed(pod("Failed", containerStatuses=case.statuses, initContainerStatuses=case.inits), [])
     assert (end.code, end.phrase, end.type) == (case.code, "ContainerUnrecognizedFailed", FAILED)
 
 
@@ -250,11 +257,11 @@ def test_a_sidecar_gives_no_code_and_matches_nothing_but_is_reported() -> None:
         "initContainerStatuses": [terminated("proxy", 143, finished=9)],
     }
     seen = pod("Failed", sidecars=("proxy",), **statuses)
-    end = classify.failed(seen, [info(-1000, pattern(container(code=Range(143, 143))))])
+    end = classification.failed(seen, [info(-1000, pattern(container(code=Range(143, 143))))])
     assert (end.code, end.phrase) == (3, "ContainerUnrecognizedFailed")
     assert end.pod is not None
     assert [one.name for one in end.pod.containers] == ["proxy", "main"]
-    assert classify.failed(pod("Failed", **statuses), []).code == 143
+    assert classification.failed(pod("Failed", **statuses), []).code == 143
 
 
 @pytest.mark.parametrize(
@@ -263,19 +270,21 @@ def test_a_sidecar_gives_no_code_and_matches_nothing_but_is_reported() -> None:
     ids=["no containers", "a container that runs", "a container that ended well"],
 )
 def test_without_a_failed_container_the_code_says_so(statuses: list[dict[str, Any]]) -> None:
-    end = classify.failed(pod("Failed", **EVICTED, containerStatuses=statuses), [])
+    end = classification.failed(pod("Failed", **EVICTED, containerStatuses=statuses), [])
     assert (end.code, end.phrase, end.type) == (-300, "PodFailedWithoutFailedContainer", FAILED)
 
 
 def test_unmatched_diagnostics_are_the_whole_end_of_the_pod() -> None:
-    end = classify.failed(pod("Failed", **EVICTED, containerStatuses=[terminated("a", 0, reason="Completed")]), [])
+    end = classification.failed(
+        pod("Failed", **EVICTED, containerStatuses=[terminated("a", 0, reason="Completed")]), []
+    )
     text = end.diagnostics.removeprefix("Pod failed: PodPattern unmatched: ")
     assert json.loads(text) == {**EVICTED, "containers": [{"name": "a", "code": 0, "reason": "Completed"}]}
     assert text == json.dumps(json.loads(text), separators=(",", ":"))
 
 
 def test_a_pod_that_succeeded_tells_of_its_containers() -> None:
-    end = classify.succeeded(pod("Succeeded", containerStatuses=[terminated("a", 0, reason="Completed")]))
+    end = classification.succeeded(pod("Succeeded", containerStatuses=[terminated("a", 0, reason="Completed")]))
     assert (end.code, end.phrase, end.diagnostics) == (0, "Succeeded", "Pod succeeded")
     assert end.pod is not None
     assert [(one.name, one.code, one.reason) for one in end.pod.containers] == [("a", 0, "Completed")]
@@ -308,7 +317,7 @@ def test_a_range_includes_both_its_ends(value: int, low: int | None, high: int |
 
 
 def test_attributes_of_a_configured_code_are_kept() -> None:
-    end = classify.failed(pod("Failed"), [info(-1004, pattern(), kind=PERMANENT)])
+    end = classification.failed(pod("Failed"), [info(-1004, pattern(), kind=PERMANENT)])
     assert end.type.has("Permanent")
 
 
@@ -321,7 +330,7 @@ def test_a_sidecar_that_is_ended_after_the_application_does_not_say_why_the_pod_
     proxy = Container("proxy", restart_policy="Always")
     failed = replace(failed, spec=replace(failed.spec, init_containers=(proxy,)))
     by_signal = info(143, pattern(container(code=Range(143, 143))), kind=TRANSIENT)
-    completion = classify.failed(failed, (*CONTAINER_CONTRACT, by_signal))
+    completion = classification.failed(failed, (*CONTAINER_CONTRACT, by_signal))
     assert completion.code == 1
     assert completion.pod is not None
     assert [end.name for end in completion.pod.containers] == ["proxy", "main"]

@@ -14,8 +14,8 @@ from frameworkcontroller.api.codes import SUCCEEDED
 from frameworkcontroller.api.spec import CompletionPolicy, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskStatus, Trigger
-from frameworkcontroller.core.completion import decide_completion, number_of
-from frameworkcontroller.core.rolestate import RoleState
+from frameworkcontroller.core.policies.completion import decide_completion, number_of
+from frameworkcontroller.core.status.role import RoleState
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import ended, role, spec, task
 

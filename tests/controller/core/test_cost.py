@@ -15,8 +15,8 @@ import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.core.effects import CreatePod, Done, WriteStatus
-from frameworkcontroller.core.reconciler import FrameworkReconciler
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
+from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import decided
 from tests.controller.core.manual import Manual

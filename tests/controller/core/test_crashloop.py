@@ -13,8 +13,8 @@ from msgspec import Raw
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.crashloop import CrashLoops, pause_after
 from frameworkcontroller.core.effects import CreatePod, WriteStatus
+from frameworkcontroller.core.policies.crash_loop import CrashLoops, pause_after
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at, core_config, ended, moment, role, spec, task

@@ -8,8 +8,8 @@ import pytest
 
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import dependencies
-from frameworkcontroller.core.dependencies import (
+from frameworkcontroller.core.policies import dependencies
+from frameworkcontroller.core.policies.dependencies import (
     conditions_of,
     describe,
     is_met,
@@ -17,7 +17,7 @@ from frameworkcontroller.core.dependencies import (
     problems_of,
     watched_roles,
 )
-from frameworkcontroller.core.rolestate import RoleState
+from frameworkcontroller.core.status.role import RoleState
 from tests.controller.core.addedscenarios import DEPENDENT, PIPELINE
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import ended, pod, role, spec, task

@@ -15,10 +15,11 @@ from frameworkcontroller.api.pod import Container, Pod
 from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import Condition, FrameworkStatus, RetryPolicyStatus
-from frameworkcontroller.core import events, snapshots
-from frameworkcontroller.core.conditions import conditions
-from frameworkcontroller.core.roster import MissingTask
-from frameworkcontroller.core.template import RoleAttempt
+from frameworkcontroller.core import events
+from frameworkcontroller.core.gang.roster import MissingTask
+from frameworkcontroller.core.pods import snapshots
+from frameworkcontroller.core.pods.template import RoleAttempt
+from frameworkcontroller.core.status.conditions import conditions
 from tests.controller.core.values import at, ended, framework, framework_end, pod, spec, task
 
 S = State

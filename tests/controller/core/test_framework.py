@@ -14,8 +14,15 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import NEXT, State
 from frameworkcontroller.api.status import RetryPolicyStatus
-from frameworkcontroller.core.attempt import complete, move
-from frameworkcontroller.core.framework import Action, is_ending, may_conflict, new_status, record_config_map, step
+from frameworkcontroller.core.machines.attempt import complete, move
+from frameworkcontroller.core.machines.framework import (
+    Action,
+    is_ending,
+    may_conflict,
+    new_status,
+    record_config_map,
+    step,
+)
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
     at,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus, roles_of
-from frameworkcontroller.core import classify
-from frameworkcontroller.core.attempt import complete, move
-from frameworkcontroller.core.frameworkstate import MAX_TEXTS, SHORT_TEXT, FrameworkState, Haste
-from frameworkcontroller.core.task import conclude
+from frameworkcontroller.core.machines.attempt import complete, move
+from frameworkcontroller.core.machines.task import conclude
+from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Haste
 from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(sta
         state.persist_all()
         state.ask(w=3)
         state.persist_all()
-        said = sum(classify.text_length(task.completion) for task in state.roles["w"].tasks)
+        said = sum(classification.text_length(task.completion) for task in state.roles["w"].tasks)
         assert state.text_bytes == said < 100
 
 
@@ -444,9 +444,9 @@ def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(sta
 )
 def test_each_text_about_the_end_of_a_pod_counts_and_is_shortened(texts: dict[str, Any]) -> None:
     long = replace(ended(1), pod=PodEnd(**texts))
-    assert classify.text_length(long) > 10_000
-    short = classify.shortened(long, SHORT_TEXT)
-    assert SHORT_TEXT < classify.text_length(short) < 2 * SHORT_TEXT
+    assert classification.text_length(long) > 10_000
+    short = classification.shortened(long, SHORT_TEXT)
+    assert SHORT_TEXT < classification.text_length(short) < 2 * SHORT_TEXT
 
 
 def test_what_was_noted_of_a_pod_is_forgotten_with_its_attempt() -> None:
@@ -476,6 +476,6 @@ def test_what_is_stored_of_many_ends_is_read_in_turns_and_bounded_too() -> None:
 def test_of_many_containers_few_stay_failed_ones_first_and_share_what_stays_of_their_texts() -> None:
     ends = (ContainerEnd(name=f"c{place}", message="no memory " * 26, code=place % 2) for place in range(48))
     many = PodEnd(containers=tuple(ends))
-    end = classify.shortened(replace(ended(1), pod=many), SHORT_TEXT)
+    end = classification.shortened(replace(ended(1), pod=many), SHORT_TEXT)
     assert end.pod is not None
     assert [(one.name, len(one.message)) for one in end.pod.containers] == [(f"c{place}", 64) for place in (1, 3, 5, 7)]

@@ -9,10 +9,10 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
-from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.gang import Gang, GangStatus, identity_of, missing_tasks
-from frameworkcontroller.core.gangstate import Phase
-from frameworkcontroller.core.inflight import InFlight
+from frameworkcontroller.core.gang.gang import Gang, GangStatus, identity_of, missing_tasks
+from frameworkcontroller.core.gang.gang_state import Phase
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import START, at, framework, pod, role, spec, task
 
 if TYPE_CHECKING:

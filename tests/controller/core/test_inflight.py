@@ -27,12 +27,12 @@ from frameworkcontroller.core.effects import (
     Refused,
     WriteRoster,
 )
-from frameworkcontroller.core.inflight import InFlight
-from frameworkcontroller.core.outcomes import failure_of
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.outcomes import failure_of
 from tests.controller.core.values import at
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.template import PodSource
+    from frameworkcontroller.core.pods.template import PodSource
 
 KEY = ("pod", "worker", 0)
 CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodSource", SimpleNamespace(size=0)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import RetryPolicyStatus
-from frameworkcontroller.core.framework import Action, deadline_of, step
+from frameworkcontroller.core.machines.framework import Action, deadline_of, step
 from tests.controller.core.addedscenarios import with_fields
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import STAY

@@ -19,7 +19,7 @@ from frameworkcontroller.api.spec import (
     bounded,
 )
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import attempt
+from frameworkcontroller.core.machines import attempt
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import core_config
 from tests.controller.core.world import Plan, World, framework_of

@@ -27,9 +27,13 @@ from frameworkcontroller.core.effects import (
     Refused,
     RetainPod,
 )
-from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.inflight import InFlight
-from frameworkcontroller.core.outcomes import apply_config_map_outcome, apply_pod_outcome, apply_retention_outcome
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.outcomes import (
+    apply_config_map_outcome,
+    apply_pod_outcome,
+    apply_retention_outcome,
+)
+from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
     FRAMEWORK_UID,
@@ -46,7 +50,7 @@ from tests.controller.core.values import (
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
-    from frameworkcontroller.core.template import PodSource
+    from frameworkcontroller.core.pods.template import PodSource
 
 S = State
 W0 = ("worker", 0)

@@ -8,7 +8,7 @@ import pytest
 
 from frameworkcontroller.api.codes import PREDEFINED, Code
 from frameworkcontroller.api.status import RetryPolicyStatus
-from frameworkcontroller.core.policy import NO_RETRY, Retry, count_retry, decide_retry
+from frameworkcontroller.core.policies.retry import NO_RETRY, Retry, count_retry, decide_retry
 from tests.controller.core.values import ended, retry_policy
 
 FREE = Retry(wanted=True, accountable=False)

@@ -13,8 +13,8 @@ import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
-from frameworkcontroller.core.inflight import InFlight
-from frameworkcontroller.core.slowstart import BYTES_A_MINUTE, FIRST_BATCH, LEAST_BYTES, Refusals, Spending
+from frameworkcontroller.core.policies.slow_start import BYTES_A_MINUTE, FIRST_BATCH, LEAST_BYTES, Refusals, Spending
+from frameworkcontroller.core.reconcile.in_flight import InFlight
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at
@@ -22,7 +22,7 @@ from tests.controller.core.values import at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.core.template import PodSource
+    from frameworkcontroller.core.pods.template import PodSource
 
 SPEC = """
 retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: {framework}}}

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.rescale import rescale
-from frameworkcontroller.core.task import conclude
+from frameworkcontroller.core.machines.task import conclude
+from frameworkcontroller.core.status.rescale import rescale
 from tests.controller.core.values import at, ended, role, spec, task
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.rolestate import RoleState
+    from frameworkcontroller.core.status.role import RoleState
 
 
 class Roles:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttemptStatus
-from frameworkcontroller.core import classify, restart
-from frameworkcontroller.core.restart import End, Gate, Verdict
-from frameworkcontroller.core.restartpolicy import Policy, read_policy
+from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.restart import epoch as restart
+from frameworkcontroller.core.restart.annotations import Policy, read_policy
+from frameworkcontroller.core.restart.epoch import End, Gate, Verdict
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def test_the_container_that_failed_first_is_the_cause(shown: Pod, name: str | No
 @pytest.mark.parametrize(("state", "code"), [(terminated("a", 210), 210), ({"name": "a", "lastState": REMOVED}, -300)])
 def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state: dict[str, Any], code: int) -> None:
     shown = seen(containerStatuses=[state])
-    assert classify.failed(restart.as_failed(shown), classify.CONTAINER_CONTRACT).code == code
+    assert classification.failed(restart.as_failed(shown), classification.CONTAINER_CONTRACT).code == code
 
 
 # --- the gang --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
+from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from tests.controller.core import checks
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
-from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.gang import RestartTimes
-from frameworkcontroller.core.gangstate import Phase
+from frameworkcontroller.core.gang.gang import RestartTimes
+from frameworkcontroller.core.gang.gang_state import Phase
+from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.test_gangstate import Keeper
 from tests.controller.core.values import at, task
 
@@ -97,7 +97,7 @@ def test_a_failed_write_of_the_end_of_an_epoch_is_repeated() -> None:
     ids=["it ends", "it is scaled down", "it has restarted", "it has no barrier"],
 )
 def test_nobody_else_is_behind(changes: dict[str, Any]) -> None:
-    from frameworkcontroller.core.roster import behind
+    from frameworkcontroller.core.gang.roster import behind
     from tests.controller.core.values import ended
 
     one = member(0, 1, 0, arrived=False)

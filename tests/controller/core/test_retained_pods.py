@@ -12,9 +12,9 @@ from frameworkcontroller.api.pod import Pod, PodSpec
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, FindPod, Found, Refused, RetainPod
-from frameworkcontroller.core.inflight import InFlight
-from frameworkcontroller.core.outcomes import TRIES_TO_RETAIN, apply_pod_outcome, apply_retention_outcome
-from frameworkcontroller.core.task import Action, step
+from frameworkcontroller.core.machines.task import Action, step
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.outcomes import TRIES_TO_RETAIN, apply_pod_outcome, apply_retention_outcome
 from tests.controller.core.addedscenarios import with_fields
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import TWO_ROLES, all_run

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.classify import text_length
-from frameworkcontroller.core.readiness import is_ready
-from frameworkcontroller.core.rolestate import Counts, RoleState
+from frameworkcontroller.core.policies.classification import text_length
+from frameworkcontroller.core.policies.readiness import is_ready
+from frameworkcontroller.core.status.role import Counts, RoleState
 from tests.controller.core.values import ended, task
 
 if TYPE_CHECKING:

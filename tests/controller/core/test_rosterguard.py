@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from frameworkcontroller.core import rosterguard
-from frameworkcontroller.core.rosterguard import FORGET_AFTER, PAUSE_MAX, Guard
+from frameworkcontroller.core.gang import drift
+from frameworkcontroller.core.gang.drift import FORGET_AFTER, PAUSE_MAX, Guard
 from tests.controller.core.values import START, at
 
 
@@ -36,15 +36,15 @@ from tests.controller.core.values import START, at
     ],
 )
 def test_a_version_above_ones_own_is_somebody_elses(own: str, seen: str, *, changed: bool) -> None:
-    assert rosterguard.is_changed(Guard(own), seen) == changed
+    assert drift.is_changed(Guard(own), seen) == changed
 
 
 def test_who_goes_on_changing_it_is_answered_later_and_later() -> None:
     guard, now, pauses = Guard("1"), START, []
     for version in range(2, 200, 2):
-        then = max(now, rosterguard.due(guard, now))
+        then = max(now, drift.due(guard, now))
         pauses.append((then - now).total_seconds())
-        guard, restored = rosterguard.written(rosterguard.answer(guard, str(version), then), str(version + 1))
+        guard, restored = drift.written(drift.answer(guard, str(version), then), str(version + 1))
         assert restored
         now = then
     assert pauses[:8] == [0, 1, 2, 4, 8, 16, 32, 60]
@@ -55,24 +55,24 @@ def test_who_goes_on_changing_it_is_answered_later_and_later() -> None:
 def test_after_a_quiet_while_the_next_change_is_answered_at_once() -> None:
     guard = Guard("1")
     for _ in range(9):
-        guard = rosterguard.answer(guard, "2", START)
+        guard = drift.answer(guard, "2", START)
     later = START + FORGET_AFTER
-    assert rosterguard.due(guard, later - timedelta(seconds=1)) == START + PAUSE_MAX
-    assert rosterguard.due(guard, later) == later
-    assert rosterguard.due(rosterguard.answer(guard, "3", later), later) == later + timedelta(seconds=1)
+    assert drift.due(guard, later - timedelta(seconds=1)) == START + PAUSE_MAX
+    assert drift.due(guard, later) == later
+    assert drift.due(drift.answer(guard, "3", later), later) == later + timedelta(seconds=1)
 
 
 def test_a_change_that_left_everything_as_it_should_be_put_nothing_right() -> None:
-    answered = rosterguard.answer(Guard("1"), "5", at(0))
-    guard, restored = rosterguard.written(answered, "5")
+    answered = drift.answer(Guard("1"), "5", at(0))
+    guard, restored = drift.written(answered, "5")
     assert (guard.version, guard.answering, restored) == ("5", None, False)
 
 
 def test_a_write_for_another_reason_puts_nothing_right() -> None:
-    assert rosterguard.written(Guard("1"), "9") == (Guard("9"), False)
+    assert drift.written(Guard("1"), "9") == (Guard("9"), False)
 
 
 def test_an_answer_that_was_lost_is_given_again() -> None:
-    guard = rosterguard.failed(rosterguard.answer(Guard("1"), "5", at(0)))
+    guard = drift.failed(drift.answer(Guard("1"), "5", at(0)))
     assert (guard.version, guard.answering) == ("1", None)
-    assert rosterguard.is_changed(guard, "5")
+    assert drift.is_changed(guard, "5")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome, WriteStatus
-from frameworkcontroller.core.slowstart import FIRST_BATCH, SlowStart
+from frameworkcontroller.core.policies.slow_start import FIRST_BATCH, SlowStart
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import at
 from tests.controller.core.world import Plan, World, framework_of

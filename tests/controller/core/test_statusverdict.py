@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
 from frameworkcontroller.core.effects import Done, Failed, Missing, Refused, RolesSummary, StaleStatus, WriteStatus
-from frameworkcontroller.core.statusverdict import (
+from frameworkcontroller.core.status.verdict import (
     Accepted,
     Answer,
     Conflicting,

@@ -14,8 +14,8 @@ from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_digest
 from frameworkcontroller.core.effects import Done
-from frameworkcontroller.core.frameworkstate import FrameworkState
-from frameworkcontroller.core.statuswriter import BURST, INTERVAL, StatusWriter
+from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.writer import BURST, INTERVAL, StatusWriter
 from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
 from frameworkcontroller.api.status import RetryPolicyStatus
-from frameworkcontroller.core.attempt import complete, move, utc_seconds
-from frameworkcontroller.core.readiness import obstacle_of
-from frameworkcontroller.core.task import Action, conclude, new_task, record_pod, step
+from frameworkcontroller.core.machines.attempt import complete, move, utc_seconds
+from frameworkcontroller.core.machines.task import Action, conclude, new_task, record_pod, step
+from frameworkcontroller.core.policies.readiness import obstacle_of
 from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated
 
 if TYPE_CHECKING:

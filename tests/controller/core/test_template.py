@@ -16,9 +16,9 @@ from msgspec import Raw
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES, FrameworkSpec, TaskSpec
-from frameworkcontroller.core import facts
-from frameworkcontroller.core.facts import RoleFacts, TemplateFacts, facts_of
-from frameworkcontroller.core.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
+from frameworkcontroller.core.pods import facts
+from frameworkcontroller.core.pods.facts import RoleFacts, TemplateFacts, facts_of
+from frameworkcontroller.core.pods.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
 from tests.controller.core.values import role, spec
 
 ATTEMPT = RoleAttempt(

@@ -24,11 +24,11 @@ from frameworkcontroller.api.status import (
     TaskCompletion,
     TaskStatus,
 )
-from frameworkcontroller.core.classify import CONTAINER_CONTRACT
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.config import CoreConfig
-from frameworkcontroller.core.framework import AttemptContext
-from frameworkcontroller.core.task import TaskContext
+from frameworkcontroller.core.machines.framework import AttemptContext
+from frameworkcontroller.core.machines.task import TaskContext
+from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
+from frameworkcontroller.core.reconcile.config import CoreConfig
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRAMEWORK_UID = "framework-uid"

@@ -59,9 +59,9 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.retention import has_ended
-from frameworkcontroller.core.template import TemplateError
-from frameworkcontroller.engine import statusencoding
+from frameworkcontroller.core.machines.retention import has_ended
+from frameworkcontroller.core.pods.template import TemplateError
+from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
 from tests.controller.core.inplace import InPlace
 from tests.controller.core.values import core_config
@@ -69,7 +69,7 @@ from tests.controller.core.values import core_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.core.config import CoreConfig
+    from frameworkcontroller.core.reconcile.config import CoreConfig
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG_MAP = "attempt"
@@ -267,7 +267,9 @@ class World:
         document = msgspec.json.encode(effect.status)
         if len(document) > self.max_status_bytes:
             return Refused(413, "etcdserver: request is too large")
-        self.stored = statusencoding.compress(effect.status, statusencoding.LIMIT_BYTES) if self.abridges else document
+        self.stored = (
+            status_encoding.compress(effect.status, status_encoding.LIMIT_BYTES) if self.abridges else document
+        )
         self._version += 1
         checks.history(before, self.status)
         checks.beginnings(self, before, self.status)

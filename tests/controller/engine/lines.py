@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frameworkcontroller.engine.log import LineWriter
+from frameworkcontroller.engine.observe.log import LineWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.engine.caches import Caches
+from frameworkcontroller.engine.cache.caches import Caches
 from frameworkkube.rest import GoneError
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.engine.caches import FrameworkKey
+    from frameworkcontroller.engine.cache.caches import FrameworkKey
     from frameworkkube.watchevents import UndecodableObject
 
 PODS = "/api/v1/pods"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkcontroller.engine.creationerror import describe
+from frameworkcontroller.engine.requests.creation_error import describe
 from frameworkkube.errors import error_of
 
 INVALID: dict[str, Any] = {

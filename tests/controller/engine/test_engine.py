@@ -16,8 +16,6 @@ from structlog.testing import capture_logs
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import facts
-from frameworkcontroller.core.context import Decision
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     Done,
@@ -29,11 +27,13 @@ from frameworkcontroller.core.effects import (
     StaleStatus,
     WriteStatus,
 )
-from frameworkcontroller.core.journal import Transition
-from frameworkcontroller.core.taskphase import TASKS_IN_A_ROW
+from frameworkcontroller.core.pods import facts
+from frameworkcontroller.core.reconcile.decision import Decision
+from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
+from frameworkcontroller.core.status.reports import Transition
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
-from frameworkcontroller.engine.history import WRITTEN_SECONDS
-from frameworkcontroller.engine.settings import Settings
+from frameworkcontroller.engine.observe.history import WRITTEN_SECONDS
 from frameworkkube.rest import NotFoundError, ServerError
 from tests.controller.engine.lines import Lines
 from tests.kube.scripted import refuse_to_list
@@ -42,8 +42,8 @@ from tests.kube.virtualtime import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-    from frameworkcontroller.core.facts import RoleFacts
-    from frameworkcontroller.engine.manifests import Subject
+    from frameworkcontroller.core.pods.facts import RoleFacts
+    from frameworkcontroller.engine.requests.manifests import Subject
 
 FRAMEWORKS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
 SPEC = {

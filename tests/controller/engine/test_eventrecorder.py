@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.engine import eventrecorder
-from frameworkcontroller.engine.eventrecorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
-from frameworkcontroller.engine.manifests import Subject
+from frameworkcontroller.engine.observe import event_recorder
+from frameworkcontroller.engine.observe.event_recorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
+from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkkube.rest import NotFoundError, ServerError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ async def test_a_framework_has_a_burst_and_then_one_event_in_five_minutes() -> N
 
 
 async def test_what_was_used_last_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eventrecorder, "REMEMBERED", 10)
+    monkeypatch.setattr(event_recorder, "REMEMBERED", 10)
     client = Client()
     recorder = recorder_of(client)
     for number in range(BURST + 5):
@@ -134,7 +134,7 @@ async def test_a_long_message_is_cut_before_it_is_remembered() -> None:
 async def test_events_of_one_namespace_leave_those_of_others_alone() -> None:
     client = Client()
     recorder = recorder_of(client)
-    for number in range(eventrecorder.WAITING + 100):
+    for number in range(event_recorder.WAITING + 100):
         recorder.record(Subject("hostile", f"fw-{number}", f"u-{number}"), SLOW)
     recorder.record(SUBJECT, SLOW)
     async with recording(client, recorder):

@@ -18,18 +18,18 @@ from structlog.testing import capture_logs
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd, PodEnd
-from frameworkcontroller.core import snapshots
-from frameworkcontroller.core.snapshots import Lines, Trigger
-from frameworkcontroller.core.template import RoleAttempt
-from frameworkcontroller.engine.history import IN_A_ROW, History
-from frameworkcontroller.engine.log import LineWriter, OwnedLines, render_json, render_text
+from frameworkcontroller.core.pods import snapshots
+from frameworkcontroller.core.pods.snapshots import Lines, Trigger
+from frameworkcontroller.core.pods.template import RoleAttempt
+from frameworkcontroller.engine.observe.history import IN_A_ROW, History
+from frameworkcontroller.engine.observe.log import LineWriter, OwnedLines, render_json, render_text
 from testkit.waiting import patience
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import TaskSpec
-    from frameworkcontroller.core.snapshots import Snapshot
+    from frameworkcontroller.core.pods.snapshots import Snapshot
 
 KIB = 1024
 ROLE = RoleAttempt("ns", "fw", "framework-uid", 0, "config-map-uid", "worker", "role-uid")

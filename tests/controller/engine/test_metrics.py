@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.classify import CodeInfo
-from frameworkcontroller.core.context import Milestone
-from frameworkcontroller.core.journal import Transition
-from frameworkcontroller.engine.metrics import Metrics
+from frameworkcontroller.core.policies.classification import CodeInfo
+from frameworkcontroller.core.reconcile.decision import Milestone
+from frameworkcontroller.core.status.reports import Transition
+from frameworkcontroller.engine.observe.metrics import Metrics
 
 COMPLETIONS = "frameworkcontroller_attempt_completions"
 

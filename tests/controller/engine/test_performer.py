@@ -24,9 +24,9 @@ from frameworkcontroller.core.effects import (
     Outcome,
     Refused,
 )
-from frameworkcontroller.core.template import PodSource, RoleAttempt
-from frameworkcontroller.engine.manifests import Subject
-from frameworkcontroller.engine.performer import Performer
+from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.rest import (
     PARTIAL_METADATA,
     ApiStatusError,

@@ -15,22 +15,22 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, RolesSummary, WriteStatus
-from frameworkcontroller.core.facts import LARGE_BYTES, read
-from frameworkcontroller.core.template import PodSource, PodTemplate, RoleAttempt, TemplateError
-from frameworkcontroller.engine import podbodies
+from frameworkcontroller.core.pods.facts import LARGE_BYTES, read
+from frameworkcontroller.core.pods.template import PodSource, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.engine.actions import LARGE_STATUS_BYTES, LARGE_STATUS_TASKS, Actions, Work
-from frameworkcontroller.engine.executor import OBJECTS_PER_STATUS
-from frameworkcontroller.engine.metrics import Metrics
-from frameworkcontroller.engine.podbodies import AT_ONCE_BYTES, CAPACITY, PodBodies
-from frameworkcontroller.engine.settings import Settings
+from frameworkcontroller.engine.config.settings import Settings
+from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.requests import pod_bodies
+from frameworkcontroller.engine.requests.pod_bodies import AT_ONCE_BYTES, CAPACITY, PodBodies
+from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS
 from tests.controller.core.values import at, ended, framework, task
 from tests.controller.engine.test_engine import until
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.reconciler import FrameworkReconciler
-    from frameworkcontroller.engine.manifests import Subject
-    from frameworkcontroller.engine.performer import Performer
+    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+    from frameworkcontroller.engine.requests.manifests import Subject
+    from frameworkcontroller.engine.requests.performer import Performer
 
 
 def creation(size: int, role: str = "worker", index: int = 0, problem: str = "") -> CreatePod:
@@ -50,7 +50,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             roles.append(attempt.role)
             super().__init__(template, attempt)
 
-    monkeypatch.setattr("frameworkcontroller.core.template.PodTemplate", Prepared)
+    monkeypatch.setattr("frameworkcontroller.core.pods.template.PodTemplate", Prepared)
     return roles
 
 
@@ -105,7 +105,7 @@ async def test_what_is_large_is_not_kept(prepared: list[str]) -> None:
 async def test_what_can_be_no_pod_is_not_prepared(prepared: list[str]) -> None:
     with pytest.raises(TemplateError, match="too many"):
         await PodBodies().render(creation(100, problem="too many"))
-    assert podbodies.CAPACITY == 8 * 1024 * 1024
+    assert pod_bodies.CAPACITY == 8 * 1024 * 1024
     assert prepared == []
 
 

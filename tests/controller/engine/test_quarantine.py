@@ -25,9 +25,9 @@ from frameworkcontroller.api.status import (
     roles_of,
 )
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, WriteStatus
-from frameworkcontroller.core.reconciler import FrameworkReconciler
+from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.engine import engine as engine_module
-from frameworkcontroller.engine import reloader
+from frameworkcontroller.engine import quarantine
 from frameworkkube.rest import NotFoundError
 from tests.controller.core.values import framework as status_of
 from tests.controller.core.values import task
@@ -38,9 +38,9 @@ from tests.kube.virtualtime import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from frameworkcontroller.core.context import Decision
+    from frameworkcontroller.core.reconcile.decision import Decision
     from frameworkcontroller.engine.engine import Engine
-    from frameworkcontroller.engine.manifests import Subject
+    from frameworkcontroller.engine.requests.manifests import Subject
 
 
 def packed(value: object) -> str:
@@ -297,7 +297,7 @@ async def test_a_framework_that_cannot_be_decoded_at_all_gets_an_event_and_is_co
 
 
 def test_the_first_wait_is_short_and_the_longest_is_bounded() -> None:
-    assert (reloader.FIRST_SECONDS, reloader.MAX_SECONDS) == (5, 300)
+    assert (quarantine.FIRST_SECONDS, quarantine.MAX_SECONDS) == (5, 300)
 
 
 @in_virtual_time

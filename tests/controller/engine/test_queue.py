@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.engine.executor import Executor
-from frameworkcontroller.engine.queue import WorkQueue
 from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
+from frameworkcontroller.engine.workers import Executor
+from frameworkcontroller.engine.workqueue import WorkQueue
 from testkit.waiting import patience
 from tests.kube.virtualtime import in_virtual_time
 

@@ -29,9 +29,9 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.beginning import PLACES
-from frameworkcontroller.engine.outline import Outline, outline_of
+from frameworkcontroller.engine.cache.outline import Outline, outline_of
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
-from frameworkcontroller.engine.settings import Settings
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
 from tests.controller.engine.lines import Lines
@@ -39,7 +39,7 @@ from tests.controller.engine.test_engine import Client, Performer, framework, ru
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from frameworkcontroller.engine.manifests import Subject
+    from frameworkcontroller.engine.requests.manifests import Subject
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 BYTES = 2048

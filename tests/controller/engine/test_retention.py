@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from frameworkcontroller.core.effects import Failed, Missing, Refused, RetainPod
-from frameworkcontroller.engine.manifests import Subject
-from frameworkcontroller.engine.performer import Performer
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.errors import ApiStatusError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 
 

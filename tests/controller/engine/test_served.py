@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from frameworkcontroller.api import names
-from frameworkcontroller.engine.served import NotServedError, wait_until_served, what_is_missing
+from frameworkcontroller.engine.requests.discovery import NotServedError, wait_until_served, what_is_missing
 from frameworkkube.rest import ForbiddenError, KubeError, NotFoundError, TransportError
 
 FRAMEWORKS = {"name": "frameworks", "kind": "Framework", "namespaced": True, "verbs": ["get", "list"], "shortNames": []}

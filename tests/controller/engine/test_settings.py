@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.codes import PERMANENT, TRANSIENT_CONFLICT
-from frameworkcontroller.core.classify import CONTAINER_CONTRACT
-from frameworkcontroller.core.config import CoreConfig
-from frameworkcontroller.core.snapshots import Trigger
-from frameworkcontroller.engine.document import DocumentError
-from frameworkcontroller.engine.settings import (
+from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.engine.config.document import DocumentError
+from frameworkcontroller.engine.config.settings import (
     LeaderElectionSettings,
     Settings,
     SettingsError,

@@ -16,8 +16,8 @@ import yaml
 
 from frameworkcontroller.api.codes import TypeName, is_reserved
 from frameworkcontroller.api.pod import POD_DECODER, Pod
-from frameworkcontroller.core.classify import failed
-from frameworkcontroller.engine.settings import Settings, default_config, load_settings, read_settings
+from frameworkcontroller.core.policies.classification import failed
+from frameworkcontroller.engine.config.settings import Settings, default_config, load_settings, read_settings
 from tests.controller import reference
 from tests.support.rows import each
 

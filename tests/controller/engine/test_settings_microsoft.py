@@ -9,8 +9,14 @@ import pytest
 import yaml
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT, TRANSIENT_CONFLICT
-from frameworkcontroller.core.classify import CONTAINER_CONTRACT, CodeInfo, ContainerPattern, PodPattern, Range
-from frameworkcontroller.engine.settings import Settings, default_config, load_settings, read_settings
+from frameworkcontroller.core.policies.classification import (
+    CONTAINER_CONTRACT,
+    CodeInfo,
+    ContainerPattern,
+    PodPattern,
+    Range,
+)
+from frameworkcontroller.engine.config.settings import Settings, default_config, load_settings, read_settings
 
 MICROSOFT = Path(__file__).parent / "microsoft.yaml"
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "framework-api.md"

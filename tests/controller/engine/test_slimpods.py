@@ -12,9 +12,11 @@ import pytest
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import classify, dependencies, events, readiness, restart
-from frameworkcontroller.engine import slimpods
-from frameworkcontroller.engine.slimpods import SlimPods
+from frameworkcontroller.core import events
+from frameworkcontroller.core.policies import classification, dependencies, readiness
+from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.engine.cache import slim_pods
+from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.values import task
 
 CONDITIONS = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
@@ -112,19 +114,21 @@ def test_whatever_decides_stays(whole: Pod) -> None:
         assert getattr(kept, field) == getattr(meta, field)
     assert kept.labels.framework == "training"
     assert kept.annotations[names.FRAMEWORK_UID] == UID
-    assert classify.failed(slim, classify.CONTAINER_CONTRACT) == classify.failed(whole, classify.CONTAINER_CONTRACT)
-    assert classify.succeeded(slim) == classify.succeeded(whole)
+    assert classification.failed(slim, classification.CONTAINER_CONTRACT) == classification.failed(
+        whole, classification.CONTAINER_CONTRACT
+    )
+    assert classification.succeeded(slim) == classification.succeeded(whole)
     assert readiness.has_arrived(slim) == readiness.has_arrived(whole)
     waiting, running = (task(state, pod_uid=meta.uid) for state in (State.PREPARING, State.RUNNING))
     assert readiness.obstacle_of(waiting, slim) == readiness.obstacle_of(waiting, whole)
     assert dependencies.is_pod_ready(running, slim) == dependencies.is_pod_ready(running, whole)
-    attempt, gate = running.attempt_status, restart.Gate(2, 0)
-    assert restart.observe(attempt, slim, gate) == restart.observe(attempt, whole, gate)
-    assert (restart.ends_this_start(slim), restart.culprit(slim)) == (
-        restart.ends_this_start(whole),
-        restart.culprit(whole),
+    attempt, gate = running.attempt_status, epoch.Gate(2, 0)
+    assert epoch.observe(attempt, slim, gate) == epoch.observe(attempt, whole, gate)
+    assert (epoch.ends_this_start(slim), epoch.culprit(slim)) == (
+        epoch.ends_this_start(whole),
+        epoch.culprit(whole),
     )
-    assert restart.runs_applications(slim) == restart.runs_applications(whole)
+    assert epoch.runs_applications(slim) == epoch.runs_applications(whole)
     assert events.of_missing_barrier(slim) == events.of_missing_barrier(whole)
     assert (slim.spec, slim.status.pod_ip, slim.status.host_ip) == (
         whole.spec,
@@ -171,7 +175,7 @@ def test_init_containers_that_decide_nothing_are_not_kept() -> None:
     slim = SlimPods()(POD_DECODER.decode(msgspec.json.encode(whole)))
     kept = [one.name for one in slim.spec.init_containers]
     assert kept[:3] == [names.BARRIER_CONTAINER, "s0", "s1"]
-    assert len(kept) == slimpods.MAX_SIDECARS
+    assert len(kept) == slim_pods.MAX_SIDECARS
 
 
 LONG = "x" * 2000
@@ -193,7 +197,7 @@ PARTS = {
 def test_what_is_remembered_of_pods_that_are_gone_is_counted(part: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,500 Pods that came and went, with 200 KB in a condition, left 290 MiB behind."""
     most = 256 * 1024
-    monkeypatch.setattr(slimpods, "MAX_SHARED", most)
+    monkeypatch.setattr(slim_pods, "MAX_SHARED", most)
     keep = SlimPods()
     documents = [msgspec.json.encode(document(0, **part(f"{number}{LONG}"))) for number in range(400)]
     gc.collect()

@@ -21,8 +21,8 @@ from frameworkcontroller.core.effects import (
     StaleStatus,
     WriteStatus,
 )
-from frameworkcontroller.engine.manifests import Subject
-from frameworkcontroller.engine.performer import Performer
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.rest import ConflictError, InvalidError, KubeError, NotFoundError, ServerError, TooManyRequestsError
 from tests.controller.core.values import framework, task
 

@@ -30,15 +30,15 @@ from frameworkcontroller.api.status import (
     is_same,
     roles_of,
 )
-from frameworkcontroller.core.rescale import rescale
-from frameworkcontroller.engine.statusencoding import COMPRESS_FROM_BYTES, LIMIT_BYTES, compress, is_small
+from frameworkcontroller.core.status.rescale import rescale
+from frameworkcontroller.engine.requests.status_encoding import COMPRESS_FROM_BYTES, LIMIT_BYTES, compress, is_small
 from tests.controller.core.values import START, at, framework, role, spec
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.status import FrameworkStatus
-    from frameworkcontroller.core.rolestate import RoleState
+    from frameworkcontroller.core.status.role import RoleState
 
 SPEC_BYTES = 16 * 1024
 ETCD_BYTES = 1536 * 1024

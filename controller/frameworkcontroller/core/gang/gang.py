@@ -1,0 +1,227 @@
+"""The gang of one Framework attempt: the Tasks that are missing from it, its milestones, and its roster.
+
+The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write. `gang_state` decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import events
+from frameworkcontroller.core.gang import drift, gang_state
+from frameworkcontroller.core.gang.drift import Guard
+from frameworkcontroller.core.gang.roster import Identity, MissingTask
+from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
+from frameworkcontroller.core.reconcile.decision import Milestone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.core.effects import GateSummary, RolesSummary, WriteRoster
+    from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.core.reconcile.decision import View
+    from frameworkcontroller.core.reconcile.in_flight import InFlight
+    from frameworkcontroller.core.status.state import FrameworkState
+
+
+@dataclass(frozen=True)
+class GangStatus:
+    """How far a gang is, for metrics.
+
+    Attributes:
+        phase: as in the roster.
+        since: when it began to gather, None if that is not known.
+        not_created: its Tasks without a Pod.
+        not_ready: its Tasks whose Pods peers cannot reach yet.
+    """
+
+    phase: gang_state.Phase
+    since: datetime | None
+    not_created: int
+    not_ready: int
+
+
+class Gang:
+    """The gang of the attempt that this ConfigMap belongs to.
+
+    Args:
+        config_map: the attempt's, as first seen.
+        identity: of the attempt.
+        version: the resourceVersion of the ConfigMap as this controller created it, "" if another one did.
+    """
+
+    def __init__(self, config_map: Meta, identity: Identity, version: str = "") -> None:
+        self._name, self._guard = config_map.name, Guard(version)
+        self._attempt = gang_state.Attempt(identity, config_map.uid, config_map.creation_timestamp)
+        self._state = gang_state.load(config_map)
+        # A gang that was complete before this controller started is not measured again.
+        self._reached = {"created", "addressed", "open"} if self._state.opened else set[str]()
+        self._addressed_at: datetime | None = None
+        self._restarts = RestartTimes()
+
+    @property
+    def config_map_uid(self) -> str:
+        """The UID of the ConfigMap that holds the roster."""
+        return self._attempt.config_map_uid
+
+    def status(self, state: FrameworkState) -> GangStatus:
+        """Return how far the gang is, from the counts that the roles keep."""
+        counts = [role_state.counts for role_state in state.gang_roles]
+        active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
+        return GangStatus(self._state.phase, self._attempt.created_at, active - created, created - ready)
+
+    def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
+        """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
+        self._state = gang_state.apply_outcome(self._state, done=version is not None, complete=effect.complete)
+        if version is not None and effect.complete:
+            self._restarts.is_released = True
+        if version is None:
+            self._guard = drift.failed(self._guard)
+            return None
+        self._guard, restored = drift.written(self._guard, version)
+        return events.of_restored_roster(self._name) if restored else None
+
+    def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
+        """Yield the milestones that the gang has reached since the last call."""
+        created = sum(role_state.counts.created for role_state in state.gang_roles)
+        total = state.readiness(spec)[1]
+        phases = (("created", created >= total), ("addressed", state.is_complete(spec)), ("open", self._state.opened))
+        for phase, reached in phases:
+            if reached and total and phase not in self._reached:
+                self._reached.add(phase)
+                if self._attempt.created_at is not None:
+                    yield Milestone(phase, self._attempt.age(now).total_seconds())
+                if phase == "addressed":
+                    self._addressed_at = now
+                if phase == "open" and self._addressed_at is not None:
+                    yield Milestone("released", (now - self._addressed_at).total_seconds())
+        yield from self._restarts.milestones(state, state.member_count, now)
+
+    def decide(
+        self,
+        state: FrameworkState,
+        in_flight: InFlight,
+        view: View,
+        summary: RolesSummary,
+        now: datetime,
+        seen: str,
+    ) -> tuple[WriteRoster | None, datetime | None]:
+        """Decide on the roster.
+
+        Args:
+            state: what is decided; an Event goes to its journal.
+            in_flight: knows the last failures.
+            view: the caches.
+            summary: the newest persisted status.
+            now: the steady time.
+            seen: the resourceVersion of the ConfigMap in the cache.
+
+        Returns:
+            The roster to write now, if any, and when to decide again.
+        """
+        self._restarts.note(summary.gate)
+        if summary.ready == summary.total and not summary.complete:
+            # Its members wait for others, or there are none: it is as old as the first of them.
+            self._attempt = gang_state.Attempt(self._attempt.identity, self.config_map_uid, now)
+        # The ConfigMap's creationTimestamp is of another clock.
+        if self._state.written_at is not None and self._state.written_at > now:
+            self._state = replace(self._state, written_at=now)
+        step = gang_state.decide(
+            self._state, self._attempt, summary, lambda: missing_tasks(state, in_flight, view), now
+        )
+        self._state = step.state
+        if step.event is not None:
+            state.add_event(step.event)
+        if step.write is None and drift.is_changed(self._guard, seen):
+            return self._restore(summary, now, seen, step.wake_at)
+        return step.write, step.wake_at
+
+    def _restore(
+        self, summary: RolesSummary, now: datetime, seen: str, wake_at: datetime | None
+    ) -> tuple[WriteRoster | None, datetime | None]:
+        """Send the last roster again: somebody else has changed the ConfigMap."""
+        again = gang_state.last_roster(self._state, self._attempt, summary)
+        if again is None:
+            return None, wake_at
+        due = drift.due(self._guard, now)
+        if now < due:
+            return None, due if wake_at is None else min(due, wake_at)
+        self._guard = drift.answer(self._guard, seen, now)
+        return again, wake_at
+
+
+class RestartTimes:
+    """How long the last restart of a gang in its Pods has taken: until its gate was open, until all applications ran.
+
+    Attributes:
+        is_released: the complete roster of the epoch was written.
+    """
+
+    def __init__(self) -> None:
+        self._gate: GateSummary | None = None
+        self._said_open = False
+        self.is_released = False
+
+    def note(self, gate: GateSummary | None) -> None:
+        """Note the gate as it is persisted: a closed one, but the first, begins a restart."""
+        if gate is None or gate.is_open or gate.epoch == 0:
+            return
+        if self._gate is None or self._gate.epoch != gate.epoch:
+            self._gate, self._said_open, self.is_released = gate, False, False
+
+    def milestones(self, state: FrameworkState, total: int, now: datetime) -> Iterator[Milestone]:
+        """Yield the milestones of the restart since the last call; the first goes with an Event."""
+        gate = self._gate
+        if gate is None or gate.since is None or not self.is_released:
+            return
+        seconds = max(0.0, (now - gate.since).total_seconds())
+        if not self._said_open:
+            self._said_open = True
+            state.add_event(events.of_gang_restarted(total, gate.epoch, seconds))
+            yield Milestone("restart-open", seconds)
+        if len(state.applications) >= total:
+            self._gate = None
+            yield Milestone("restart-running", seconds)
+
+
+def identity_of(state: FrameworkState, namespace: str, name: str, uid: str) -> Identity:
+    """Return the current attempt as the roster names it."""
+    attempt = state.status.attempt_status
+    return Identity(namespace, name, uid, attempt.id, attempt.instance_uid)
+
+
+def has_gang(state: FrameworkState) -> bool:
+    """Report whether the attempt has a gang: it has begun, and its end is not decided."""
+    return state.status.state in {State.PREPARING, State.RUNNING}
+
+
+def missing_tasks(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[MissingTask]:
+    """Return the Tasks that are not ready, each with the most specific reason that is known."""
+    return (MissingTask(task, obstacle.phrase) for task, obstacle in obstacles(state, in_flight, view))
+
+
+def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:
+    """Yield the names of the Tasks that are not ready, and what keeps each."""
+    for role_state in state.gang_roles:
+        name = role_state.name
+        if role_state.counts.ready == role_state.counts.active:
+            continue
+        for current in role_state.active():
+            if not is_ready(current):
+                failure = in_flight.last_failure(("pod", name, current.index))
+                if current.state is State.CREATION_PENDING:
+                    window = in_flight.refusals.window(name)
+                    failure = failure or state.crash_loops.why((name, current.index))
+                    failure = failure or (window.reason if window is not None else in_flight.slow_start.message)
+                pod = view.pod(current.attempt_status.pod_name)
+                obstacle = obstacle_of(current, pod)
+                if failure:
+                    obstacle = Obstacle(failure, obstacle.reason, failure)
+                yield f"{name}-{current.index}", obstacle

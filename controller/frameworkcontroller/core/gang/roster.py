@@ -1,0 +1,166 @@
+"""The gang roster: who is in the gang and where, in one small object that every barrier of the gang watches.
+
+This module says what a roster contains (docs/reference/barrier.md, section 2); `gang_state` decides when it is
+written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+from frameworkcontroller.api import names
+from frameworkcontroller.core.policies.readiness import is_ready
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.status import TaskRoleStatus
+    from frameworkcontroller.core.effects import GateSummary, RolesSummary
+
+VERSION: Final = 1
+WHY_CHARACTERS: Final = 256
+"""Of each reason: every barrier of the gang reads all of them, and a scheduler or a webhook may say much."""
+MAX_BEHIND: Final = 1000
+Behind: TypeAlias = tuple[str, int, str, int]
+"""An instance: its TaskRole, its index, the first characters of the UID of its Pod, and its start."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which attempt of which Framework a roster is about."""
+
+    namespace: str
+    name: str
+    uid: str
+    attempt_id: int
+    attempt_instance_uid: str | None
+
+    def document(self) -> dict[str, Any]:
+        """Return the identity as the roster holds it."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "attemptID": self.attempt_id,
+            "attemptInstanceUID": self.attempt_instance_uid,
+        }
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The last roster in short: an annotation of the ConfigMap, by which the next controller goes on.
+
+    The bounds are for what somebody else has written there.
+    """
+
+    generation: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
+    complete: bool = False
+    digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    epoch: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | msgspec.UnsetType = msgspec.UNSET
+    """Only of a gang that restarts in place."""
+
+
+@dataclass(frozen=True)
+class MissingTask:
+    """A Task that the gang waits for, and why."""
+
+    task: str
+    why: str
+
+
+def document(
+    identity: Identity,
+    generation: int,
+    ready: int,
+    total: int,
+    missing: tuple[MissingTask, ...] = (),
+    rows: list[dict[str, Any]] | None = None,
+    *,
+    by_arrival: bool = False,
+    gate: GateSummary | None = None,
+    behind: tuple[Behind, ...] = (),
+) -> bytes:
+    """Return the roster as JSON.
+
+    Args:
+        identity: the attempt.
+        generation: grows with every change of the members.
+        ready: Tasks that are ready.
+        total: Tasks that the spec asks for.
+        missing: some of the Tasks that are not ready.
+        rows: the members (see `members`); with them the roster is complete.
+        by_arrival: ready means that a Task's barrier runs; otherwise that its Pod has an address.
+        gate: of a gang that restarts in place.
+        behind: instances of an earlier epoch that still have to restart.
+    """
+    roster: dict[str, Any] = {
+        "version": VERSION,
+        "generation": generation,
+        "framework": identity.document(),
+        "ready": ready,
+        "total": total,
+        "complete": rows is not None,
+        "waitingFor": [{"task": one.task, "why": _short(one.why)} for one in missing],
+    }
+    if by_arrival:
+        roster["readiness"] = names.ARRIVED
+    if gate is not None:
+        roster["epoch"] = gate.epoch
+        roster["why"] = gate.why
+        if behind:
+            roster["behind"] = behind
+    if rows is not None:
+        roster["taskRoles"] = rows
+    return msgspec.json.encode(roster)
+
+
+def _short(why: str) -> str:
+    return why if len(why) <= WHY_CHARACTERS else f"{why[: WHY_CHARACTERS - 1]}…"
+
+
+def members(summary: RolesSummary) -> list[dict[str, Any]]:
+    """Return the members of a complete gang, roles in the order of the spec.
+
+    Of a role that the gang does not wait for, the Tasks up to the first that is not ready: readers count places.
+    """
+    roles: dict[str, TaskRoleStatus] = {role.name: role for role in summary.roles}
+    return [
+        {
+            "name": name,
+            **({"gpus": summary.gpus[name]} if name in summary.gpus else {}),
+            "tasks": [
+                [
+                    task.index,
+                    task.attempt_status.pod_ip,
+                    (task.attempt_status.pod_uid or "")[:8],
+                    task.attempt_status.id,
+                    task.attempt_status.pod_node_name,
+                    task.attempt_status.pod_host_ip,
+                    *(() if summary.gate is None else (task.attempt_status.starts or 0,)),
+                ]
+                for task in takewhile(is_ready, roles[name].task_statuses)
+            ],
+        }
+        for name in summary.order
+        if name in roles
+    ]
+
+
+def behind(summary: RolesSummary) -> tuple[Behind, ...]:
+    """Return the instances of an earlier epoch that still have to restart, at most `MAX_BEHIND`.
+
+    An instance that was released sees that its epoch has ended. One that missed its release waits for ever if nobody
+    tells it.
+    """
+    if summary.gate is None:
+        return ()
+    epoch = summary.gate.epoch
+    found = (
+        (role.name, task.index, (task.attempt_status.pod_uid or "")[:8], task.attempt_status.starts or 0)
+        for role in summary.roles
+        for task in role.task_statuses
+        if task.attempt_status.arrived is False and isinstance(task.attempt_status.epoch, int)
+        if task.attempt_status.epoch < epoch and not task.deletion_pending and task.completion is None
+    )
+    return tuple(islice(found, MAX_BEHIND))

@@ -1,0 +1,1 @@
+"""State machines of a Framework and of a Task: a value and an observation go in, the next value and action come out."""

@@ -1,0 +1,301 @@
+"""The Framework attempt: its next state and action, by its ConfigMap (docs/reference/framework-api.md, section 5)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Attribute, Code
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.states import COMPLETING, ENDED, GOING, State
+from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
+from frameworkcontroller.core.machines import orphans
+from frameworkcontroller.core.machines.attempt import Step, after, complete, duration, follow, move
+from frameworkcontroller.core.policies.completion import predefined
+from frameworkcontroller.core.policies.retry import count_retry, decide_retry
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.meta import Meta, Partial
+    from frameworkcontroller.core.policies.retry import Retry
+
+STOPPED: Final = "User has requested to stop the Framework"
+OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
+
+
+class Action(Enum):
+    """What to do to the ConfigMap, or to the Framework itself."""
+
+    CREATE = auto()
+    DELETE = auto()
+    """Delete the attempt's ConfigMap, its Pods first."""
+    DELETE_ORPHAN = auto()
+    """Delete a ConfigMap of ours that the status does not name (see `orphans`)."""
+    DELETE_UNSEEN = auto()
+    """Delete a ConfigMap that the cache does not show, until it is not found."""
+    FIND = auto()
+    """Ask for a ConfigMap that the cache does not show any more."""
+    DELETE_FRAMEWORK = auto()
+    """Delete the Framework: its retention time is over."""
+    NEXT_ATTEMPT = auto()
+    """Start the next attempt: all Tasks are new."""
+
+
+class AttemptContext(Struct, frozen=True):
+    """What the decision on a Framework attempt depends on besides the attempt and its ConfigMap."""
+
+    now: datetime
+    name: str
+    uid: str
+    spec: FrameworkSpec
+    being_deleted: bool
+    held_back: bool
+    """The spec asks for more TaskRoles or Tasks than a Framework may have: no attempt begins."""
+    creation_timeout: timedelta
+    completed_retain: timedelta
+    conflict_delay_sec: int
+    """The random delay to use if this attempt is retried for a conflict."""
+    requests_in_flight: bool
+    """Requests about Pods or the ConfigMap are in flight: while one may take effect, the attempt is not over."""
+    creates_pods: bool
+    """The creation of a Pod is among them. If the ConfigMap were deleted first, its deletion would not wait for that
+    Pod."""
+    retains_pods: bool
+    """Pods that have ended are still to be let go: the deletion of the ConfigMap would take them along."""
+    config_map_gone: bool
+    """The API server was asked for the ConfigMap and does not have it."""
+    has_pods: bool
+    """A Task has a Pod that is not seen to be gone: the attempt is not over while it may run."""
+
+    def ordered_end(self, status: FrameworkStatus) -> FrameworkCompletion | None:
+        """Return the end that the spec asks for, whatever the Tasks do: the user stops it, or its deadline is over."""
+        if self.spec.execution_type == "Stop":
+            return predefined(Code.STOP_FRAMEWORK_REQUESTED, STOPPED)
+        deadline = deadline_of(status, self.spec)
+        if deadline is None or self.now < deadline:
+            return None
+        overdue = OVERDUE.format(seconds=self.spec.active_deadline_seconds)
+        return predefined(Code.FRAMEWORK_DEADLINE_EXCEEDED, overdue)
+
+
+FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]
+
+
+def deadline_of(status: FrameworkStatus, spec: FrameworkSpec) -> datetime | None:
+    """Return when `activeDeadlineSeconds` are over, None if there is no such time or nothing has run yet."""
+    if spec.active_deadline_seconds is None or status.run_time is None:
+        return None
+    return after(status.run_time, duration(spec.active_deadline_seconds))
+
+
+def new_attempt(name: str, attempt_id: int, now: datetime) -> FrameworkAttemptStatus:
+    """Return an attempt that begins now."""
+    return FrameworkAttemptStatus(id=attempt_id, start_time=now, config_map_name=names.config_map_name(name))
+
+
+def new_status(name: str, now: datetime) -> FrameworkStatus:
+    """Return the status of a Framework that is seen for the first time."""
+    return FrameworkStatus(
+        start_time=now,
+        state=State.CREATION_PENDING,
+        transition_time=now,
+        attempt_status=new_attempt(name, 0, now),
+    )
+
+
+def record_config_map(status: FrameworkStatus, uid: str, now: datetime) -> FrameworkStatus:
+    """Return the status with the UID of the ConfigMap that was created for the attempt."""
+    attempt = replace(
+        status.attempt_status,
+        config_map_uid=uid,
+        instance_uid=names.attempt_instance_uid(status.attempt_status.id, uid),
+    )
+    return move(replace(status, attempt_status=attempt), State.CREATION_REQUESTED, now)
+
+
+def is_ending(status: FrameworkStatus) -> bool:
+    """Report whether the end of the attempt is decided: no Pod is created and no rescale is done any more."""
+    return status.state in COMPLETING or status.state in ENDED or status.completion is not None
+
+
+def step(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+    """Follow the ConfigMap as far as the state machine allows now; the Tasks and their policies come after it.
+
+    Args:
+        status: as last decided, without roles.
+        config_map: what the cache has under the attempt's ConfigMap name, no matter who created it.
+        ctx: what else the decision depends on.
+        persisted: whether the API server has the status as given.
+    """
+    found = follow(_advance, status, config_map, ctx, persisted=persisted)
+    deadline = deadline_of(found.status, ctx.spec)
+    if found.status.state is State.COMPLETED or deadline is None or deadline <= ctx.now:
+        return found
+    return replace(found, wake_at=deadline if found.wake_at is None else min(deadline, found.wake_at))
+
+
+def _advance(
+    status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool
+) -> FrameworkStep:
+    match status.state:
+        case State.COMPLETED:
+            if persisted and config_map is not None and _is_orphan(config_map, ctx):
+                return _delete_orphan(status, config_map, ctx)
+            if ctx.being_deleted:
+                # Somebody's finalizer may hold it; a second request would change nothing.
+                return Step(status)
+            expiry = expiry_of(status.transition_time, ctx.spec.ttl_seconds_after_finished, ctx.completed_retain)
+            if ctx.now < expiry:
+                return Step(status, wake_at=expiry)
+            return Step(status, Action.DELETE_FRAMEWORK) if persisted else Step(status)
+        case State.ATTEMPT_COMPLETED:
+            return _retry_or_complete(status, ctx, persisted=persisted)
+        case State.CREATION_PENDING:
+            return _create(status, config_map, ctx, persisted=persisted)
+    if config_map is None or config_map.metadata.uid != status.attempt_status.config_map_uid:
+        return _without_config_map(status, ctx, persisted=persisted)
+    return _with_config_map(status, config_map, ctx, persisted=persisted)
+
+
+def expiry_of(completed: datetime, ttl_seconds: int | None, retain: timedelta) -> datetime:
+    """Return when a Completed Framework is to be deleted: after its own time to live, or after that of all."""
+    return after(completed, retain if ttl_seconds is None else duration(ttl_seconds))
+
+
+def _retry_or_complete(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+    if not persisted:
+        return Step(status)
+    completion = status.completion
+    assert completion is not None
+    counts = status.retry_policy_status
+    retry = decide_retry(ctx.spec.retry_policy, counts, completion, conflict_delay_sec=ctx.conflict_delay_sec)
+    if counts.retry_delay_sec is None:
+        if not retry.wanted:
+            return Step(move(status, State.COMPLETED, ctx.now))
+        # The delay is decided once and persisted, so it survives restarts and changes of the policy.
+        return Step(replace(status, retry_policy_status=replace(counts, retry_delay_sec=retry.delay_sec)))
+    due = after(status.transition_time, duration(counts.retry_delay_sec))
+    if ctx.now < due and ctx.ordered_end(status) is None:
+        return Step(status, wake_at=due)
+    return Step(_next_attempt(status, retry, ctx), Action.NEXT_ATTEMPT)
+
+
+def _next_attempt(status: FrameworkStatus, retry: Retry, ctx: AttemptContext) -> FrameworkStatus:
+    counts = count_retry(status.retry_policy_status, retry)
+    return replace(
+        move(status, State.CREATION_PENDING, ctx.now),
+        retry_policy_status=counts,
+        attempt_status=new_attempt(ctx.name, counts.total_retried_count, ctx.now),
+    )
+
+
+def _create(
+    status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool
+) -> FrameworkStep:
+    if ctx.being_deleted:
+        return Step(status)
+    end = status.completion or ctx.ordered_end(status)
+    if end is not None:
+        if ctx.requests_in_flight:
+            return Step(status)
+        return Step(move(complete(status, end), State.ATTEMPT_COMPLETED, ctx.now))
+    if ctx.spec.execution_type == "Create" or ctx.held_back or not persisted:
+        return Step(status)
+    if config_map is None:
+        return Step(status, Action.CREATE)
+    if _is_orphan(config_map, ctx):
+        if orphans.may_yet_be_named(config_map.metadata, status.transition_time, ctx.now):
+            return Step(replace(status, transition_time=ctx.now))
+        return _delete_orphan(status, config_map, ctx)
+    # A foreign ConfigMap, or one that is being deleted, is never touched; the attempt waits until the name is free.
+    return Step(status)
+
+
+def _is_orphan(config_map: Partial, ctx: AttemptContext) -> bool:
+    """Report whether this Framework owns a ConfigMap that its status does not name."""
+    return is_ours(config_map.metadata, ctx.uid) and config_map.metadata.deletion_timestamp is None
+
+
+def is_ours(metadata: Meta, uid: str) -> bool:
+    """Report whether the Framework of this UID owns the ConfigMap."""
+    owner = metadata.controller
+    return owner is not None and owner.uid == uid
+
+
+def _delete_orphan(status: FrameworkStatus, config_map: Partial, ctx: AttemptContext) -> FrameworkStep:
+    wake_at = orphans.grace_deadline(config_map.metadata, ctx.now)
+    return Step(status, wake_at=wake_at) if wake_at else Step(status, Action.DELETE_ORPHAN, config_map.metadata.uid)
+
+
+def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+    """Advance an attempt whose ConfigMap is not in the cache."""
+    if status.state is not State.CREATION_REQUESTED:
+        if not ctx.config_map_gone:
+            return _look_for(status, persisted=persisted)
+        status = complete(status, predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap was deleted by others"))
+        if ctx.requests_in_flight or ctx.has_pods:
+            return Step(status)
+        return Step(move(status, State.ATTEMPT_COMPLETED, ctx.now))
+    if ctx.requests_in_flight:
+        return Step(status)
+    if status.completion is None:
+        end = ctx.ordered_end(status)
+        if end is not None:
+            return Step(complete(status, end))
+        deadline = after(status.transition_time, ctx.creation_timeout)
+        if ctx.now < deadline:
+            return Step(status, wake_at=deadline)
+        seconds = int(ctx.creation_timeout.total_seconds())
+        text = (
+            f"ConfigMap does not appear in the local cache within timeout {seconds}s, "
+            "so consider it was deleted and force delete it"
+        )
+        return Step(complete(status, predefined(Code.CONFIG_MAP_LOCAL_CACHE_CREATION_TIMEOUT, text)))
+    return Step(status, Action.DELETE_UNSEEN, status.attempt_status.config_map_uid) if persisted else Step(status)
+
+
+def _look_for(status: FrameworkStatus, *, persisted: bool) -> FrameworkStep:
+    """Ask for a ConfigMap that has disappeared, or delete it if the attempt ends anyway.
+
+    It may be there without the label by which the cache finds it, or the cache may be older than the status.
+    """
+    if status.state in GOING:
+        # The attempt is not over before: Pods that no status names go with it. To ask changes nothing.
+        return Step(status, Action.FIND)
+    if not persisted:
+        return Step(status)
+    if status.completion is None:
+        return Step(status, Action.FIND)
+    return Step(status, Action.DELETE_UNSEEN, status.attempt_status.config_map_uid)
+
+
+def _with_config_map(
+    status: FrameworkStatus, config_map: Partial, ctx: AttemptContext, *, persisted: bool
+) -> FrameworkStep:
+    """Advance an attempt whose ConfigMap is in the cache."""
+    if config_map.metadata.deletion_timestamp is not None:
+        lost = predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap is being deleted by others")
+        status = complete(status, lost)
+        return Step(status if status.state is State.DELETING else move(status, State.DELETING, ctx.now))
+    if status.state is State.CREATION_REQUESTED:
+        status = move(status, State.PREPARING, ctx.now)
+    if status.state in {State.PREPARING, State.RUNNING}:
+        end = ctx.ordered_end(status)
+        if end is not None:
+            status = complete(status, end)
+        if status.completion is not None:
+            status = move(status, State.DELETION_PENDING, ctx.now)
+        return Step(status)
+    if status.state is State.DELETION_PENDING and persisted and not (ctx.creates_pods or ctx.retains_pods):
+        return Step(status, Action.DELETE, config_map.metadata.uid)
+    return Step(status)
+
+
+def may_conflict(status: FrameworkStatus) -> bool:
+    """Report whether a retry of the attempt would need a random delay."""
+    completion = status.completion
+    return completion is not None and completion.type.has(Attribute.CONFLICT)

@@ -1,0 +1,300 @@
+"""One Task: its next state and action, from its Pod as seen (docs/reference/framework-api.md, section 5).
+
+A step may change the state several times, but a state that allows an action, or ends an attempt, is left only once it
+is persisted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.spec import RETAIN_NEVER, RetryPolicy
+from frameworkcontroller.api.states import ASSOCIATED, State
+from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
+from frameworkcontroller.core.machines import barrier_exit, orphans
+from frameworkcontroller.core.machines.attempt import Step, after, complete, duration, follow, move
+from frameworkcontroller.core.machines.retention import may_stay
+from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.policies.classification import CodeInfo
+from frameworkcontroller.core.policies.readiness import arrival_of
+from frameworkcontroller.core.policies.retry import count_retry, decide_retry
+from frameworkcontroller.core.restart import epoch
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.pod import Pod
+
+
+class Action(Enum):
+    """What to do to the Task's Pod."""
+
+    CREATE = auto()
+    DELETE = auto()
+    """Delete the Task's Pod gracefully."""
+    RETAIN = auto()
+    """Let go of the Task's Pod, which has ended, so that its logs stay."""
+    DELETE_ORPHAN = auto()
+    """Delete a Pod of ours under the Task's name that the status does not name (see `orphans`)."""
+    DELETE_FORCED = auto()
+    """Delete the Pod without grace: its graceful deletion took longer than the user allows."""
+    DELETE_UNSEEN = auto()
+    """Delete a Pod that the cache does not show, until it is not found."""
+    FIND = auto()
+    """Ask for a Pod that the cache does not show any more."""
+
+
+class TaskContext(Struct, frozen=True):
+    """What the decision on a Task depends on besides the Task and its Pod."""
+
+    now: datetime
+    retry_policy: RetryPolicy
+    graceful_timeout_sec: int | None
+    creation_timeout: timedelta
+    codes: Sequence[CodeInfo]
+    attempt_ending: bool
+    """The end of the Framework attempt is decided: no Pod is created any more."""
+    config_map_name: str
+    framework_uid: str
+    gone: Collection[str] = frozenset()
+    """UIDs that the API server was asked for and does not have."""
+    waits_for_arrival: bool = False
+    """A Task is ready only once its Pod's barrier runs."""
+    waits: bool = False
+    """The role of the Task waits for others: no Pod is created yet."""
+    gate: epoch.Gate | None = None
+    """Of a gang that restarts in place."""
+    retain_pods: str = RETAIN_NEVER
+    """Which Pods stay, as the spec says it."""
+    not_retained: Collection[str] = frozenset()
+    """UIDs of Pods that cannot be let go, so that they are deleted."""
+    next_attempt: bool = False
+    """The Framework attempt ends and is retried: the next one needs the names of its Pods."""
+
+
+TaskStep: TypeAlias = Step[TaskStatus, Action]
+
+
+def new_task(index: int, uid: str, pod_name: str, now: datetime) -> TaskStatus:
+    """Return a Task that was just added."""
+    return TaskStatus(
+        index=index,
+        instance_uid=uid,
+        start_time=now,
+        state=State.CREATION_PENDING,
+        transition_time=now,
+        attempt_status=TaskAttemptStatus(id=0, start_time=now, pod_name=pod_name),
+        retry_policy_status=RetryPolicyStatus(),
+    )
+
+
+def conclude(task: TaskStatus, now: datetime) -> TaskStatus:
+    """Return the Task as Completed, whatever its state: the Framework attempt and its Pods are gone."""
+    task = complete(task, classification.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, ATTEMPT_ENDED))
+    if task.state not in {State.ATTEMPT_COMPLETED, State.COMPLETED}:
+        task = move(task, State.ATTEMPT_COMPLETED, now)
+    return task if task.state is State.COMPLETED else move(task, State.COMPLETED, now)
+
+
+# The Pod of a Task in one of these states is not expected to disappear.
+UNEXPECTED: Final = frozenset({State.PREPARING, State.RUNNING, State.DELETION_PENDING})
+# A Pod in one of these phases may be held back by its barrier.
+STARTING: Final = frozenset({"Pending", "Running"})
+ATTEMPT_ENDED: Final = "Stop to complete current FrameworkAttempt"
+SCALED_DOWN: Final = "User has requested to delete the Task by Framework ScaleDown"
+
+
+def record_pod(task: TaskStatus, uid: str, now: datetime) -> TaskStatus:
+    """Return the Task with the UID of the Pod that was created for it."""
+    attempt = replace(
+        task.attempt_status, pod_uid=uid, instance_uid=names.attempt_instance_uid(task.attempt_status.id, uid)
+    )
+    return move(replace(task, attempt_status=attempt), State.CREATION_REQUESTED, now)
+
+
+def step(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    """Follow the Pod as far as the state machine allows now.
+
+    Args:
+        task: as last decided.
+        pod: what the cache has under the Task's Pod name, no matter who created it.
+        ctx: what else the decision depends on.
+        persisted: whether the API server has the Task as given.
+    """
+    return follow(_advance, task, pod, ctx, persisted=persisted)
+
+
+def _advance(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    match task.state:
+        case State.COMPLETED:
+            # Only a creation whose answer was lost can have left a Pod behind.
+            orphan = (
+                persisted and pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod.metadata, ctx)
+            )
+            return _delete_orphan(task, pod, ctx) if pod and orphan else Step(task)
+        case State.ATTEMPT_COMPLETED:
+            return Step(_retry_or_complete(task, ctx)) if persisted else Step(task)
+        case State.CREATION_PENDING:
+            return _create(task, pod, ctx, persisted=persisted)
+    if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
+        return _without_pod(task, ctx, persisted=persisted)
+    return _with_pod(task, pod, ctx, persisted=persisted)
+
+
+def _retry_or_complete(task: TaskStatus, ctx: TaskContext) -> TaskStatus:
+    completion = task.completion
+    assert completion is not None
+    retry = decide_retry(ctx.retry_policy, task.retry_policy_status, completion)
+    if not retry.wanted or ctx.attempt_ending or task.deletion_pending:
+        return move(task, State.COMPLETED, ctx.now)
+    counts = count_retry(task.retry_policy_status, retry)
+    attempt = TaskAttemptStatus(
+        id=counts.total_retried_count, start_time=ctx.now, pod_name=task.attempt_status.pod_name
+    )
+    return replace(move(task, State.CREATION_PENDING, ctx.now), retry_policy_status=counts, attempt_status=attempt)
+
+
+def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    if task.deletion_pending and task.completion is None:
+        return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
+    ours = pod is not None and is_ours(pod.metadata, ctx)
+    if task.completion is not None and not ours:
+        return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
+    if not persisted:
+        return Step(task)
+    if pod is None:
+        return Step(task) if ctx.attempt_ending or ctx.waits else Step(task, Action.CREATE)
+    # An orphan is deleted also if the attempt is ending: the attempt is not over while a Pod of it runs. A foreign Pod
+    # is never touched; the Task waits until its name is free.
+    if not ours:
+        return Step(task)
+    if orphans.may_yet_be_named(pod.metadata, task.transition_time, ctx.now):
+        return Step(replace(task, transition_time=ctx.now))
+    return _delete_orphan(task, pod, ctx)
+
+
+def _delete_orphan(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStep:
+    if pod.metadata.deletion_timestamp is not None:
+        return _force(task, pod, pod.metadata.deletion_timestamp, ctx)
+    wake_at = orphans.grace_deadline(pod.metadata, ctx.now)
+    return Step(task, wake_at=wake_at) if wake_at else Step(task, Action.DELETE_ORPHAN, pod.metadata.uid)
+
+
+def _force(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext) -> TaskStep:
+    """Wait until the Pod is deleted; force it only after `podGracefulDeletionTimeoutSec`."""
+    if ctx.graceful_timeout_sec is None:
+        return Step(task)
+    started = after(deletion, duration(-(pod.metadata.deletion_grace_period_seconds or 0)))
+    deadline = after(started, duration(ctx.graceful_timeout_sec))
+    if ctx.now < deadline:
+        return Step(task, wake_at=deadline)
+    return Step(task, Action.DELETE_FORCED, pod.metadata.uid)
+
+
+def is_ours(metadata: Meta, ctx: TaskContext) -> bool:
+    """Report whether this Framework instance owns the Pod, in this or an earlier attempt."""
+    owner = metadata.controller
+    if owner is None or metadata.annotations.get(names.FRAMEWORK_UID) != ctx.framework_uid:
+        return False
+    # The Framework owns a Pod that was let go.
+    return (owner.kind, owner.name) == ("ConfigMap", ctx.config_map_name) or owner.uid == ctx.framework_uid
+
+
+def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    """Advance a Task whose Pod is not in the cache."""
+    assert task.state in ASSOCIATED
+    if task.state in UNEXPECTED and task.attempt_status.pod_uid not in ctx.gone:
+        # It may run without the label by which the cache finds it, or the cache may be older than the status.
+        if not persisted:
+            return Step(task)
+        may_be_retained = ctx.retain_pods != RETAIN_NEVER and task.attempt_status.pod_uid not in ctx.not_retained
+        if task.completion is None or may_be_retained:
+            return Step(task, Action.FIND)
+        return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid)
+    if task.state is not State.CREATION_REQUESTED:
+        task = complete(task, classification.predefined(Code.POD_EXTERNAL_DELETED, "Pod was deleted by others"))
+        return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
+    # The Pod was created, so it will appear in the cache, or it was deleted before it did.
+    if task.completion is None:
+        deadline = after(task.transition_time, ctx.creation_timeout)
+        if task.deletion_pending:
+            return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
+        if ctx.now < deadline:
+            return Step(task, wake_at=deadline)
+        seconds = int(ctx.creation_timeout.total_seconds())
+        text = (
+            f"Pod does not appear in the local cache within timeout {seconds}s, "
+            "so consider it was deleted and force delete it"
+        )
+        return Step(complete(task, classification.predefined(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, text)))
+    return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid) if persisted else Step(task)
+
+
+def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    """Advance a Task whose Pod is in the cache."""
+    deletion = pod.metadata.deletion_timestamp
+    if deletion is not None:
+        return _under_deletion(task, pod, deletion, ctx, persisted=persisted)
+    task = _take_over(task, pod, ctx)
+    status = pod.status
+    if task.state is State.CREATION_REQUESTED:
+        task = move(task, State.PREPARING, ctx.now)
+    if status.phase == "Succeeded":
+        task = complete(task, classification.succeeded(pod))
+    elif status.phase == "Failed":
+        task = complete(task, classification.failed(pod, ctx.codes))
+    elif task.completion is None and status.phase in STARTING:
+        failed = barrier_exit.failed_by_barrier(pod)
+        task = task if failed is None else complete(task, classification.failed(failed, ctx.codes))
+    if task.state in {State.PREPARING, State.RUNNING} and task.completion is not None:
+        return Step(move(task, State.DELETION_PENDING, ctx.now))
+    if task.state is State.PREPARING and status.phase == "Running":
+        return Step(move(task, State.RUNNING, ctx.now))
+    if task.state is State.DELETION_PENDING and persisted:
+        return Step(task, Action.RETAIN if stays(task, pod, ctx) else Action.DELETE, pod.metadata.uid)
+    return Step(task)
+
+
+def stays(task: TaskStatus, pod: Pod, ctx: TaskContext) -> bool:
+    """Report whether the Pod of a Task that has ended is to stay: the Task does not need its name for a retry."""
+    if task.completion is None or pod.metadata.uid in ctx.not_retained or not may_stay(ctx.retain_pods, pod):
+        return False
+    if ctx.attempt_ending or task.deletion_pending:
+        return not ctx.next_attempt
+    return not decide_retry(ctx.retry_policy, task.retry_policy_status, task.completion).wanted
+
+
+def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+    task = complete(task, classification.predefined(Code.POD_EXTERNAL_DELETED, "Pod is being deleted by others"))
+    if task.state is not State.DELETING:
+        task = move(task, State.DELETING, ctx.now)
+    step = _force(task, pod, deletion, ctx)
+    return step if persisted or step.action is None else Step(task)
+
+
+def _take_over(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStatus:
+    attempt = task.attempt_status
+    node, status = pod.spec.node_name, pod.status
+    if ctx.gate is not None:
+        seen = epoch.observe(attempt, pod, ctx.gate)
+        if seen != attempt:
+            task, attempt = replace(task, attempt_status=seen), seen
+        arrived = attempt.arrived
+    else:
+        arrived = arrival_of(attempt, pod, waits_for_arrival=ctx.waits_for_arrival)
+    known = (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip, attempt.arrived)
+    if known == (node, status.pod_ip, status.host_ip, arrived):
+        return task
+    return replace(
+        task,
+        attempt_status=replace(
+            attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip, arrived=arrived
+        ),
+    )

@@ -1,0 +1,247 @@
+"""What the Pod templates say before there is a Pod. Each is kept with its bytes, and read again only when these change.
+
+A template is the text of a user, up to 1.5 MiB of anything. So containers are counted before they are decoded, what is
+not asked for stays as it came, and whoever runs an event loop reads large ones (`unread`) somewhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import MAX_ROLES
+from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
+from frameworkcontroller.core.policies.readiness import annotations_ask_for_arrival, container_asks_for_arrival
+from frameworkcontroller.core.restart.annotations import Policy, read_policy, read_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from frameworkcontroller.api.spec import FrameworkSpec
+
+LARGE_BYTES: Final = 64 * 1024
+"""A larger template, or Pod, is read, prepared and rendered beside the event loop."""
+MAX_CONTAINERS_OF_FRAMEWORK: Final = 10_000
+"""`maxContainersOfFramework`: of all Pod templates of a Framework."""
+# What the controller adds for each container and each placeholder, at most about.
+CONTAINER_BYTES: Final = 2048
+PLACEHOLDER_BYTES: Final = 128
+LEARNED: Final = 2 * MAX_ROLES
+"""Templates of one Framework that were read: as many as two specs have."""
+MAX_TEXT: Final = 256
+"""Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
+_GPUS: Final = re.compile(rb'"?([0-9]{1,6})"?')
+
+
+class _Variable(Struct, frozen=True, gc=False):
+    name: str = ""
+    value: str | None = None
+
+
+_WAIT_FOR_ARRIVAL: Final = _Variable(names.BARRIER_WAIT_FOR, names.ARRIVED)
+
+
+class _Resources(Struct, frozen=True):
+    # Each as it is written: to print a number like 1e308 takes 15 us, and a template may have 90,000.
+    limits: dict[str, Raw] | None = None
+
+
+class _Container(Struct, frozen=True):
+    name: str = ""
+    image: str | None = None
+    env: Raw = Raw(b"null")
+    command: tuple[str, ...] | None = ()
+    args: tuple[str, ...] | None = ()
+    resources: Raw = Raw(b"null")
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs that it asks for; resources that cannot be read count as none."""
+        if names.GPU_SUFFIX.encode() not in bytes(self.resources):
+            return 0
+        try:
+            asked = msgspec.json.decode(self.resources, type=_Resources | None)
+        except _UNREADABLE:
+            return 0
+        limits = (asked.limits if asked else None) or {}
+        found = (_GPUS.fullmatch(number) for name, number in limits.items() if name.endswith(names.GPU_SUFFIX))
+        return sum(int(number[1]) for number in found if number is not None)
+
+    @property
+    def is_barrier(self) -> bool:
+        words = (self.name, self.image or "", *(self.command or ()))
+        return any(names.BARRIER_CONTAINER in word for word in words)
+
+    @property
+    def asks_for_arrival(self) -> bool:
+        if self.name != names.BARRIER_CONTAINER:
+            return False
+        environment = msgspec.json.decode(self.env, type=tuple[_Variable, ...] | None) or ()
+        words = (*(self.command or ()), *(self.args or ()))
+        return container_asks_for_arrival(self.name, words, by_variable=_WAIT_FOR_ARRIVAL in environment)
+
+
+class _PodSpec(Struct, frozen=True, rename="camel"):
+    service_account_name: str | None = None
+    init_containers: tuple[_Container, ...] | None = ()
+    containers: tuple[_Container, ...] | None = ()
+
+
+class _Meta(Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Template(Struct, frozen=True):
+    metadata: _Meta | None = None
+    spec: _PodSpec | None = None
+
+
+class RoleFacts(Struct, frozen=True):
+    """What one template says. Of one that can make no Pod nothing is known: its error is that of the first creation.
+
+    Attributes:
+        size: of a Pod, about, in bytes: what the API server takes at most counts for more.
+        containers: their number.
+        account: the service account of the Pods, if they have a barrier.
+        annotations: those about the restart of the gang, if the Pods have a barrier.
+        waits_for_arrival: an annotation or a barrier of its own asks to wait until all Tasks have arrived.
+        gpus: that each Pod asks for.
+    """
+
+    size: int = 0
+    containers: int = 0
+    account: str | None = None
+    annotations: dict[str, str] = {}
+    waits_for_arrival: bool = False
+    gpus: int = 0
+
+
+def read(template: bytes | Raw) -> RoleFacts:
+    """Read one template: pure, and safe in any thread."""
+    text = bytes(template)
+    size = len(text) + PLACEHOLDER_BYTES * text.count(b"{{FC_")
+    try:
+        number = container_count(text)
+        found = msgspec.json.decode(text, type=_Template)
+        pod, meta = found.spec or _PodSpec(), found.metadata or _Meta()
+        first, annotations = pod.init_containers or (), meta.annotations or {}
+        waits = annotations_ask_for_arrival(annotations) or any(container.asks_for_arrival for container in first)
+    except (*_UNREADABLE, TemplateError):
+        return RoleFacts(min(size, MAX_POD_BYTES))
+    containers = (*first, *(pod.containers or ()))
+    # The injector will add one, or the template has its own.
+    is_asked = (meta.labels or {}).get(names.BARRIER_LABEL) == "enabled"
+    has_barrier = is_asked or any(container.is_barrier for container in containers)
+    noted = (names.RESTART_ANNOTATION, names.RESTART_LIMIT_ANNOTATION) if has_barrier else ()
+    return RoleFacts(
+        size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
+        containers=number,
+        account=(pod.service_account_name or "default")[:MAX_TEXT] if has_barrier else None,
+        annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations},
+        waits_for_arrival=waits,
+        gpus=sum(container.gpus for container in pod.containers or ()),
+    )
+
+
+def read_all(templates: Mapping[bytes, Raw]) -> dict[bytes, RoleFacts]:
+    """Read templates for `Templates.learn`, in any thread."""
+    return {key: read(template) for key, template in templates.items()}
+
+
+@dataclass(frozen=True)
+class TemplateFacts:
+    """What all templates of a Framework say together."""
+
+    service_accounts: tuple[str, ...] = ()
+    """The service accounts of the Pods that have a barrier, sorted."""
+    waits_for_arrival: bool = False
+    """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """GPUs that each Pod of a role asks for, of the roles that do."""
+    restart_policy: Policy | None = None
+    """Of a gang that restarts in place."""
+    restart_problem: str = ""
+    """Why it cannot be as the templates ask for, "" if it can."""
+    members: frozenset[str] = frozenset()
+    """The roles whose Pods have a barrier."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of a Pod of each role, about, in bytes."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Why roles can have no Pods."""
+
+
+class Templates:
+    """The templates of one Framework that were read, each known by its bytes; roles may have the same."""
+
+    def __init__(self) -> None:
+        self._read: dict[bytes, RoleFacts] = {}
+        self._followed: tuple[bytes, ...] = ()
+
+    def unread(self, spec: FrameworkSpec) -> dict[bytes, Raw]:
+        """Return the templates that were not read, for `learn`, if they are large together."""
+        pods = {_key(role.task.pod): role.task.pod for role in spec.task_roles or ()}
+        unread = {key: pod for key, pod in pods.items() if key not in self._read}
+        return unread if sum(memoryview(pod).nbytes for pod in unread.values()) > LARGE_BYTES else {}
+
+    def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
+        """Keep what was read; of states that were edited again before they were followed, only a while."""
+        if len(self._read) > LEARNED:
+            self._read = {key: self._read[key] for key in self._followed}
+        self._read |= facts
+
+    def facts(self, spec: FrameworkSpec) -> TemplateFacts:
+        """Return what the templates of the spec say, and read those that have changed."""
+        roles = dict.fromkeys(role.name for role in spec.task_roles or ())
+        keys = {name: _key(spec.by_name[name].task.pod) for name in roles}
+        for name, key in keys.items():
+            if key not in self._read:
+                self._read[key] = read(spec.by_name[name].task.pod)
+        self._followed = tuple(keys.values())
+        self._read = {key: self._read[key] for key in self._followed}
+        found = {name: self._read[key] for name, key in keys.items()}
+        members = {name: one for name, one in found.items() if one.account is not None}
+        policy, problem = read_policy((name, one.annotations) for name, one in members.items())
+        if policy is not None and (
+            problem := read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
+        ):
+            policy = None
+        return TemplateFacts(
+            service_accounts=tuple(sorted({one.account or "" for one in members.values()})),
+            waits_for_arrival=policy is not None or any(one.waits_for_arrival for one in found.values()),
+            gpus={name: one.gpus for name, one in found.items() if one.gpus},
+            restart_policy=policy,
+            restart_problem=problem,
+            members=frozenset(members),
+            sizes={name: one.size for name, one in found.items()},
+            problems=dict(_too_many(found)),
+        )
+
+
+def _key(pod: Raw) -> bytes:
+    return hashlib.blake2b(pod, digest_size=16).digest()
+
+
+def _too_many(roles: Mapping[str, RoleFacts]) -> Iterable[tuple[str, str]]:
+    """Yield the roles beyond the most containers that a Framework may have, and what is wrong with each."""
+    total = 0
+    for name, facts in roles.items():
+        total += facts.containers
+        if total > MAX_CONTAINERS_OF_FRAMEWORK:
+            why = (
+                f"the Pod templates of the TaskRoles up to {name} have {total} containers, and those of a Framework "
+                f"may have {MAX_CONTAINERS_OF_FRAMEWORK} (maxContainersOfFramework): use fewer, or several Frameworks"
+            )
+            yield name, why
+
+
+def facts_of(spec: FrameworkSpec) -> TemplateFacts:
+    """Read all templates once."""
+    return Templates().facts(spec)

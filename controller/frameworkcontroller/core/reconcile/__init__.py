@@ -1,0 +1,1 @@
+"""One reconcile pass: it observes, decides on the Framework and on the Tasks that are dirty, and emits effects."""

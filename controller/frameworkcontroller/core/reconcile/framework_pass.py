@@ -1,0 +1,230 @@
+"""The Framework's part of a reconcile pass: its own state machine, and what its ConfigMap needs.
+
+`FrameworkReconciler.steps` calls `begin` once, then `steps`, and after the Tasks `follow_tasks`; if that says so,
+`steps` again. `framework` decides; this module supplies what the decision needs and emits what follows from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.states import ENDED, State
+from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import (
+    CONFIG_MAP,
+    CreateConfigMap,
+    DeleteConfigMap,
+    DeleteFramework,
+    FindConfigMap,
+    LabelConfigMap,
+)
+from frameworkcontroller.core.gang import roster
+from frameworkcontroller.core.gang.gang import identity_of
+from frameworkcontroller.core.machines import attempt, framework, task
+from frameworkcontroller.core.machines.orphans import is_unlabelled
+from frameworkcontroller.core.pods import snapshots
+from frameworkcontroller.core.policies import classification, dependencies
+from frameworkcontroller.core.policies.completion import decide_completion
+from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
+from frameworkcontroller.core.status.rescale import held_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frameworkcontroller.api.meta import Identity
+    from frameworkcontroller.core.reconcile.config import CoreConfig
+    from frameworkcontroller.core.reconcile.decision import ReconcileContext
+    from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+    from frameworkcontroller.core.status.state import FrameworkState
+    from frameworkcontroller.core.status.writer import StatusWriter
+
+
+class FrameworkPhase:
+    """The state machine of one Framework, with what it decides upon.
+
+    Args:
+        meta: of the Framework.
+        config: the settings.
+        state: what is decided.
+        tasks: the Tasks' part of a pass; it starts from nothing with every attempt.
+        writer: knows the persisted status, of which history keeps a copy.
+        new_uid: gives a fresh UUID.
+        draw: gives a random number in [0, 1).
+    """
+
+    def __init__(
+        self,
+        meta: Identity,
+        config: CoreConfig,
+        state: FrameworkState,
+        tasks: TaskPhase,
+        writer: StatusWriter,
+        *,
+        new_uid: Callable[[], str],
+        draw: Callable[[], float],
+    ) -> None:
+        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
+        self._config, self._state, self._tasks, self._writer = config, state, tasks, writer
+        self._new_uid, self._draw = new_uid, draw
+        self._conflict_draw = draw()
+        self._seeks_config_map = False
+
+    @property
+    def identity(self) -> roster.Identity:
+        """The current attempt as the roster names it."""
+        return identity_of(self._state, self._namespace, self._name, self._uid)
+
+    def begin(self, ctx: ReconcileContext) -> None:
+        """Bring the state in line with the spec.
+
+        After it there is a status, and unless the attempt is ending there are the roles and Tasks of the spec.
+        """
+        if not self._state.has_status:
+            self._state.set(framework.new_status(self._name, ctx.stamp))
+        if not framework.is_ending(self._state.status):
+            self._rescale(ctx)
+
+    def _rescale(self, ctx: ReconcileContext) -> None:
+        waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
+        # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
+        kept, why = held_back(ctx.spec, self._state.roles)
+        self._state.hold_back(why)
+        self._state.rescale(kept, ctx.stamp, self._new_uid)
+        if self._state.status.state in TASKS_WAIT:
+            self._state.hold_roles(kept)
+        waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
+        if waiting:
+            self._state.add_event(events.of_waiting_roles(dependencies.describe(waiting)))
+
+    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
+        """Step the Framework's own state machine as far as it goes now, and emit the action that follows.
+
+        It yields after some Tasks where an end of the attempt is theirs.
+
+        After it the Tasks know whether the attempt is ending or over, and a new attempt has new Tasks.
+        """
+        while True:
+            step = framework.step(
+                self._state.status,
+                ctx.view.config_map(),
+                self._attempt_context(ctx),
+                persisted=self._state.framework_persisted,
+            )
+            if step.status != self._state.status:
+                self._state.set(step.status)
+            ctx.wake_by_wall(step.wake_at)
+            if step.action is not framework.Action.NEXT_ATTEMPT:
+                break
+            self._start_next_attempt(ctx)
+        self._seeks_config_map = step.action is framework.Action.FIND
+        if framework.is_ending(self._state.status):
+            yield from self._end_tasks(ctx, over=self._state.status.state in ENDED)
+        self._act(step, ctx)
+
+    def follow_tasks(self, ctx: ReconcileContext) -> bool:
+        """Take over what the Tasks have come to: one runs, their ends complete the attempt, or all Pods are gone.
+
+        Returns:
+            Whether the Framework's own state machine may advance with that.
+        """
+        state = self._state
+        if state.status.state in TASKS_WAIT:
+            return False
+        if state.status.state is State.PREPARING and any(role_state.ran for role_state in state.roles.values()):
+            state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
+        if framework.is_ending(state.status):
+            return state.status.state not in ENDED and not state.has_pods
+        if self._seeks_config_map:
+            # If it is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
+            return False
+        completion = decide_completion(ctx.spec, state.roles)
+        if completion is None:
+            return False
+        state.set(attempt.complete(state.status, completion))
+        return True
+
+    def begin_roles(self, ctx: ReconcileContext) -> None:
+        """Let the roles begin that have waited for others for long enough, unless the attempt ends."""
+        state = self._state
+        if state.status.state in TASKS_WAIT or framework.is_ending(state.status):
+            return
+        for role in list(dependencies.waiting_roles(ctx.spec, state.roles)):
+            if role.name not in state.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
+                state.begin_role(role)
+
+    def _attempt_context(self, ctx: ReconcileContext) -> framework.AttemptContext:
+        low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
+        conflict = framework.may_conflict(self._state.status)
+        return framework.AttemptContext(
+            now=ctx.stamp,
+            name=self._name,
+            uid=self._uid,
+            spec=ctx.spec,
+            being_deleted=ctx.framework.metadata.deletion_timestamp is not None,
+            held_back=self._state.held_back is not None,
+            creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
+            completed_retain=attempt.duration(self._config.framework_completed_retain_sec),
+            conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
+            requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
+            creates_pods=ctx.in_flight.creates_pods,
+            retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
+            config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.gone,
+            has_pods=self._state.has_pods,
+        )
+
+    def _start_next_attempt(self, ctx: ReconcileContext) -> None:
+        """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""
+        assert self._writer.persisted is not None
+        retry, persisted = snapshots.Trigger.FRAMEWORK_RETRY, self._writer.persisted
+        taken = snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes)
+        ctx.decision.snapshots.append(taken)
+        self._state.discard_tasks()
+        self._rescale(ctx)
+        ctx.in_flight.reset_delays()
+        ctx.in_flight.refusals.next_attempt(ctx.now)
+        self._conflict_draw = self._draw()
+
+    def _end_tasks(self, ctx: ReconcileContext, *, over: bool) -> Iterator[None]:
+        """Decide every Task's end with the attempt's; complete every Task once the attempt is over."""
+        if not self._state.enter_end(over=over):
+            return
+        ending = classification.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
+        for place, task_key in enumerate(self._state.task_keys()):
+            if ends_turn(place):
+                yield
+            current = self._state.task(task_key)
+            assert current is not None
+            ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, ending)
+            if ended is not current:
+                self._state.put(task_key, ended)
+                self._state.agenda.touch(task_key)
+
+    def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
+        match step.action:
+            case framework.Action.CREATE if ctx.in_flight.is_taken(CONFIG_MAP):
+                found = ctx.in_flight.found(CONFIG_MAP)
+                orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._uid)
+                ctx.emit(DeleteConfigMap(found.uid) if found is not None and orphan else FindConfigMap())
+            case framework.Action.FIND:
+                found, attempt_id = ctx.in_flight.found(CONFIG_MAP), step.status.attempt_status.id
+                lost = found is not None and found.uid == step.status.attempt_status.config_map_uid
+                ctx.emit(LabelConfigMap(found.uid, attempt_id) if found is not None and lost else FindConfigMap())
+            case framework.Action.CREATE:
+                _, total = self._state.readiness(ctx.spec)
+                empty = roster.document(
+                    self.identity,
+                    0,
+                    0,
+                    total,
+                    by_arrival=self._state.waits_for_arrival,
+                    gate=self._state.summarize(ctx.spec).gate,
+                )
+                ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
+            case framework.Action.DELETE_FRAMEWORK:
+                ctx.emit(DeleteFramework())
+            case framework.Action.DELETE | framework.Action.DELETE_ORPHAN | framework.Action.DELETE_UNSEEN:
+                assert step.uid is not None
+                ctx.emit(DeleteConfigMap(step.uid, confirm=step.action is framework.Action.DELETE_UNSEEN))
+            case None | framework.Action.NEXT_ATTEMPT:
+                pass

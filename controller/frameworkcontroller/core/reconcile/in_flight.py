@@ -1,0 +1,162 @@
+"""The effects in flight for one Framework, and the delays before failed ones are emitted again.
+
+The back-off is a decision of the core, so it is pure here: the random draw and the time come in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.core.effects import CreatePod, Failed
+from frameworkcontroller.core.policies.backoff import pause_seconds
+from frameworkcontroller.core.policies.slow_start import Refusals, SlowStart, Spending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.effects import Effect, EffectKey
+
+# An effect that took place but is not seen yet may be emitted again after this time.
+RECHECK_AFTER: Final = timedelta(seconds=5)
+# The deletion of a Pod that stays, for a finalizer for example, is asked for again after longer and longer times.
+LONGEST_RECHECK: Final = timedelta(minutes=5)
+# Between two looks at names of a Framework's Pods that are in use.
+LOOK_SECONDS: Final = 0.02
+
+# Bytes of the Pods that are created at the same time. Each is rendered when its turn comes, and kept until the answer.
+CREATION_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How long an effect is not emitted again, and the failure of its last try."""
+
+    until: datetime
+    failures: int = 0
+    message: str = ""
+
+
+class InFlight:
+    """At most one effect at a time per key; a failed one waits, longer with every failure.
+
+    Args:
+        draw: gives a random number in [0, 1), to keep many Frameworks from coming back at once.
+        spending: what refused Pods of the namespace have cost.
+
+    Attributes:
+        slow_start: bounds the creations of Pods, which share one back-off.
+        refusals: bounds the creations of a role whose Pods are refused for good.
+    """
+
+    def __init__(self, draw: Callable[[], float], spending: Spending | None = None) -> None:
+        self._draw = draw
+        self.slow_start = SlowStart(draw)
+        self.refusals = Refusals(draw, spending or Spending())
+        self._in_flight: dict[EffectKey, Effect] = {}
+        self._creations = self._creation_bytes = 0
+        self._delays: dict[EffectKey, Delay] = {}
+        self._taken: dict[EffectKey, Meta | None] = {}
+
+    def is_busy(self, key: EffectKey) -> bool:
+        """Report whether an effect of this key is in flight."""
+        return key in self._in_flight
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Report whether nothing is in flight, and nothing waits for its next try."""
+        return not self._in_flight and all(delay.until <= now for delay in self._delays.values())
+
+    @property
+    def creates_pods(self) -> bool:
+        """Whether the creation of a Pod is in flight."""
+        return self._creations > 0
+
+    def free_creations(self, now: datetime) -> int:
+        """Return how many more Pods may be created now; of large ones the first ones fill what is allowed.
+
+        Where others of the namespace have spent what refused Pods may cost, a Framework without any Pod tries one.
+        """
+        free = 0 if self._creation_bytes >= CREATION_BYTES else self.slow_start.free(self._creations, now)
+        if free and not self.slow_start.is_proven and self.refusals.spending.until(now) is not None:
+            return 0 if self._creations else 1
+        return free
+
+    def any_of(self, *kinds: str) -> bool:
+        """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
+        return any(key[0] in kinds for key in self._in_flight)
+
+    def is_taken(self, key: EffectKey) -> bool:
+        """Report whether a creation met an object of the same name."""
+        return key in self._taken
+
+    def found(self, key: EffectKey) -> Meta | None:
+        """Return that object, None if it was not looked for yet."""
+        return self._taken.get(key)
+
+    def take(self, key: EffectKey, found: Meta | None = None) -> None:
+        """Note that the name is taken, by this object if it is known."""
+        self._taken[key] = found
+
+    def free_name(self, key: EffectKey) -> None:
+        """Note that the name is free."""
+        self._taken.pop(key, None)
+
+    def failures(self, key: EffectKey) -> int:
+        """Return how often in a row the effect of this key has failed."""
+        delay = self._delays.get(key)
+        return 0 if delay is None else delay.failures
+
+    def last_failure(self, key: EffectKey) -> str:
+        """Return the failure of the last try, "" if there is none."""
+        delay = self._delays.get(key)
+        return "" if delay is None else delay.message
+
+    def delayed_until(self, key: EffectKey, now: datetime) -> datetime | None:
+        """Return when an effect of this key may be emitted again, None if that is now."""
+        delay = self._delays.get(key)
+        return delay.until if delay is not None and now < delay.until else None
+
+    def start(self, effect: Effect) -> bool:
+        """Put the effect in flight, and report whether it is: not if one of its key is already."""
+        if effect.key in self._in_flight:
+            return False
+        self._in_flight[effect.key] = effect
+        self._count(effect, 1)
+        return True
+
+    def finish(self, key: EffectKey) -> None:
+        """Note that the effect of this key has an outcome."""
+        self._count(self._in_flight.pop(key, None), -1)
+
+    def _count(self, effect: Effect | None, sign: int) -> None:
+        if isinstance(effect, CreatePod):
+            self._creations += sign
+            self._creation_bytes += sign * effect.source.size
+
+    def reset_delay(self, key: EffectKey) -> None:
+        """Allow the next try at once."""
+        self._delays.pop(key, None)
+
+    def reset_delays(self) -> None:
+        """Allow every next try at once."""
+        self._delays.clear()
+        self._taken.clear()
+
+    def back_off(self, key: EffectKey, failure: Failed, now: datetime) -> None:
+        """Delay the next try after a failure: longer every time, and at least as long as the API server asks for."""
+        failures = self._delays[key].failures + 1 if key in self._delays else 1
+        delay = timedelta(seconds=pause_seconds(failures, self._draw, failure.retry_after_seconds))
+        self._delays[key] = Delay(now + delay, failures, failure.message)
+
+    def look_later(self, key: EffectKey, message: str, now: datetime) -> None:
+        """Delay the next look at a name that is in use: of many of them fifty are looked at each second."""
+        spread = 2 * len(self._taken) * LOOK_SECONDS * self._draw()
+        self.back_off(key, Failed(message, spread), now)
+
+    def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
+        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
+        number = self.failures(key) if longer else 0
+        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(number, 10))
+        self._delays[key] = Delay(now + pause, number + longer)

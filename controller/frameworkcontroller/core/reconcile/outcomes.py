@@ -1,0 +1,332 @@
+"""What the outcome of an effect means for the state machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import (
+    CONFIG_MAP,
+    LABEL,
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeletePod,
+    Done,
+    Failed,
+    FindConfigMap,
+    FindPod,
+    Found,
+    Missing,
+    NameTaken,
+    Refused,
+    RetainPod,
+    WriteStatus,
+)
+from frameworkcontroller.core.machines import attempt, framework, task
+from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabelled
+from frameworkcontroller.core.machines.retention import retained_by
+from frameworkcontroller.core.policies import classification, completion
+from frameworkcontroller.core.policies.retry import decide_retry
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.spec import RetryPolicy
+    from frameworkcontroller.api.status import TaskStatus
+    from frameworkcontroller.core.clock import Now
+    from frameworkcontroller.core.effects import Effect, Outcome
+    from frameworkcontroller.core.reconcile.in_flight import InFlight
+    from frameworkcontroller.core.status.state import FrameworkState
+    from frameworkcontroller.core.status.writer import StatusWriter
+
+# The API server understood the Pod and will never accept it (docs/reference/framework-api.md, section 5).
+PERMANENT_REFUSALS = frozenset({413, 422})
+TOO_LARGE: Final = 413
+NAME_IN_USE: Final = "the name is in use"
+# One or two failed writes of a status are everyday life: a restart of the API server, a moment of overload.
+FAILURES_UNTIL_EVENT: Final = 3
+# So often a Task is retried at once whose Pod cannot be made.
+FREE_RETRIES: Final = 5
+# A Pod that cannot be let go is deleted: the end of a Task is worth more than its logs.
+TRIES_TO_RETAIN: Final = 5
+
+
+def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
+    """Return the failure to back off for, None if there is none. To create or retain a Pod is refused for good."""
+    match effect, outcome:
+        case _, Failed():
+            return outcome
+        case _, NameTaken():
+            return Failed(outcome.message)
+        case CreatePod() | RetainPod(), Refused():
+            return None
+        case _, Refused():
+            # No code ends an attempt for this, and the reason may pass (a quota, a namespace that is being deleted).
+            return Failed(outcome.message)
+        case CreatePod() | CreateConfigMap(), Missing():
+            return Failed("the namespace does not exist")
+        case _:
+            return None
+
+
+def apply_pod_outcome(
+    state: FrameworkState,
+    in_flight: InFlight,
+    effect: CreatePod | DeletePod | FindPod,
+    outcome: Outcome,
+    now: Now,
+    framework_uid: str,
+    retry_policy: RetryPolicy,
+) -> None:
+    """Advance the Task, if it is still the one that the effect was for."""
+    task_key = (effect.role, effect.index)
+    is_news = isinstance(effect, CreatePod) and _count_creation(in_flight, effect, outcome, now)
+    state.agenda.touch(task_key)
+    current = state.task(task_key)
+    if current is None:
+        in_flight.free_name(effect.key)
+        return
+    stamp = now.stamp
+    match effect, outcome:
+        case FindPod(), _:
+            _apply_search(state, in_flight, effect, outcome, now, framework_uid)
+        case CreatePod(), Done():
+            state.put(task_key, task.record_pod(current, outcome.uid, stamp))
+        case CreatePod(), Failed() if is_news:
+            state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", outcome.message))
+        case CreatePod(), Refused():
+            _apply_refusal(state, in_flight, effect, outcome, retry_policy, now)
+        case DeletePod(confirm=True), Missing() if is_unseen(current, effect.uid):
+            state.put(task_key, attempt.move(current, State.ATTEMPT_COMPLETED, stamp))
+        case DeletePod(confirm=True), Missing():
+            state.gone.add(effect.uid)
+        case DeletePod(orphan=False, confirm=False), Done() | Missing() if current.state is State.DELETION_PENDING:
+            state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, stamp))
+        case DeletePod(), Done() | Missing():
+            if isinstance(outcome, Missing):
+                in_flight.free_name(effect.key)
+            in_flight.recheck_later(effect.key, now.steady, longer=isinstance(outcome, Done))
+        case _:
+            pass
+
+
+def _apply_refusal(
+    state: FrameworkState, in_flight: InFlight, effect: CreatePod, refused: Refused, retry_policy: RetryPolicy, now: Now
+) -> None:
+    """End the attempt of a Task whose Pod is refused for good.
+
+    One that is retried would be refused again: its role waits, and a Task that is retried without a limit stays as it
+    is while the reason does. A Pod that was not sent costs no request, so the first retries need no pause.
+    """
+    role, task_key, refusals = effect.role, (effect.role, effect.index), in_flight.refusals
+    current = state.task(task_key)
+    assert current is not None
+    if refused.sent:
+        refusals.spending.pay(effect.source.size, now.steady)
+    is_permanent = refused.code in PERMANENT_REFUSALS
+    code = Code.POD_CREATION_PERMANENT_ERROR if is_permanent else Code.POD_CREATION_UNKNOWN_ERROR
+    end = classification.predefined(code, f"Failed to create Pod: {refused.message}")
+    is_over = current.deletion_pending or current.completion is not None or framework.is_ending(state.status)
+    reason = refused.message.replace(current.attempt_status.pod_name, "")
+    retried = current.retry_policy_status.total_retried_count
+    if is_over or not decide_retry(retry_policy, current.retry_policy_status, end).wanted:
+        refusals.give_up(role, reason, now.steady)
+    elif refused.sent or retry_policy.max_retry_count < 0 or retried >= FREE_RETRIES:
+        known = refusals.window(role)
+        window = refusals.refuse(role, reason, now.steady)
+        if window.equal and retry_policy.max_retry_count < 0:
+            return
+        if known is not None and known.equal and not window.equal:
+            text = f"{end.diagnostics}; {known.equal + 1} creations of the TaskRole were refused alike before"
+            end = replace(end, diagnostics=text)
+    state.put(task_key, attempt.move(attempt.complete(current, end), State.ATTEMPT_COMPLETED, now.stamp))
+
+
+def apply_retention_outcome(
+    state: FrameworkState, in_flight: InFlight, effect: RetainPod, outcome: Outcome, now: Now
+) -> None:
+    """Take in whether the Pod of a Task that has ended stays; if it cannot, it is deleted as any other."""
+    task_key = (effect.role, effect.index)
+    state.agenda.touch(task_key)
+    current = state.task(task_key)
+    if current is None:
+        return
+    match outcome:
+        case Done() if current.state is State.DELETION_PENDING:
+            state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, now.stamp))
+        case Missing():
+            state.not_retained.add(effect.uid)
+        case Refused() | Failed():
+            if isinstance(outcome, Failed) and in_flight.failures(effect.key) < TRIES_TO_RETAIN:
+                return
+            state.not_retained.add(effect.uid)
+            state.add_event(events.of_not_retained_pod(f"{effect.role}-{effect.index}", outcome.message))
+            in_flight.reset_delay(effect.key)
+        case _:
+            pass
+
+
+def shares_back_off(effect: Effect, outcome: Outcome) -> bool:
+    """Report whether a failure concerns all Pods of a Framework, so that one back-off holds for all (`slow_start`)."""
+    return isinstance(effect, CreatePod) and not isinstance(outcome, NameTaken)
+
+
+def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, now: Now) -> bool:
+    """Tell the slow start, and report whether a failure is news: not one more of the same batch."""
+    failure = failure_of(effect, outcome)
+    if failure is None:
+        if isinstance(outcome, Done):
+            in_flight.slow_start.succeed(now.steady)
+            in_flight.refusals.open(effect.role, taken=True)
+        return False
+    return not isinstance(outcome, NameTaken) and in_flight.slow_start.fail(failure, now.steady)
+
+
+def apply_status_failure(
+    state: FrameworkState, in_flight: InFlight, writer: StatusWriter, effect: WriteStatus, outcome: Failed | Refused
+) -> None:
+    """Take in a write of the status that the API server did not take; it is asked for again after a back-off.
+
+    If the status is too large, no later one of this attempt fits: the attempt fails, and is written without its Tasks.
+    Their Pods are deleted with the ConfigMap, whose UID stays in the status.
+    """
+    attempt_id, failures = effect.status.attempt_status.id, in_flight.failures(effect.key)
+    if isinstance(outcome, Failed):
+        writer.apply_failure(effect)
+    elif (
+        outcome.code == TOO_LARGE and attempt_id == state.status.attempt_status.id and not writer.is_shrunk(attempt_id)
+    ):
+        tasks = sum(len(role.task_statuses) for role in effect.summary.roles)
+        text = (
+            f"The status of {tasks} Tasks is larger than the API server accepts ({outcome.message[:200]}): "
+            "use fewer Tasks or smaller Pod templates, or set largeFrameworkCompression of the controller"
+        )
+        writer.shrink(attempt_id, text)
+        end = completion.predefined(Code.POD_CREATION_PERMANENT_ERROR, text)
+        state.set(attempt.complete(state.status, end))
+        in_flight.reset_delay(effect.key)
+    worth_telling = 1 if isinstance(outcome, Refused) else FAILURES_UNTIL_EVENT
+    if failures == worth_telling:
+        # At once: the status that it speaks of may never be persisted.
+        state.journal.add_event(events.of_unwritten_status(outcome.message), state.persisted_revision)
+
+
+def _apply_search(
+    state: FrameworkState, in_flight: InFlight, effect: FindPod, outcome: Outcome, now: Now, framework_uid: str
+) -> None:
+    """Take in what the API server has under the name of a Task's Pod that the cache does not show."""
+    task_key = (effect.role, effect.index)
+    current = state.task(task_key)
+    assert current is not None
+    uid = current.attempt_status.pod_uid
+    match outcome:
+        case Missing():
+            in_flight.free_name(effect.key)
+            state.gone.update({uid} if uid is not None else ())
+        case Found() if uid is None:
+            is_news = in_flight.found(effect.key) is None
+            if is_news and outcome.metadata.annotations.get(names.FRAMEWORK_UID) != framework_uid:
+                state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", NAME_IN_USE))
+            _meet(in_flight, effect, outcome, now)
+        case Found() if uid is not None and outcome.metadata.uid != uid:
+            state.gone.add(uid)
+        case Found() if uid is not None and current.completion is not None:
+            # One that was let go has ended, whoever gave it the label; any other is deleted by its UID.
+            is_let_go = outcome.has_ended and bool(retained_by(outcome.metadata))
+            (state.gone if is_let_go else state.not_retained).add(uid)
+        case Found() if is_hidden_pod(outcome.metadata):
+            changed = "has lost its label" if is_unlabelled(outcome.metadata) else "has not ended and has the label"
+            label = names.FRAMEWORK_NAME if is_unlabelled(outcome.metadata) else names.RETAINED_LABEL
+            text = f"Pod {changed} {label} and is deleted: whoever changed that gave the Pod up"
+            lost = classification.predefined(Code.POD_EXTERNAL_DELETED, text)
+            state.put(task_key, attempt.complete(current, lost))
+        case Found():
+            in_flight.recheck_later(effect.key, now.steady)
+        case _:
+            pass
+
+
+def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now) -> None:
+    """Take in the object that has the name of one that is to be created.
+
+    The cache will show it, or it is hidden and deleted, or it is not ours: look again later and later, and at fifty of
+    a Framework's names a second.
+    """
+    in_flight.take(effect.key, outcome.metadata)
+    in_flight.look_later(effect.key, NAME_IN_USE, now.steady)
+
+
+def is_unseen(current: TaskStatus, uid: str) -> bool:
+    """Report whether the Task still waits until the Pod of this UID is seen."""
+    return current.state is State.CREATION_REQUESTED and current.attempt_status.pod_uid == uid
+
+
+def apply_config_map_outcome(
+    state: FrameworkState,
+    in_flight: InFlight,
+    effect: CreateConfigMap | DeleteConfigMap | FindConfigMap,
+    outcome: Outcome,
+    now: Now,
+) -> None:
+    """Advance the Framework attempt, if it is still the one that the effect was for."""
+    status = state.status
+    stamp = now.stamp
+    match effect, outcome:
+        case CreateConfigMap(), Done():
+            state.set(framework.record_config_map(status, outcome.uid, stamp))
+        case FindConfigMap(), _:
+            _apply_config_map_search(state, in_flight, effect, outcome, now)
+        case CreateConfigMap(), Failed() | Refused() | NameTaken():
+            state.add_event(events.of_failure("ConfigMap", outcome.message))
+        case DeleteConfigMap(confirm=True), Missing() if status.state is State.CREATION_REQUESTED:
+            state.set(attempt.move(status, State.ATTEMPT_COMPLETED, stamp))
+        case DeleteConfigMap(confirm=True), Missing():
+            state.gone.add(effect.uid)
+        case DeleteConfigMap(confirm=False), Done() | Missing() if is_wanted_deletion(state, effect.uid):
+            state.set(attempt.move(status, State.DELETION_REQUESTED, stamp))
+        case DeleteConfigMap(), Done() | Missing():
+            if isinstance(outcome, Missing):
+                in_flight.free_name(effect.key)
+            in_flight.recheck_later(effect.key, now.steady)
+        case _:
+            pass
+
+
+def _apply_config_map_search(
+    state: FrameworkState, in_flight: InFlight, effect: FindConfigMap, outcome: Outcome, now: Now
+) -> None:
+    """Take in what the API server has under the name of a ConfigMap that the cache does not show."""
+    uid = state.status.attempt_status.config_map_uid
+    match outcome:
+        case Missing():
+            in_flight.free_name(CONFIG_MAP)
+            state.gone.update({uid} if uid is not None else ())
+        case Found() if uid is None:
+            _meet(in_flight, effect, outcome, now)
+        case Found() if uid is not None and outcome.metadata.uid != uid:
+            state.gone.add(uid)
+        case Found() if is_unlabelled(outcome.metadata):
+            in_flight.take(CONFIG_MAP, outcome.metadata)
+        case Found():
+            in_flight.recheck_later(CONFIG_MAP, now.steady)
+        case _:
+            pass
+
+
+def apply_label_outcome(state: FrameworkState, in_flight: InFlight, outcome: Outcome, now: Now) -> None:
+    """Take in whether the ConfigMap has its label again; the next time is some seconds later at the earliest."""
+    if isinstance(outcome, Done | Missing):
+        in_flight.free_name(CONFIG_MAP)
+        in_flight.recheck_later(LABEL, now.steady)
+    if isinstance(outcome, Done):
+        state.add_event(events.of_restored_roster(state.status.attempt_status.config_map_name))
+
+
+def is_wanted_deletion(state: FrameworkState, uid: str) -> bool:
+    """Report whether the attempt waits for the deletion of exactly this ConfigMap."""
+    status = state.status
+    return status.state is State.DELETION_PENDING and status.attempt_status.config_map_uid == uid

@@ -1,0 +1,411 @@
+"""One Framework from its creation to its end: observations and outcomes in, effects out.
+
+The engine keeps one `FrameworkReconciler` per Framework. It calls `touch_pod` and `touch_config_map` for what the
+informers see, `steps` when the work queue gives the Framework a turn, `at_turn` right before it performs an effect,
+and `apply_outcome` with the outcome. All calls come from one thread.
+
+A reconciler decides, persists the new status, and only then acts on what the status announces. A status write carries
+everything decided since the last one, and one is in flight at a time; what may follow only from a persisted state waits
+for it. The reason of a wake-up is never an input: only what is observed is. The status last written outranks every
+cache; a new controller reads it back from the API server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import (
+    CONFIG_MAP,
+    ROSTER,
+    STATUS,
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeleteFramework,
+    DeletePod,
+    Done,
+    Effect,
+    Failed,
+    FindConfigMap,
+    FindPod,
+    Found,
+    GrantRosterAccess,
+    LabelConfigMap,
+    Missing,
+    NameTaken,
+    Outcome,
+    Refused,
+    RetainPod,
+    StaleStatus,
+    WriteRoster,
+    WriteStatus,
+)
+from frameworkcontroller.core.gang import shortfall
+from frameworkcontroller.core.gang.gang import Gang, GangStatus, has_gang, obstacles
+from frameworkcontroller.core.machines import framework
+from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
+from frameworkcontroller.core.reconcile.framework_pass import FrameworkPhase
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.outcomes import (
+    apply_config_map_outcome,
+    apply_label_outcome,
+    apply_pod_outcome,
+    apply_retention_outcome,
+    apply_status_failure,
+    failure_of,
+    shares_back_off,
+)
+from frameworkcontroller.core.reconcile.restart_pass import RestartPhase
+from frameworkcontroller.core.reconcile.spec_pass import SpecPhase
+from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+    from datetime import timedelta
+
+    from msgspec import Raw
+
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.core.clock import Now
+    from frameworkcontroller.core.pods.facts import RoleFacts
+    from frameworkcontroller.core.policies.slow_start import Spending
+    from frameworkcontroller.core.reconcile.config import CoreConfig
+
+
+class FrameworkReconciler:
+    """The state machines of one Framework instance, and the effects in flight for it.
+
+    Args:
+        seen: the Framework as the API server has it; its status is where to go on from.
+        config: the settings.
+        new_uid: gives a fresh UUID.
+        draw: gives a random number in [0, 1).
+        spending: what refused Pods of the namespace have cost; of this Framework alone by default.
+
+    Attributes:
+        stale: another writer has changed the status; the caller must drop this reconciler and read the Framework again.
+    """
+
+    def __init__(
+        self,
+        seen: Framework,
+        config: CoreConfig,
+        *,
+        new_uid: Callable[[], str],
+        draw: Callable[[], float],
+        spending: Spending | None = None,
+    ) -> None:
+        meta = seen.metadata
+        self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
+        self.stale = False
+        self._config = config
+        self._state = FrameworkState(meta.name)
+        self._in_flight = InFlight(draw, spending)
+        self._writer = StatusWriter(seen)
+        self._tasks = TaskPhase(meta, config, self._state)
+        self._framework = FrameworkPhase(
+            meta, config, self._state, self._tasks, self._writer, new_uid=new_uid, draw=draw
+        )
+        self._restarts = RestartPhase(config, self._state, self._tasks)
+        self._gang: Gang | None = None
+        self._config_map_done = Done()
+        self._spec = SpecPhase(seen, self._state, self._in_flight, self._writer)
+        self._is_in_pass = False
+        self._granted: GrantRosterAccess | None = None
+        self._unloaded = self._writer.persisted
+
+    # --- for metrics and the engine ----------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State | None:
+        """The Framework's state, None before it was first decided on."""
+        return self._state.status.state if self._state.has_status else None
+
+    @property
+    def ready(self) -> tuple[int, int]:
+        """Tasks that are ready and Tasks that the spec asks for, as persisted."""
+        summary = self._writer.persisted_summary
+        return (0, 0) if summary is None else summary.tasks
+
+    @property
+    def tasks_by_state(self) -> Counter[State]:
+        """The number of Tasks in each state."""
+        found: Counter[State] = Counter()
+        for role_state in self._state.roles.values():
+            for state, number in role_state.by_state.items():
+                found[state] += number
+        return found
+
+    @property
+    def waiting_tasks(self) -> int:
+        """The number of Tasks whose TaskRole waits for others."""
+        return sum(role_state.counts.active for role_state in self._state.roles.values() if role_state.waits)
+
+    @property
+    def gang(self) -> GangStatus | None:
+        """How far the gang is, None if there is none."""
+        return None if self._gang is None or not has_gang(self._state) else self._gang.status(self._state)
+
+    @property
+    def seen(self) -> Framework:
+        """The newest state of the Framework that this reconciler was shown."""
+        return self._spec.seen
+
+    @property
+    def is_persisted(self) -> bool:
+        """Whether the API server has all that was decided on the spec."""
+        return self._spec.spec is not None and self._state.revision == self._state.persisted_revision
+
+    def knows_newer(self, seen: Framework) -> bool:
+        """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
+        return self._spec.knows_newer(seen)
+
+    # --- inputs ------------------------------------------------------------------------------------------------------
+
+    def unread(self, seen: Framework) -> dict[bytes, Raw]:
+        """Return the large Pod templates that are to be read (`facts.read`) and learned before this state is seen."""
+        return self._spec.unread(seen)
+
+    def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
+        """Take in what was read of templates."""
+        self._spec.templates.learn(facts)
+
+    def touch_pod(self, name: str) -> None:
+        """Note that the Pod of this name was seen to change."""
+        role, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
+        task_key = (role, int(number) if number.isdecimal() else -1)
+        if self._state.task(task_key) is not None:
+            self._state.agenda.touch(task_key)
+            # The obstacle may be gone; if the name is still in use, the API server says so again at little cost.
+            self._in_flight.reset_delay(("pod", *task_key))
+
+    def touch_config_map(self) -> None:
+        """Note that the ConfigMap was seen to change."""
+        self._in_flight.reset_delay(CONFIG_MAP)
+
+    def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
+        """Return the effect to perform now that its turn has come, None if it is not wanted any more (`Dropped`).
+
+        A status is written with everything that was decided while the write waited.
+
+        Args:
+            effect: as it was emitted.
+            now: the time.
+            as_emitted: write no status but the one that was emitted: the history of a newer one is not written.
+        """
+        match effect:
+            case WriteStatus() if effect.revision != self._state.revision and self._spec.spec is not None:
+                return effect if as_emitted or self._is_in_pass else self._compose(self._spec.spec, now)
+            case CreatePod():
+                current = self._state.task((effect.role, effect.index))
+                wanted = current is not None and current.completion is None
+                return effect if wanted and not framework.is_ending(self._state.status) else None
+        return effect
+
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:
+        """Take in the outcome of an effect."""
+        failure = self._finish(effect, outcome, now)
+        match effect:
+            case WriteStatus():
+                self._apply_status_outcome(effect, outcome, now)
+            case CreatePod() | DeletePod() | FindPod():
+                assert self._spec.spec is not None
+                policy = self._spec.spec.task_of(effect.role).retry_policy
+                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, self.uid, policy)
+            case RetainPod():
+                apply_retention_outcome(self._state, self._in_flight, effect, outcome, now)
+            case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
+                if isinstance(outcome, Done):
+                    self._config_map_done = outcome
+                apply_config_map_outcome(self._state, self._in_flight, effect, outcome, now)
+            case LabelConfigMap():
+                apply_label_outcome(self._state, self._in_flight, outcome, now)
+            case WriteRoster():
+                self._apply_roster_outcome(effect, outcome, now)
+            case GrantRosterAccess():
+                if failure is None:
+                    self._granted = effect
+            case DeleteFramework():
+                if failure is None:
+                    self._in_flight.recheck_later(effect.key, now.steady)
+
+    def _finish(self, effect: Effect, outcome: Outcome, now: Now) -> Failed | None:
+        """End the flight of the effect, and return the failure for which the next one is delayed, if there is one."""
+        self._in_flight.finish(effect.key)
+        failure = failure_of(effect, outcome)
+        if failure is not None and not shares_back_off(effect, outcome):
+            self._in_flight.back_off(effect.key, failure, now.steady)
+        elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
+            self._in_flight.reset_delay(effect.key)
+        if isinstance(outcome, NameTaken):
+            self._in_flight.take(effect.key)
+        return failure
+
+    def _apply_status_outcome(self, effect: WriteStatus, outcome: Outcome, now: Now) -> None:
+        match outcome:
+            case Done():
+                self._writer.apply_outcome(effect, outcome, self._state)
+            case StaleStatus():
+                self.stale = True
+            case Missing():
+                self._in_flight.recheck_later(effect.key, now.steady)
+            case Refused() | Failed():
+                apply_status_failure(self._state, self._in_flight, self._writer, effect, outcome)
+
+    def _apply_roster_outcome(self, effect: WriteRoster, outcome: Outcome, now: Now) -> None:
+        if self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
+            version = outcome.resource_version if isinstance(outcome, Done) else None
+            event = self._gang.apply_outcome(effect, version)
+            if event is not None:
+                self._state.add_event(event)
+        if isinstance(outcome, Missing):
+            self._in_flight.recheck_later(effect.key, now.steady)
+
+    # --- the pass ----------------------------------------------------------------------------------------------------
+
+    def steps(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Generator[None, None, Decision]:
+        """Decide on everything that is dirty, and return what to do next.
+
+        It yields now and then: no outcome may be applied until it has returned.
+
+        Args:
+            now: the time.
+            view: the Framework as the caches have it.
+            backpressure: for how long writes of statuses that can be put off should leave their turn to others.
+        """
+        if self._unloaded is not None:
+            yield from self._state.load(self._unloaded)
+            self._unloaded = None
+        pauses = bool(self._state.crash_loops.held)
+        ctx = self._observe(now, view, backpressure=backpressure)
+        if ctx is None:
+            return Decision()
+        self._is_in_pass = True
+        yield from self._framework.steps(ctx)
+        self._restarts.begin(ctx)
+        yield from self._tasks.steps(ctx)
+        if self._framework.follow_tasks(ctx):
+            yield from self._framework.steps(ctx)
+            yield from self._tasks.steps(ctx)
+        self._framework.begin_roles(ctx)
+        yield from self._restarts.steps(ctx)
+        self._report_gang(ctx)
+        # The condition CrashLoop is written; nothing waits for that.
+        self._state.revision += pauses is not bool(self._state.crash_loops.held)
+        self._write(ctx)
+        self._is_in_pass = False
+        return ctx.decision
+
+    def _observe(self, now: Now, view: View, *, backpressure: timedelta) -> ReconcileContext | None:
+        """Take over what is seen; return the context of this pass, None if nothing can be decided.
+
+        That is if another writer has changed the status, or large templates of the only known state are not read yet.
+        After it the state has a status, and the roles and settings of the spec.
+        """
+        if not self._in_flight.is_busy(STATUS):
+            self.stale = self.stale or self._writer.is_stale(view.framework)
+        if self.stale:
+            return None
+        spec = self._spec.begin(view.framework)
+        if spec is None:
+            return None
+        ctx = ReconcileContext(now, view, self._spec.seen, spec, self._in_flight, Decision(), backpressure)
+        self._framework.begin(ctx)
+        return ctx
+
+    def _report_gang(self, ctx: ReconcileContext) -> None:
+        """Decide what the status says of a gang that waits, where Pods have a barrier."""
+        state = self._state
+        if not state.has_barriers or not has_gang(state):
+            return
+        ready, total = state.readiness(ctx.spec)
+        report = shortfall.decide(
+            state.gang_report,
+            complete=ready == total,
+            missing=lambda: obstacles(state, self._in_flight, ctx.view),
+            now=ctx.now,
+        )
+        state.report_gang(report)
+        ctx.decision.wake(report.due)
+
+    def _write(self, ctx: ReconcileContext) -> None:
+        """Emit the writes that follow from the decided state, and report what may be reported.
+
+        It needs the final state of this pass: nothing changes the Framework or its Tasks after it.
+        """
+        self._tasks.take_snapshots(ctx)
+        self._grant_access(ctx)
+        self._write_status(ctx)
+        self._write_roster(ctx)
+        ctx.decision.wake(self._state.agenda.next_alarm)
+        ctx.decision.transitions = self._state.journal.take_transitions()
+        ctx.decision.events = self._state.journal.take_events(self._state.persisted_revision)
+        ctx.decision.at_rest = self._is_at_rest(ctx)
+
+    def _is_at_rest(self, ctx: ReconcileContext) -> bool:
+        state = self._state
+        is_completed = state.status.state is State.COMPLETED and state.agenda.is_quiet
+        is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.execution_type == "Create"
+        return (
+            (is_completed or is_idle)
+            and state.is_reported
+            and self._in_flight.is_quiet(ctx.now)
+            and self._writer.is_up_to_date(ctx.view.framework)
+            and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
+            and ctx.view.config_map() is None
+        )
+
+    def _grant_access(self, ctx: ReconcileContext) -> None:
+        """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""
+        uid = self._state.status.attempt_status.config_map_uid
+        begun = self._state.framework_persisted and not framework.is_ending(self._state.status)
+        if self._config.grant_roster_access and self._spec.accounts and uid is not None and begun:
+            access = GrantRosterAccess(self._spec.accounts, uid)
+            if access != self._granted:
+                ctx.emit(access)
+
+    def _write_status(self, ctx: ReconcileContext) -> None:
+        state = self._state
+        if state.revision == state.persisted_revision or self._in_flight.is_busy(STATUS):
+            return
+        due = self._writer.due(state, ctx.spec, ctx.now, backpressure=ctx.backpressure)
+        for until in (due, self._in_flight.delayed_until(STATUS, ctx.now)):
+            if until is not None and ctx.now < until:
+                ctx.decision.wake(until)
+                return
+        ctx.emit(self._compose(ctx.spec, ctx.clock))
+
+    def _compose(self, spec: FrameworkSpec, now: Now) -> WriteStatus:
+        rest_bytes = self._spec.seen.size - memoryview(self._spec.seen.status).nbytes
+        generation = self._spec.generation
+        return self._writer.compose(self._state, spec, generation, now.steady, now.stamp, rest_bytes=rest_bytes)
+
+    def _write_roster(self, ctx: ReconcileContext) -> None:
+        """Let the gang decide on its roster, from the persisted status alone, and take its milestones."""
+        uid = self._state.status.attempt_status.config_map_uid
+        if self._gang is not None and self._gang.config_map_uid != uid:
+            self._gang = None
+        if not has_gang(self._state):
+            return
+        config_map, summary = ctx.view.config_map(), self._writer.persisted_summary
+        if summary is not None and config_map is not None and config_map.metadata.uid == uid:
+            if self._gang is None:
+                # A deletion answers without a UID.
+                version = self._config_map_done.resource_version if self._config_map_done.uid == uid else ""
+                self._gang = Gang(config_map.metadata, self._framework.identity, version)
+            until = self._in_flight.delayed_until(ROSTER, ctx.now)
+            if until is not None:
+                ctx.decision.wake(until)
+            elif not self._in_flight.is_busy(ROSTER):
+                seen = config_map.metadata.resource_version
+                effect, wake_at = self._gang.decide(self._state, self._in_flight, ctx.view, summary, ctx.now, seen)
+                ctx.decision.wake(wake_at)
+                if effect is not None:
+                    ctx.emit(effect)
+        if self._gang is not None:
+            ctx.decision.milestones += self._gang.milestones(self._state, ctx.spec, ctx.now)

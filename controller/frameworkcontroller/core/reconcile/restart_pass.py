@@ -1,0 +1,172 @@
+"""The gang's part of a reconcile pass, of gangs that restart in place: the end of an epoch, and the gate of the next.
+
+`FrameworkReconciler.steps` calls `begin` before the Tasks, and `steps` after them. `epoch` decides; this module
+supplies what the decision needs and changes the state. For all other gangs both do nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import events
+from frameworkcontroller.core.machines import attempt, framework
+from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
+from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.restart.annotations import Policy
+from frameworkcontroller.core.status.state import Haste
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frameworkcontroller.api.status import FrameworkAttemptStatus
+    from frameworkcontroller.core.reconcile.config import CoreConfig
+    from frameworkcontroller.core.reconcile.decision import ReconcileContext
+    from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+    from frameworkcontroller.core.status.dirty import TaskKey
+    from frameworkcontroller.core.status.state import FrameworkState
+
+
+# A barrier that is killed while it waits, by its memory limit for example, starts again without a back-off.
+MAX_STARTS_WHILE_CLOSED: Final = 10
+
+
+class RestartPhase:
+    """The epochs of one Framework's gang.
+
+    Args:
+        config: the settings.
+        state: what is decided.
+        tasks: the Tasks' part of a pass, which has noted what ends an epoch.
+    """
+
+    def __init__(self, config: CoreConfig, state: FrameworkState, tasks: TaskPhase) -> None:
+        self._config, self._state, self._tasks = config, state, tasks
+
+    def begin(self, ctx: ReconcileContext) -> None:
+        """Take over whether the gang restarts in place, as long as the attempt has no Pods."""
+        status, policy = self._state.status, self._state.restart_policy
+        asks = self._state.gate is None and policy is not None
+        has_pods = self._state.has_pods or ctx.in_flight.creates_pods
+        if framework.is_ending(status) or not (status.state in TASKS_WAIT or (asks and not has_pods)):
+            return
+        after = epoch.first_epoch(status.attempt_status, policy)
+        if after is not status.attempt_status:
+            self._state.set(replace(status, attempt_status=after))
+
+    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
+        """Begin the next epoch if this one has ended, and open the gate if everybody is there.
+
+        It yields after some Tasks.
+        """
+        gate, ends = self._state.gate, self._tasks.take_ends()
+        if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
+            return
+        if gate.is_open and (ends or self._state.member_count != gate.released):
+            yield from self._judge(gate, ends, ctx)
+        if self._tasks.starts_while_closed:
+            yield from self._end_those_that_never_stay(ctx)
+        self._open()
+
+    def _judge(self, gate: epoch.Gate, ends: dict[TaskKey, epoch.End], ctx: ReconcileContext) -> Iterator[None]:
+        seen = self._state.status.attempt_status
+        verdict = epoch.decide(
+            gate,
+            seen.gang_restarts or 0,
+            self._state.restart_policy or Policy(),
+            list(ends.values()),
+            members=self._state.member_count,
+            succeeded=self._succeeded() if ends else "",
+        )
+        refused = frozenset(verdict.refused)
+        for place, (task_key, end) in enumerate(ends.items()):
+            if ends_turn(place):
+                yield
+            if end in refused:
+                self._end(task_key, ctx)
+                self._state.add_event(events.of_gang_not_restarted(end.task, verdict.why))
+        if verdict.cause is not None:
+            yield from self._begin_epoch(epoch.next_epoch(seen, verdict, ctx.stamp), ctx)
+        # Members whose instances have ended show at once whether they are back; those that end leave their Pods.
+        yield from self._tasks.steps(ctx)
+
+    def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Iterator[None]:
+        """End the attempts of Tasks that start again and again before the gate opens: no limit counts those starts."""
+        counted = self._tasks.starts_while_closed
+        given_up = [task_key for task_key, starts in counted.items() if starts > MAX_STARTS_WHILE_CLOSED]
+        for place, task_key in enumerate(given_up):
+            if ends_turn(place):
+                yield
+            del counted[task_key]
+            pod_name = names.pod_name(ctx.framework.metadata.name, *task_key)
+            if self._state.task(task_key) is None or ctx.view.pod(pod_name) is None:
+                continue
+            self._end(task_key, ctx)
+            why = f"it has started {MAX_STARTS_WHILE_CLOSED} times more while its gang waited"
+            self._state.add_event(events.of_gang_not_restarted(f"{task_key[0]}-{task_key[1]}", why))
+        if given_up:
+            yield from self._tasks.steps(ctx)
+
+    def _succeeded(self) -> str:
+        """Return the name of a Task of the gang that has succeeded, "" if there is none."""
+        for name, role_state in self._state.roles.items():
+            for task in role_state.active():
+                if task.attempt_status.starts is UNSET:
+                    continue  # without a barrier it takes no part
+                if task.completion is not None and task.completion.type.name == TypeName.SUCCEEDED:
+                    return f"{name}-{task.index}"
+        return ""
+
+    def _end(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
+        """End the attempt of a Task that has exited, as if its Pod had failed; one whose Pod is gone ends by that."""
+        current = self._state.task(task_key)
+        pod = None if current is None else ctx.view.pod(current.attempt_status.pod_name)
+        # It may have gone since an earlier turn of this pass.
+        if current is None or pod is None or pod.metadata.uid != current.attempt_status.pod_uid:
+            return
+        end = classification.failed(epoch.as_failed(pod), self._config.codes)
+        self._state.put(task_key, attempt.complete(current, end))
+        self._state.agenda.touch(task_key)
+
+    def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> Iterator[None]:
+        state = self._state
+        state.set(replace(state.status, attempt_status=after))
+        state.haste, state.restarting_since = Haste.URGENT, ctx.now
+        state.applications.clear()
+        self._tasks.starts_while_closed.clear()
+        assert after.gang_epoch is not UNSET
+        for place, task_key in enumerate(list(state.task_keys())):
+            if ends_turn(place):
+                yield
+            task = state.task(task_key)
+            if task is None or task.deletion_pending or task.state is State.COMPLETED:
+                continue
+            left = epoch.leave_epoch(task.attempt_status, after.gang_epoch)
+            if left != task.attempt_status:
+                state.put(task_key, replace(task, attempt_status=left))
+                state.agenda.touch(task_key)
+        last = (after.last_gang_restarts or ())[-1]
+        ctx.decision.restarts.append(last.reason)
+        limit = (state.restart_policy or Policy()).limit
+        state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
+
+    def _open(self) -> None:
+        """Open the gate, which is written with the status that shows everybody: only then it may be known."""
+        status, gate = self._state.status, self._state.gate
+        if gate is None or gate.is_open or not self._is_complete():
+            return
+        after = replace(status.attempt_status, gang_released=self._state.member_count)
+        self._state.set(replace(status, attempt_status=after))
+        self._state.haste = Haste.URGENT
+        self._tasks.starts_while_closed.clear()
+
+    def _is_complete(self) -> bool:
+        counts = [role_state.counts for role_state in self._state.gang_roles]
+        everybody = sum(one.ready for one in counts) == sum(one.active for one in counts)
+        return everybody and self._state.member_count > 0 and self._state.held_back is None

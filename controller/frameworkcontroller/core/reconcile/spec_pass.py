@@ -1,0 +1,100 @@
+"""The spec's part of a reconcile pass: which state of the Framework is seen, and what it asks for.
+
+A state is seen once its Pod templates are read: large ones are read elsewhere (`facts`), and until then the pass goes
+on with the state before. Most changes of the object are our own writes of the status, so only what differs is followed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.core.pods.facts import Templates
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.core.reconcile.in_flight import InFlight
+    from frameworkcontroller.core.status.state import FrameworkState
+    from frameworkcontroller.core.status.writer import StatusWriter
+
+
+class SpecPhase:
+    """What the user asks for.
+
+    Args:
+        seen: the first state of the Framework.
+        state: what is decided.
+        in_flight: the windows of roles whose Pods are refused.
+        writer: knows the persisted status.
+
+    Attributes:
+        seen: the newest state that is known, with its templates.
+        spec: what it asks for, None before the first state is seen.
+        generation: of the spec that is followed.
+        accounts: the service accounts of the Pods that have a barrier.
+        templates: what is read of them.
+    """
+
+    def __init__(self, seen: Framework, state: FrameworkState, in_flight: InFlight, writer: StatusWriter) -> None:
+        self._state, self._in_flight, self._writer = state, in_flight, writer
+        self.seen, self.generation = seen, writer.generation
+        self.spec: FrameworkSpec | None = None
+        self.accounts: tuple[str, ...] = ()
+        self.templates = Templates()
+
+    def knows_newer(self, seen: Framework) -> bool:
+        """Report whether a newer state of the Framework is known, or a newer Framework of this name."""
+        return seen.metadata.is_older_than(self.seen.metadata)
+
+    def next(self, shown: Framework) -> Framework | None:
+        """Return the state that is to be seen next, given what the cache shows; None if it is seen already."""
+        newest = self.seen if self.knows_newer(shown) else shown
+        return None if newest is self.seen and self.spec is not None else newest
+
+    def unread(self, shown: Framework) -> dict[bytes, Raw]:
+        """Return the large templates that are to be read and learned before what the cache shows is seen."""
+        following = self.next(shown)
+        # Most states have the same spec, and to compare it costs a tenth of a look at each template.
+        is_new = following is not None and following.spec != self.spec
+        return self.templates.unread(following.spec) if following is not None and is_new else {}
+
+    def begin(self, shown: Framework) -> FrameworkSpec | None:
+        """See what the cache shows, follow the spec, and return it; None while its templates are not read."""
+        following = self.next(shown)
+        if following is not None and not self.unread(shown):
+            self.seen = following
+            self._follow(following.spec)
+        return self.spec
+
+    def _follow(self, spec: FrameworkSpec) -> None:
+        """Follow the spec: of the newest object, although an earlier one may be equal, since it keeps all of it."""
+        state, before = self._state, self.spec
+        self.spec = spec
+        if is_changed := spec != before:
+            facts = self.templates.facts(spec)
+            self.accounts = facts.service_accounts
+            state.set_templates(facts)
+            state.set_dependencies(spec)
+        if before is None and state.has_status:
+            if state.lacks_places:
+                # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
+                state.touch_framework()
+            else:
+                self._writer.persisted_summary = state.summarize(spec)
+        if self.seen.metadata.generation != self.generation:
+            # It is written as observedGeneration, also if nothing else follows from it.
+            self.generation = self.seen.metadata.generation
+            state.touch_framework()
+        if not is_changed:
+            return
+        for name, role in spec.by_name.items():
+            state.set_graceful_timeout(name, role.task.pod_graceful_deletion_timeout_sec)
+        if before is not None:
+            state.agenda.touch_many(state.crash_loops.follow(before, spec))
+            refusals = self._in_flight.refusals
+            refusals.keep(spec.by_name.keys())
+            for name in spec.by_name:
+                if before.task_of(name).pod != spec.task_of(name).pod:
+                    refusals.open(name, taken=False)

@@ -1,0 +1,313 @@
+"""The Tasks' part of a reconcile pass: the state machine of each dirty Task, and what its Pod needs.
+
+`FrameworkReconciler.steps` calls `advance` after the Framework's own part, and `take_snapshots` at the end. `task`
+decides; this module supplies what the decision needs and emits what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import RETAIN_NEVER
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
+from frameworkcontroller.core.machines import attempt, framework, task
+from frameworkcontroller.core.machines.orphans import is_hidden_pod
+from frameworkcontroller.core.machines.retention import ended_at
+from frameworkcontroller.core.pods import snapshots
+from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
+from frameworkcontroller.core.policies import dependencies
+from frameworkcontroller.core.policies.retry import decide_retry
+from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.status.role import EARLIEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frameworkcontroller.api.meta import Identity
+    from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.status import TaskStatus
+    from frameworkcontroller.core.reconcile.config import CoreConfig
+    from frameworkcontroller.core.reconcile.decision import ReconcileContext
+    from frameworkcontroller.core.status.dirty import TaskKey
+    from frameworkcontroller.core.status.state import FrameworkState
+
+# The Tasks wait while the Framework is in one of these states.
+TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})
+# A Task that was to probe may be of no use for it, since it is to be deleted for example; then another one does.
+PROBE_AFTER: Final = timedelta(seconds=1)
+# The end of a Pod of 256 containers that say different things takes 10 ms.
+TASKS_IN_A_ROW: Final = 4
+# The Pod of a Task in one of these states has been seen.
+SEEN: Final = frozenset({State.PREPARING, State.RUNNING})
+# An attempt in one of these states has ended: its Pod has, or is gone.
+OVER: Final = frozenset({State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+
+
+def ends_turn(place: int) -> bool:
+    """Report whether a loop over Tasks, at this one, lets others have their turn."""
+    return place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1
+
+
+class TaskPhase:
+    """The state machines of all Tasks of one Framework.
+
+    Args:
+        meta: of the Framework.
+        config: the settings.
+        state: what is decided.
+
+    Attributes:
+        starts_while_closed: how often instances of each Task have begun since the gate of its gang was closed.
+    """
+
+    def __init__(self, meta: Identity, config: CoreConfig, state: FrameworkState) -> None:
+        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
+        self._config, self._state = config, state
+        self._held: OrderedDict[TaskKey, None] = OrderedDict()
+        self._unpaid: OrderedDict[TaskKey, None] = OrderedDict()
+        self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
+        self._ends: dict[TaskKey, epoch.End] = {}
+        self.starts_while_closed: Counter[TaskKey] = Counter()
+
+    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
+        """Step every dirty Task and emit the actions that follow; the others cost nothing. It yields after some Tasks.
+
+        It needs a Framework whose ConfigMap is there or has been: before that, Tasks stay dirty.
+        """
+        if self._state.status.state in TASKS_WAIT:
+            return
+        self._release(ctx)
+        contexts: dict[str, task.TaskContext] = {}
+        gate = self._state.gate
+        for place, task_key in enumerate(self._state.agenda.take_dirty(ctx.now)):
+            if ends_turn(place):
+                yield
+            current = self._state.task(task_key)
+            if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
+                continue  # its outcome will make it dirty again
+            role = task_key[0]
+            if role not in contexts:
+                contexts[role] = self._task_context(role, ctx)
+            pod = ctx.view.pod(current.attempt_status.pod_name)
+            step = task.step(current, pod, contexts[role], persisted=self._state.is_persisted(task_key))
+            if step.status != current:
+                self._state.put(task_key, step.status)
+            self._note(task_key, current, step.status, pod, ctx)
+            if gate is not None:
+                self._follow_instance(task_key, current, step.status, pod, gate)
+            if step.wake_at is not None:
+                self._state.agenda.touch_at(task_key, ctx.clock.steadily(step.wake_at))
+            if step.action is task.Action.CREATE and (until := self._state.crash_loops.hold(task_key, ctx.now)):
+                self._state.agenda.touch_at(task_key, until)
+            elif step.action is not None:
+                self._act(task_key, step, pod, ctx)
+        if self._held and ctx.in_flight.free_creations(ctx.now):
+            ctx.decision.wake(ctx.now)  # those whose turn it was want no Pod
+
+    def _note(
+        self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, ctx: ReconcileContext
+    ) -> None:
+        """Note what a step shows that the Task's status does not say."""
+        role = self._state.roles[task_key[0]]
+        if self._config.crash_loop_pause:
+            self._state.crash_loops.note(task_key, before, after, ctx.clock)
+        if after.state in OVER:
+            role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
+        if role.name in self._state.watched_roles:
+            self._state.note_pod(task_key, ready=dependencies.is_pod_ready(after, pod))
+        if pod is not None and before.state is State.CREATION_REQUESTED and after.state in SEEN:
+            event = events.of_missing_barrier(pod)
+            if event is not None:
+                self._state.add_event(event)
+
+    def take_ends(self) -> dict[TaskKey, epoch.End]:
+        """Return what has ended the epoch of a gang since the last call, by the Tasks concerned."""
+        ends, self._ends = self._ends, {}
+        return ends
+
+    def _follow_instance(
+        self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, gate: epoch.Gate
+    ) -> None:
+        """Note what a Task has to do with the epoch of its gang."""
+        if before.attempt_status.starts is UNSET and task_key[0] not in self._state.members:
+            return  # its Pod has no barrier
+        if after.state is State.COMPLETED:
+            self._state.applications.add(task_key)
+            if after.attempt_status.arrived is False:
+                # It does not come back, so nobody waits for it.
+                left = replace(after.attempt_status, arrived=UNSET)
+                self._state.put(task_key, replace(after, attempt_status=left))
+        if not gate.is_open:
+            begun = (after.attempt_status.starts or 0) - (before.attempt_status.starts or 0)
+            self.starts_while_closed[task_key] += max(0, begun)
+        if not gate.is_open or after.deletion_pending:
+            return
+        end = epoch.ending(f"{task_key[0]}-{task_key[1]}", before.attempt_status, after.attempt_status, pod)
+        if end is not None:
+            self._ends[task_key] = end
+        elif pod is not None and epoch.runs_applications(pod):
+            self._state.applications.add(task_key)
+
+    def _release(self, ctx: ReconcileContext) -> None:
+        """Decide again on as many Tasks without a Pod as may get one now: of a role that is refused, on one."""
+        refusals, free = ctx.in_flight.refusals, ctx.in_flight.free_creations(ctx.now)
+        if self._unpaid and refusals.spending.until(ctx.now) is None:
+            self._held, self._unpaid = self._unpaid | self._held, OrderedDict()
+        while self._held and free > 0:
+            task_key, _ = self._held.popitem(last=False)
+            # Those of other roles do not wait behind one whose role is refused.
+            if not self._waits_with_role(task_key, ctx):
+                self._state.agenda.touch(task_key)
+                free -= 1
+        if self._held:
+            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+        if self._unpaid:
+            ctx.decision.wake(refusals.spending.until(ctx.now))
+        for role, waiting in list(self._refused.items()):
+            until = refusals.closed_until(role, ctx.now)
+            if until is None:
+                # Behind the other roles, with which it shares what refused Pods may cost.
+                del self._refused[role]
+                if refusals.window(role) is None:
+                    self._state.agenda.touch_many(waiting)
+                    continue
+                self._refused[role] = waiting
+                if waiting:
+                    # The one that was refused last: if its retries are limited, they come to an end.
+                    self._state.agenda.touch(waiting.popitem()[0])
+                    until = ctx.now + PROBE_AFTER
+            ctx.decision.wake(until)
+
+    def _waits_with_role(self, task_key: TaskKey, ctx: ReconcileContext) -> bool:
+        """Report whether no Pod of the Task's role may be created now; then the Task waits until one may."""
+        role, refusals = task_key[0], ctx.in_flight.refusals
+        if (until := refusals.closed_until(role, ctx.now)) is not None:
+            self._refused.setdefault(role, OrderedDict())[task_key] = None
+        elif (until := refusals.spent_until(role, ctx.now)) is not None:
+            self._unpaid[task_key] = None
+        ctx.decision.wake(until)
+        return until is not None
+
+    def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
+        return task.TaskContext(
+            now=ctx.stamp,
+            retry_policy=ctx.spec.task_of(role).retry_policy,
+            graceful_timeout_sec=self._state.roles[role].graceful_timeout_sec,
+            creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
+            codes=self._config.codes,
+            attempt_ending=framework.is_ending(self._state.status),
+            config_map_name=names.config_map_name(self._name),
+            framework_uid=self._uid,
+            gone=self._state.gone,
+            waits_for_arrival=self._state.waits_for_arrival,
+            # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
+            waits=self._state.roles[role].waits and role not in self._state.stuck_roles,
+            gate=self._state.gate,
+            retain_pods=ctx.spec.retain_pods,
+            not_retained=self._state.not_retained,
+            next_attempt=self._is_followed_by_another(ctx),
+        )
+
+    def _is_followed_by_another(self, ctx: ReconcileContext) -> bool:
+        """Report whether the end of the attempt is decided, and it is retried."""
+        status = self._state.status
+        if status.completion is None or ctx.framework.metadata.deletion_timestamp is not None:
+            return False
+        return decide_retry(ctx.spec.retry_policy, status.retry_policy_status, status.completion).wanted
+
+    def _act(self, task_key: TaskKey, step: task.TaskStep, pod: Pod | None, ctx: ReconcileContext) -> None:
+        effect: Effect
+        if step.action is task.Action.FIND:
+            effect = FindPod(*task_key)
+        elif step.action is task.Action.CREATE and ctx.in_flight.is_taken(("pod", *task_key)):
+            effect = self._find_or_delete(task_key, ctx)
+        elif step.action is task.Action.RETAIN:
+            assert step.uid is not None
+            effect = RetainPod(*task_key, step.uid)
+        elif step.action is not task.Action.CREATE:
+            assert step.uid is not None
+            effect = DeletePod(
+                *task_key,
+                step.uid,
+                grace_seconds=0 if step.action is task.Action.DELETE_FORCED else None,
+                confirm=step.action is task.Action.DELETE_UNSEEN,
+                orphan=step.uid != step.status.attempt_status.pod_uid,
+                on_node=pod is not None and bool(pod.spec.node_name),
+            )
+        elif not self._state.attempt_persisted:
+            # The ConfigMap that will own the Pod is not persisted yet, for example.
+            self._state.touch_when_persisted(task_key)
+            return
+        elif self._waits_with_role(task_key, ctx):
+            return
+        elif not ctx.in_flight.free_creations(ctx.now):
+            self._held[task_key] = None
+            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+            return
+        else:
+            ctx.in_flight.refusals.probe(task_key[0], ctx.now)
+            instance, attempt_id = step.status.instance_uid, step.status.attempt_status.id
+            effect = CreatePod(*task_key, instance, attempt_id, self._source(task_key[0], ctx.spec))
+        until = ctx.emit(effect)
+        if until is not None:
+            self._state.agenda.touch_at(task_key, until)
+
+    def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
+        """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
+        found = ctx.in_flight.found(("pod", *task_key))
+        if found is None:
+            return FindPod(*task_key)
+        is_lost = is_hidden_pod(found) and task.is_ours(found, self._task_context(task_key[0], ctx))
+        return DeletePod(*task_key, found.uid, orphan=True) if is_lost else FindPod(*task_key)
+
+    def retains_pods(self, ctx: ReconcileContext) -> bool:
+        """Report whether Pods are still to be let go before the ConfigMap is deleted, which would take them along."""
+        ending = sum(
+            role_state.by_state[state] for role_state in self._state.roles.values() for state in task.UNEXPECTED
+        )
+        if ctx.spec.retain_pods == RETAIN_NEVER or not ending:
+            return False
+        contexts = {role: self._task_context(role, ctx) for role in self._state.roles}
+        for task_key in self._state.task_keys():
+            current = self._state.task(task_key)
+            if current is None or current.state not in task.UNEXPECTED:
+                continue
+            pod = ctx.view.pod(current.attempt_status.pod_name)
+            is_its = pod is not None and pod.metadata.uid == current.attempt_status.pod_uid
+            if pod is not None and is_its and task.stays(current, pod, contexts[task_key[0]]):
+                return True
+        return False
+
+    def take_snapshots(self, ctx: ReconcileContext) -> None:
+        """Make snapshots of the Tasks and Task attempts that this pass has replaced; their last state is persisted."""
+        for one in self._state.journal.take_records():
+            spec, shared = ctx.spec.task_of(one.role), self._role_attempt(one.role, one.role_uid)
+            ctx.decision.snapshots.append(snapshots.of_task(one.trigger, ctx.framework, shared, spec, one.task))
+
+    def _role_attempt(self, role: str, role_uid: str) -> RoleAttempt:
+        attempt = self._state.status.attempt_status
+        return RoleAttempt(
+            namespace=self._namespace,
+            framework=self._name,
+            framework_uid=self._uid,
+            framework_attempt_id=attempt.id,
+            config_map_uid=attempt.config_map_uid or "",
+            role=role,
+            role_uid=role_uid,
+        )
+
+    def _source(self, role: str, spec: FrameworkSpec) -> PodSource:
+        """Return what the Pods of a role are made of."""
+        state, role_state = self._state, self._state.roles[role]
+        problem = state.stuck_roles[role] if role_state.waits else state.restart_problem or state.problems.get(role, "")
+        shared = self._role_attempt(role, role_state.instance_uid)
+        return PodSource(shared, spec.task_of(role).pod, state.sizes.get(role, 0), problem)

@@ -1,0 +1,260 @@
+"""In-place restart of a gang: which instance of a Task a Pod shows, who ends an epoch, and what follows from it. Pure.
+
+A gang that asks for it has epochs. Its gate is closed when an epoch begins, and opens when each Task has an instance in
+that epoch; then all of them are released. `observe` says which instance a Pod shows, `decide` what ends the epoch,
+`next_epoch` what begins then. The status holds all that they need, so a controller that takes over decides the same.
+Source: docs/reference/restart.md.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import ContainerState, ContainerStatus
+from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, RestartReason, TaskAttemptStatus
+from frameworkcontroller.core.policies.readiness import has_arrived
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.core.restart.annotations import Policy
+
+KEPT_RESTARTS: Final = 10
+MESSAGE_CHARACTERS: Final = 200
+"""Of what a container has left when it ended: it goes to the status, the roster and an Event."""
+LAST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class Gate(Struct, frozen=True):
+    """The epoch of a gang, and whether its members are released.
+
+    Attributes:
+        epoch: its number.
+        released: the Tasks with which the gate has opened, or may have; 0 while it is closed.
+    """
+
+    epoch: int
+    released: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether instances of this epoch may run their applications."""
+        return self.released > 0
+
+
+class End(Struct, frozen=True):
+    """One thing that ends an epoch: of which Task, and what is known of the exit."""
+
+    reason: RestartReason
+    task: str = ""
+    code: int | None = None
+    message: str = ""
+
+
+class Verdict(Struct, frozen=True):
+    """What follows from the ends that were seen together.
+
+    Attributes:
+        cause: of the next epoch, None if there is none.
+        counts: for the limit.
+        refused: the exits that restart nobody: the attempts of their Tasks end.
+        why: they are refused.
+    """
+
+    cause: End | None = None
+    counts: bool = False
+    refused: tuple[End, ...] = ()
+    why: str = ""
+
+
+def gate_of(attempt: FrameworkAttemptStatus) -> Gate | None:
+    """Return the gate of the attempt's gang, None if the gang does not restart in place."""
+    if attempt.gang_epoch is UNSET:
+        return None
+    return Gate(attempt.gang_epoch, attempt.gang_released or 0)
+
+
+# --- one Task and its Pod --------------------------------------------------------------------------------------------
+
+
+def observe(attempt: TaskAttemptStatus, pod: Pod, gate: Gate) -> TaskAttemptStatus:
+    """Return the Task attempt with the instance that its Pod shows.
+
+    Starts never go back, whatever late thing is seen. An instance that begins while the gate is open has no epoch: it
+    ends the one that is (`ending`). One that begins while the gate is closed takes part in the epoch.
+
+    Args:
+        attempt: as last decided.
+        pod: of this attempt, with any state that it has had.
+        gate: of the gang.
+    """
+    seen = starts_of(pod)
+    if seen is None:
+        return replace(attempt, arrived=True)
+    known = attempt.starts or 0
+    starts = max(known, seen + ends_this_start(pod))
+    epoch = UNSET if starts > known else attempt.epoch
+    if epoch is UNSET and not gate.is_open:
+        epoch = gate.epoch
+    is_here = (starts == known and attempt.arrived is True) or (seen == starts and has_arrived(pod))
+    return replace(attempt, starts=starts, epoch=epoch, arrived=epoch == gate.epoch and is_here)
+
+
+def starts_of(pod: Pod) -> int | None:
+    """Return how often the barrier of the Pod has started, None if the Pod has none that can end with an epoch.
+
+    A template that was edited while the attempt runs may have another.
+    """
+    if names.BARRIER_CONTAINER not in pod.spec.sidecars:
+        return None
+    counts = (one.restart_count for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
+    return next(counts, 0) + 1
+
+
+def ends_this_start(pod: Pod) -> bool:
+    """Report whether the kubelet is about to restart all containers, and has not counted the barrier's next start yet.
+
+    Where it makes a new sandbox, too (after a failed liveness probe), the count grows while the condition still holds.
+    """
+    conditions, statuses = pod.status.conditions, pod.status.init_container_statuses
+    is_restarting = any(one.type == names.ALL_CONTAINERS_RESTARTING and one.status == "True" for one in conditions)
+    is_counted = any(one.name == names.BARRIER_CONTAINER and one.state.waiting is not None for one in statuses)
+    return is_restarting and not is_counted
+
+
+def is_without_epoch(attempt: TaskAttemptStatus) -> bool:
+    """Report whether an instance of the Task was seen that takes part in no epoch yet."""
+    return attempt.starts is not UNSET and attempt.epoch is UNSET
+
+
+def ending(task: str, before: TaskAttemptStatus, after: TaskAttemptStatus, pod: Pod | None) -> End | None:
+    """Return how a change of a Task ends the epoch of an open gate, None if it does not.
+
+    Args:
+        task: its name.
+        before: the attempt before the change.
+        after: the attempt after it.
+        pod: of the Task, if there is one.
+    """
+    if after.id != before.id:
+        return None if before.starts is UNSET else End(RestartReason.POD_REPLACED, task)
+    if not is_without_epoch(after) or after.completion_status is not None:
+        return None
+    if before.starts is UNSET:
+        return End(RestartReason.POD_REPLACED, task)
+    container = None if pod is None else culprit(pod)
+    end = None if container is None else container.state.terminated
+    if end is None:
+        return End(RestartReason.EXITED, task)
+    return End(RestartReason.EXITED, task, end.exit_code, " ".join(end.message.split())[:MESSAGE_CHARACTERS])
+
+
+def culprit(pod: Pod) -> ContainerStatus | None:
+    """Return the container that has failed first, an application's if there is one, as one that is terminated.
+
+    The kubelet ends the others because of it. What it says of containers that it has removed is nobody's exit.
+    """
+    for statuses in (pod.status.container_statuses, pod.status.init_container_statuses):
+        ended = [
+            ContainerStatus(one.name, ContainerState(terminated=end))
+            for one in statuses
+            for end in (one.state.terminated or one.last_state.terminated,)
+            if end is not None and end.exit_code and end.reason != names.RESTARTING_ALL_CONTAINERS
+        ]
+        if ended:
+            return min(ended, key=_finished_at)
+    return None
+
+
+def _finished_at(status: ContainerStatus) -> datetime:
+    end = status.state.terminated
+    return end.finished_at if end is not None and end.finished_at is not None else LAST
+
+
+def as_failed(pod: Pod) -> Pod:
+    """Return the Pod as if the container that failed first had failed it alone."""
+    container = culprit(pod)
+    statuses = () if container is None else (container,)
+    return replace(pod, status=replace(pod.status, init_container_statuses=(), container_statuses=statuses))
+
+
+def runs_applications(pod: Pod) -> bool:
+    """Report whether every application container of the Pod runs."""
+    states = [one.state.running is not None for one in pod.status.container_statuses]
+    return bool(states) and all(states)
+
+
+# --- the gang --------------------------------------------------------------------------------------------------------
+
+
+def decide(
+    gate: Gate, restarts: int, policy: Policy, ends: Sequence[End], *, members: int, succeeded: str = ""
+) -> Verdict:
+    """Decide what follows from the ends that were seen together.
+
+    Args:
+        gate: of the gang.
+        restarts: in this Framework attempt, as far as they count for the limit.
+        policy: says the limit.
+        ends: in the order in which they were seen.
+        members: the Tasks that the gang has now.
+        succeeded: a Task of the gang that has succeeded, "" if there is none.
+    """
+    if not gate.is_open:
+        return Verdict()
+    exits = tuple(end for end in ends if end.reason is RestartReason.EXITED)
+    others = [end for end in ends if end.reason is not RestartReason.EXITED]
+    why = ""
+    if exits and succeeded:
+        why = f"{succeeded} has succeeded and cannot start again"
+    elif exits and 0 < policy.limit <= restarts:
+        why = f"exits have restarted the gang {restarts} times, and {names.RESTART_LIMIT_ANNOTATION} is {policy.limit}"
+    if not why and exits:
+        return Verdict(exits[0], counts=True)
+    if not others and members != gate.released:
+        others = [End(RestartReason.RESCALED, message=f"from {gate.released} to {members} Tasks")]
+    return Verdict(others[0] if others else None, refused=exits, why=why)
+
+
+def first_epoch(attempt: FrameworkAttemptStatus, policy: Policy | None) -> FrameworkAttemptStatus:
+    """Return an attempt that has no Pods yet, with or without epochs as its Pod templates ask for."""
+    if (policy is None) is (attempt.gang_epoch is UNSET):
+        return attempt
+    start = UNSET if policy is None else 0
+    return replace(
+        attempt,
+        gang_epoch=start,
+        gang_released=start,
+        gang_restarts=start,
+        last_gang_restarts=UNSET if policy is None else (),
+    )
+
+
+def next_epoch(attempt: FrameworkAttemptStatus, verdict: Verdict, now: datetime) -> FrameworkAttemptStatus:
+    """Return the attempt with its next epoch, whose gate is closed."""
+    cause, before = verdict.cause, attempt.last_gang_restarts or ()
+    assert cause is not None
+    epoch = (attempt.gang_epoch or 0) + 1
+    found = GangRestart(
+        epoch=epoch, time=now, reason=str(cause.reason), task=cause.task, code=cause.code, message=cause.message
+    )
+    return replace(
+        attempt,
+        gang_epoch=epoch,
+        gang_released=0,
+        gang_restarts=(attempt.gang_restarts or 0) + verdict.counts,
+        last_gang_restarts=(*before, found)[-KEPT_RESTARTS:],
+    )
+
+
+def leave_epoch(attempt: TaskAttemptStatus, epoch: int) -> TaskAttemptStatus:
+    """Return the attempt of a member when another epoch begins: one whose instance has ended takes part in that."""
+    if attempt.starts is UNSET:
+        return attempt
+    return replace(attempt, arrived=False, epoch=epoch if attempt.epoch is UNSET else attempt.epoch)

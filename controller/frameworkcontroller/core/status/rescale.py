@@ -1,0 +1,164 @@
+"""Bring the Tasks in line with the roles and numbers of the spec (docs/reference/framework-api.md, section 8).
+
+A Task that is scaled down is marked deletionPending first. It is removed only once its state Completed is persisted, so
+that clients see it before its name is used again.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import MAX_STORED
+from frameworkcontroller.core.machines.attempt import complete
+from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
+from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.status.role import RoleState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from frameworkcontroller.api.spec import FrameworkSpec
+
+_SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)
+
+
+def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, tuple[str, str] | None]:
+    """Return the spec without TaskRoles and Tasks that would be too many, and why as reason and text, None if all fit.
+
+    The CRD bounds both; an object that was stored under another definition may ask for any number. It may keep and
+    delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`, nor, with what is still to go, more than
+    can be read again, or twice as many TaskRoles.
+    """
+    why, number = None, len(spec.task_roles or ())
+    new = sum(role.name not in roles for role in spec.task_roles or ())
+    # One that is to go has Tasks, and none that are wanted.
+    is_beyond = number > max(MAX_ROLES, sum(one.counts.active > 0 or not one.tasks for one in roles.values()))
+    if is_beyond or (new and len(roles) + new > 2 * MAX_ROLES):
+        spec = replace(spec, task_roles=tuple(role for role in spec.task_roles or () if role.name in roles))
+        going = len(roles) + new - number
+        text = f"{going} TaskRoles that are not asked for any more are still to go: their Pods have to end first"
+        if is_beyond:
+            text = f"spec.taskRoles has {number} TaskRoles, and a Framework may have {MAX_ROLES}: "
+            text += "remove some, or use several Frameworks"
+        why = ("TooManyTaskRoles", text)
+    active = {name: role_state.counts.active for name, role_state in roles.items()}
+    wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
+    more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())
+    if wanted > max(MAX_TASKS, sum(active.values())) or (more and sum(stored.values()) + more > MAX_STORED):
+        kept = tuple(
+            replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
+        )
+        spec = replace(spec, task_roles=kept)
+        going = sum(stored.values()) - sum(role.task_number for role in kept)
+        text = f"{going} Tasks that are not asked for any more are still to go: their Pods have to end first"
+        if wanted > MAX_TASKS:
+            text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
+            text += "reduce taskNumber, or use several Frameworks"
+        why = why or ("TooManyTasks", text)
+    return spec, why
+
+
+def rescale(
+    framework: str,
+    spec: FrameworkSpec,
+    roles: dict[str, RoleState],
+    *,
+    now: datetime,
+    new_uid: Callable[[], str],
+    revision: int,
+    persisted: int,
+) -> Iterator[tuple[str, int]]:
+    """Change `roles` in place where the spec differs.
+
+    Args:
+        framework: its name.
+        spec: what is wanted.
+        roles: what there is, by name.
+        now: the time of the change.
+        new_uid: gives a fresh UUID.
+        revision: of what changes here.
+        persisted: the newest revision that the API server has.
+
+    Yields:
+        (role, index) of every Task that was marked, replaced or added; (role, -1) for a removal.
+    """
+    wanted = {role.name: role.task_number for role in spec.task_roles or ()}
+    for name in wanted:
+        if name not in roles:
+            role = spec.by_name[name]
+            timeout = role.task.pod_graceful_deletion_timeout_sec
+            waits = False if role.depends_on else UNSET
+            roles[name] = RoleState(name, new_uid(), timeout, dependencies_met=waits)
+            yield name, -1
+    # One cache for all: to make one costs as much as all else that a role asks for here.
+    family = functools.cache(lambda _role: new_uid())
+    for name, role_state in list(roles.items()):
+        number = wanted.get(name, 0)
+        yield from _mark(role_state, number, revision)
+        yield from _replace(framework, role_state, number, now, family, revision, persisted)
+        yield from _trim(role_state, number, persisted)
+        while len(role_state.tasks) < number:
+            index = len(role_state.tasks)
+            role_state.append(
+                new_task(index, _uid_in(family(name), index), names.pod_name(framework, name, index), now), revision
+            )
+            yield name, index
+        if name not in wanted and not role_state.tasks:
+            del roles[name]
+            yield name, -1
+
+
+def _mark(role_state: RoleState, number: int, revision: int) -> Iterator[tuple[str, int]]:
+    for index in range(number, len(role_state.tasks)):
+        task = role_state.tasks[index]
+        if not task.deletion_pending:
+            task = replace(task, deletion_pending=True)
+            if task.state is not State.COMPLETED:
+                task = complete(task, _SCALED_DOWN)
+            role_state.put(index, task, revision)
+            yield role_state.name, index
+
+
+def _replace(
+    framework: str,
+    role_state: RoleState,
+    number: int,
+    now: datetime,
+    family: Callable[[str], str],
+    revision: int,
+    persisted: int,
+) -> Iterator[tuple[str, int]]:
+    """Replace the Tasks that are deletionPending and wanted again, once they are Completed; they are never revived."""
+    for index in sorted(role_state.deletion_pending):
+        if index < number and _is_over(role_state, index, persisted):
+            name = names.pod_name(framework, role_state.name, index)
+            role_state.put(index, new_task(index, _uid_in(family(role_state.name), index), name, now), revision)
+            yield role_state.name, index
+
+
+def _uid_in(family: str, index: int) -> str:
+    """Return the UID of one of the Tasks that a role gets at once: only their ends differ, which compresses well.
+
+    Of 10,000 Tasks that saves a sixth of the compressed status.
+    """
+    return f"{family[:24]}{index:012x}"
+
+
+def _trim(role_state: RoleState, number: int, persisted: int) -> Iterator[tuple[str, int]]:
+    while len(role_state.tasks) > number and _is_over(role_state, len(role_state.tasks) - 1, persisted):
+        role_state.pop()
+        yield role_state.name, -1
+
+
+def _is_over(role_state: RoleState, index: int, persisted: int) -> bool:
+    task = role_state.tasks[index]
+    return task.deletion_pending and task.state is State.COMPLETED and role_state.revisions[index] <= persisted

@@ -1,0 +1,161 @@
+"""The Tasks of a role and their counts, which are kept up to date instead of recounted.
+
+A change of one Task costs O(1). Its `revision` says which write of the status contains it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, UnsetType
+
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStatus
+from frameworkcontroller.core.policies.classification import text_length
+from frameworkcontroller.core.policies.readiness import is_ready, membership
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many Tasks that are not deletionPending are ready, running and so on."""
+
+    active: int = 0
+    ready: int = 0
+    running: int = 0
+    created: int = 0
+    completed: int = 0
+    failed: int = 0
+    succeeded: int = 0
+    instances: int = 0
+    """Have been seen in a Pod whose barrier starts again with each epoch."""
+    succeeding: int = 0
+    """Have succeeded, and are not Completed yet."""
+
+    def add(self, task: TaskStatus, sign: int) -> None:
+        """Add the Task (sign 1) or remove it (sign -1)."""
+        if task.deletion_pending:
+            return
+        self.active += sign
+        self.ready += sign * is_ready(task)
+        self.created += sign * (task.attempt_status.pod_uid is not None)
+        self.running += sign * (task.state is State.RUNNING)
+        self.instances += sign * (task.attempt_status.starts is not UNSET)
+        if task.completion is None:
+            return
+        failed = task.completion.type.name == TypeName.FAILED
+        if task.state is State.COMPLETED:
+            self.completed += sign
+            self.failed += sign * failed
+            self.succeeded += sign * (not failed)
+        else:
+            self.succeeding += sign * (not failed)
+
+
+@dataclass(slots=True)
+class RoleState:
+    """One TaskRole: its Tasks by index, the revision of each, and the counts."""
+
+    name: str
+    instance_uid: str
+    graceful_timeout_sec: int | None
+    tasks: list[TaskStatus] = field(default_factory=list)
+    revisions: list[int] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    by_state: Counter[State] = field(default_factory=Counter)
+    text_bytes: int = 0
+    """Of what others have written about the ends of the Tasks."""
+    deletion_pending: set[int] = field(default_factory=set)
+    """Indexes that are deletionPending."""
+    ran: bool = False
+    """Whether a Task has entered AttemptRunning in this Framework attempt."""
+    settings_revision: int = 0
+    """The revision of the role's own settings."""
+    member_revision: int = 0
+    """The newest revision that changed what peers must know of a Task."""
+    dependencies_met: bool | UnsetType = UNSET
+    """Whether the role has begun; unset if it has never waited."""
+    ready_pods: set[int] = field(default_factory=set)
+    """Indexes of the Tasks whose Pods are Ready, kept for roles that others wait for (`dependencies`)."""
+    ends: dict[int, tuple[datetime, datetime]] = field(default_factory=dict)
+    """By index of a Task whose attempt has ended: when that was first seen, and when its Pod says that it was."""
+
+    @classmethod
+    def load(cls, status: TaskRoleStatus | EncodedRole) -> RoleState:
+        """Make a role from its stored status, without its Tasks; all of it is persisted (revision 0)."""
+        return cls(
+            status.name,
+            status.instance_uid,
+            status.pod_graceful_deletion_timeout_sec,
+            dependencies_met=status.dependencies_met,
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the role has not begun: it waits for others, and its Tasks get no Pods."""
+        return self.dependencies_met is False
+
+    def append(self, task: TaskStatus, revision: int) -> None:
+        """Append a Task."""
+        self.tasks.append(task)
+        self.revisions.append(revision)
+        self.member_revision = revision
+        self._count(task, 1)
+
+    def put(self, index: int, task: TaskStatus, revision: int) -> None:
+        """Replace the Task at its index."""
+        old = self.tasks[index]
+        if membership(old) != membership(task):
+            self.member_revision = revision
+        if old.attempt_status.id != task.attempt_status.id or old.instance_uid != task.instance_uid:
+            self.ends.pop(index, None)
+        self._count(old, -1)
+        self.tasks[index] = task
+        self.revisions[index] = revision
+        self._count(task, 1)
+
+    def pop(self) -> None:
+        """Remove the last Task."""
+        self._count(self.tasks.pop(), -1)
+        self.revisions.pop()
+        self.ends.pop(len(self.tasks), None)
+
+    def _count(self, task: TaskStatus, sign: int) -> None:
+        self.counts.add(task, sign)
+        self.by_state[task.state] += sign
+        self.text_bytes += sign * text_length(task.completion)
+        self.ran = self.ran or task.run_time is not None
+        if sign < 0:
+            self.ready_pods.discard(task.index)
+        if task.deletion_pending:
+            (self.deletion_pending.add if sign > 0 else self.deletion_pending.discard)(task.index)
+
+    def order_of(self, task: TaskStatus) -> tuple[datetime, datetime, datetime, int]:
+        """Return what orders Tasks by their ends. The status has them in whole seconds, and some seconds later.
+
+        Those that another controller has seen to end come first.
+        """
+        return *self.ends.get(task.index, (EARLIEST, EARLIEST)), task.completion_time or LATEST, task.index
+
+    def active(self) -> Iterator[TaskStatus]:
+        """Iterate over the Tasks that the spec still asks for."""
+        return (task for task in self.tasks if not task.deletion_pending)
+
+    def snapshot(self) -> TaskRoleStatus:
+        """Return the role as it is to be written."""
+        return TaskRoleStatus(
+            name=self.name,
+            instance_uid=self.instance_uid,
+            pod_graceful_deletion_timeout_sec=self.graceful_timeout_sec,
+            task_statuses=tuple(self.tasks),
+            dependencies_met=self.dependencies_met,
+        )

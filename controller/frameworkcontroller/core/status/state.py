@@ -1,0 +1,498 @@
+"""What is decided about one Framework, and how much of it is persisted, that is, how much the API server has.
+
+Every change gets the next revision. A write of the status carries all revisions up to one; once that revision is
+persisted, the Tasks that waited for it are dirty again. The `Agenda` has the dirty Tasks; only these are decided on
+again, so that a pass costs as much as has changed. What is to be reported of the changes goes to the `Journal`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.states import ASSOCIATED, GOING, State
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
+from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import GateSummary, RolesSummary
+from frameworkcontroller.core.gang import shortfall
+from frameworkcontroller.core.gang.shortfall import GangReport
+from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.policies import classification, dependencies
+from frameworkcontroller.core.policies.crash_loop import CrashLoops
+from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.status.dirty import Agenda
+from frameworkcontroller.core.status.reports import Journal, TaskRecord
+from frameworkcontroller.core.status.rescale import rescale
+from frameworkcontroller.core.status.role import RoleState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.core.pods.facts import TemplateFacts
+    from frameworkcontroller.core.restart.annotations import Policy
+    from frameworkcontroller.core.status.dirty import TaskKey
+
+# A Task in one of these states does nothing more until the state is persisted.
+WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
+# A Task leaves one of these states by what its Pod does.
+MOVING: Final = ASSOCIATED - WAITING_FOR_WRITE
+# States of a Framework in which nothing waits for a write, unless its attempt is to end.
+REPORTED: Final = frozenset({State.CREATION_REQUESTED, State.RUNNING})
+
+
+# Bytes of what containers and others say of the ends of all Tasks; beyond that so many characters of each text stay.
+MAX_TEXTS: Final = 4 * 1024 * 1024
+SHORT_TEXT: Final = 256
+
+
+class Haste(IntEnum):
+    """What waits for the next write of the status.
+
+    Attributes:
+        REPORT: nothing; it reports.
+        ENDING: the ends of Tasks that are not retried; others may end soon and need no write of their own.
+        URGENT: something that is to go on.
+    """
+
+    REPORT = 0
+    ENDING = 1
+    URGENT = 2
+
+
+class FrameworkState:
+    """The status, the roles and their revisions.
+
+    Args:
+        name: of the Framework.
+
+    Attributes:
+        journal: what is still to be reported.
+        agenda: which Tasks are to be decided on again.
+        roles: by name; `status` holds none, because their Tasks are counted here.
+        revision: of the last change.
+        persisted_revision: the newest revision that the API server has.
+        haste: what waits for the next write.
+        waits_for_arrival: a Task is ready only once its Pod's barrier runs.
+        has_barriers: a Pod template has a barrier.
+        held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
+        watched_roles: the roles for whose Pods to become Ready another role waits.
+        stuck_roles: why roles can never begin, by their names.
+        gpus: GPUs that each Pod of a role asks for, of the roles that do.
+        sizes: of a Pod of each role, about, in bytes.
+        problems: why roles can have no Pods, by their names.
+        gang_report: what the condition GangReady says.
+        text_bytes: of what others have written about the ends of Tasks.
+        crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
+        gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
+        not_retained: the UIDs of Pods that were to stay and cannot.
+        restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
+        restart_problem: why the gang can have none of the restarts that its Pod templates ask for, "" if it can.
+        members: the roles whose Pod templates have a barrier: only these restart in place.
+        restarting_since: the steady time of the end of the last epoch, None if that is not known.
+        applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._status: FrameworkStatus | None = None
+        self.journal = Journal(name)
+        self.agenda = Agenda()
+        self.roles: dict[str, RoleState] = {}
+        self.revision = 0
+        self.persisted_revision = 0
+        self.haste = Haste.REPORT
+        self.waits_for_arrival = False
+        self.has_barriers = True
+        self.held_back: tuple[str, str] | None = None
+        self.watched_roles: frozenset[str] = frozenset()
+        self.stuck_roles: dict[str, str] = {}
+        self._depends_on: tuple[object, ...] = ()
+        self.gpus: Mapping[str, int] = {}
+        self.sizes: Mapping[str, int] = {}
+        self.problems: Mapping[str, str] = {}
+        self.gang_report = GangReport()
+        self.crash_loops = CrashLoops()
+        self.gone: set[str] = set()
+        self.not_retained: set[str] = set()
+        self.restart_policy: Policy | None = None
+        self.restart_problem = ""
+        self.members: frozenset[str] = frozenset()
+        self.restarting_since: datetime | None = None
+        self.applications: set[TaskKey] = set()
+        self._framework_revision = 0
+        self._attempt_revision = 0
+        self._rescale_revision = 0  # a role that is gone has no revision of its own
+        self._rescaled: tuple[FrameworkSpec, int] | None = None
+        self._ended: tuple[int, bool] | None = None
+        self.text_bytes = 0
+
+    def load(self, status: FrameworkStatus) -> Iterator[None]:
+        """Go on from a stored status: all of it is persisted, and every Task is dirty. It yields after each Task.
+
+        Raises:
+            UnreadableStatusError, msgspec.DecodeError: The status holds something else.
+        """
+        for role in encoded_roles_of(status):
+            role_state = self.roles[role.name] = RoleState.load(role)
+            for task in role.tasks():
+                kept = self._within_texts(None, task)
+                role_state.append(kept, 0)
+                self.text_bytes += classification.text_length(kept.completion)
+                yield
+            yield
+        self._status = without_roles(status)
+        self.gang_report = shortfall.load(status.conditions or ())
+        self.touch_all()
+
+    # --- the Framework -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the Framework was decided on before."""
+        return self._status is not None
+
+    @property
+    def status(self) -> FrameworkStatus:
+        """The Framework's own part of the status. Raises AssertionError while there is none."""
+        assert self._status is not None
+        return self._status
+
+    @property
+    def framework_persisted(self) -> bool:
+        """Whether the Framework's own part is persisted; `is_persisted` says so of each Task."""
+        return self._framework_revision <= self.persisted_revision
+
+    @property
+    def attempt_persisted(self) -> bool:
+        """Whether all that Pods depend on is persisted, as their owner is; that the first of them runs is not."""
+        return self._attempt_revision <= self.persisted_revision
+
+    def set(self, status: FrameworkStatus) -> None:
+        """Change the Framework's own part."""
+        before, self._status = self._status, status
+        self.touch_framework()
+        if before is None or (before.state, status.state) != (State.PREPARING, State.RUNNING):
+            self._attempt_revision = self.revision
+        # That its ConfigMap was created is of no use before it is seen, which is written at once. That its first Task
+        # runs is a report, and so is how far the deletion of the ConfigMap is.
+        only_reports = status.completion is None if status.state in REPORTED else status.state in GOING
+        if not only_reports:
+            self.haste = Haste.URGENT
+        if before is not None:
+            self.journal.add_framework_change(before, status, self.revision)
+
+    @property
+    def gate(self) -> epoch.Gate | None:
+        """The gate of a gang that restarts in place, None of any other."""
+        return None if self._status is None else epoch.gate_of(self._status.attempt_status)
+
+    def touch_framework(self) -> None:
+        """Give the Framework's own part the next revision."""
+        self.revision += 1
+        self._framework_revision = self.revision
+
+    def set_templates(self, facts: TemplateFacts) -> None:
+        """Take over what the Pod templates say; an attempt that has Pods goes on as it began."""
+        self.gpus, self.sizes, self.problems = facts.gpus, facts.sizes, facts.problems
+        self.has_barriers, self.members = bool(facts.members), facts.members
+        if facts.restart_problem and facts.restart_problem != self.restart_problem:
+            self.add_event(events.of_refused_restart(facts.restart_problem))
+        self.restart_policy, self.restart_problem = facts.restart_policy, facts.restart_problem
+        if facts.waits_for_arrival != self.waits_for_arrival:
+            self.waits_for_arrival = facts.waits_for_arrival
+            self.touch_all()
+
+    def hold_back(self, why: tuple[str, str] | None) -> None:
+        """Set why the Framework gets no more TaskRoles or Tasks; it is written as a condition."""
+        if why != self.held_back:
+            self.held_back = why
+            self.touch_framework()
+            if why:
+                self.add_event(events.of_held_back(*why))
+
+    def report_gang(self, report: GangReport) -> None:
+        """Set what is reported of the gang; the next write has it, and nothing waits for that."""
+        if report.missing and not report.says_the_same(self.gang_report):
+            self.revision += 1
+        self.gang_report = report
+
+    def set_dependencies(self, spec: FrameworkSpec) -> None:
+        """Take over which roles wait for which; every Task is dirty if that has changed."""
+        roles = spec.task_roles or ()
+        wanted = tuple((role.name, role.depends_on) for role in roles) if any(role.depends_on for role in roles) else ()
+        if wanted != self._depends_on:
+            self._depends_on = wanted
+            self.watched_roles = dependencies.watched_roles(spec)
+            self.stuck_roles = dependencies.problems_of(spec)
+            self.touch_all()
+
+    def hold_roles(self, spec: FrameworkSpec) -> None:
+        """Let every role that depends on others wait for them: the attempt has no Pods yet."""
+        for role in spec.task_roles or ():
+            role_state = self.roles[role.name]
+            if role.depends_on and role_state.dependencies_met is UNSET:
+                role_state.dependencies_met = False
+                self.touch_framework()
+
+    def begin_role(self, role: TaskRoleSpec) -> None:
+        """Let a role begin; its Tasks may get Pods once that is persisted."""
+        self.touch_framework()
+        self.haste = Haste.URGENT
+        role_state = self.roles[role.name]
+        role_state.dependencies_met = True
+        role_state.member_revision = self.revision
+        self._change_settings(role_state)
+        self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
+
+    def note_pod(self, task_key: TaskKey, *, ready: bool) -> None:
+        """Note whether the Task's Pod is Ready."""
+        ready_pods = self.roles[task_key[0]].ready_pods
+        (ready_pods.add if ready else ready_pods.discard)(task_key[1])
+
+    def set_graceful_timeout(self, role: str, seconds: int | None) -> None:
+        """Set a role's `podGracefulDeletionTimeoutSec`; it is used only once it is persisted."""
+        role_state = self.roles.get(role)
+        if role_state is None or role_state.graceful_timeout_sec == seconds:
+            return
+        self.touch_framework()
+        role_state.graceful_timeout_sec = seconds
+        self._change_settings(role_state)
+
+    def _change_settings(self, role_state: RoleState) -> None:
+        """Let the Tasks of a role follow its settings once these are persisted."""
+        role_state.settings_revision = self.revision
+        for index in range(len(role_state.tasks)):
+            self.touch_when_persisted((role_state.name, index))
+
+    def discard_tasks(self) -> None:
+        """Drop all roles and Tasks: a new attempt begins."""
+        self.roles.clear()
+        self.agenda.clear()
+        self.gone.clear()
+        self.not_retained.clear()
+        self.gang_report = GangReport()
+        self.crash_loops.held.clear()
+        self.applications.clear()
+        self.text_bytes = 0
+        self._ended = None
+        self._rescaled = None
+
+    def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
+        """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status."""
+        last, self._rescaled = self._rescaled, (spec, self.persisted_revision)
+        if last is not None and last[1] == self.persisted_revision and (last[0] is spec or last[0] == spec):
+            return
+        revision = self.revision + 1
+        deleted = [
+            TaskRecord(Trigger.TASK_DELETION, role_state.name, role_state.instance_uid, role_state.tasks[index])
+            for role_state in self.roles.values()
+            for index in sorted(role_state.deletion_pending)
+        ]
+        counts = {name: role_state.counts.active for name, role_state in self.roles.items()}
+        changed = list(
+            rescale(
+                self._name,
+                spec,
+                self.roles,
+                now=now,
+                new_uid=new_uid,
+                revision=revision,
+                persisted=self.persisted_revision,
+            )
+        )
+        if not changed:
+            return
+        self.text_bytes = sum(role_state.text_bytes for role_state in self.roles.values())
+        self.touch_framework()
+        self._rescale_revision = revision
+        self.haste = Haste.URGENT
+        for record in deleted:
+            if self.task((record.role, record.task.index)) is not record.task:
+                self.journal.add_record(record)
+        for name, index in changed:
+            if index >= 0:
+                self.agenda.touch((name, index))
+                self.agenda.touch_after((name, index), revision)
+        if counts:  # the first scale of an attempt is no rescale
+            wanted = {role.name: role.task_number for role in spec.task_roles or ()}
+            for name in (*wanted, *(name for name in counts if name not in wanted)):
+                before, after = counts.get(name, 0), wanted.get(name, 0)
+                if before != after:
+                    self.add_event(events.of_rescale(name, before, after))
+
+    def enter_end(self, *, over: bool) -> bool:
+        """Report whether the attempt enters this phase of its end now, so that its Tasks have to follow.
+
+        Args:
+            over: the attempt is over; otherwise its end is only decided.
+        """
+        phase = (self.status.attempt_status.id, over)
+        if self._ended == phase:
+            return False
+        self._ended = phase
+        return True
+
+    # --- Tasks -------------------------------------------------------------------------------------------------------
+
+    @property
+    def gang_roles(self) -> list[RoleState]:
+        """The roles that the gang waits for.
+
+        One that waits for others is no part of it yet. To restart in place, it waits for the roles with a barrier: the
+        Pods of others do not restart. Only its first start waits for all.
+        """
+        gate = self.gate
+        of_all = gate is None or (gate.epoch == 0 and not gate.is_open)
+        return [one for one in self.roles.values() if not one.waits and (of_all or self._is_member(one))]
+
+    @property
+    def member_count(self) -> int:
+        """The Tasks that restart in place together."""
+        return sum(one.counts.active for one in self.gang_roles if self._is_member(one))
+
+    def _is_member(self, role_state: RoleState) -> bool:
+        """Report whether the role restarts in place: its Pods have a barrier, or the template of the next ones does."""
+        return role_state.counts.instances > 0 or role_state.name in self.members
+
+    def task(self, task_key: TaskKey) -> TaskStatus | None:
+        """Return the Task, None if it was removed."""
+        name, index = task_key
+        role_state = self.roles.get(name)
+        return role_state.tasks[index] if role_state is not None and 0 <= index < len(role_state.tasks) else None
+
+    def put(self, task_key: TaskKey, new: TaskStatus) -> None:
+        """Change a Task; it is dirty again once the change is persisted."""
+        self.revision += 1
+        role_state = self.roles[task_key[0]]
+        before = role_state.tasks[task_key[1]]
+        if new.completion is not before.completion:
+            new = self._within_texts(before, new)
+        if new.state in WAITING_FOR_WRITE:
+            self.haste = max(self.haste, Haste.ENDING if self._is_final(new) else Haste.URGENT)
+        if new.attempt_status.id > before.attempt_status.id:
+            uid = before.attempt_status.pod_uid
+            self.gone -= {uid}
+            self.not_retained -= {uid}
+            self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
+        self.text_bytes -= role_state.text_bytes
+        role_state.put(task_key[1], new, self.revision)
+        self.text_bytes += role_state.text_bytes
+        self.touch_when_persisted(task_key)
+        if before.state is not new.state:
+            self.journal.add_task_change(task_key[0], before, new, self.revision)
+
+    def _within_texts(self, before: TaskStatus | None, new: TaskStatus) -> TaskStatus:
+        """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
+        known = 0 if before is None else classification.text_length(before.completion)
+        more = classification.text_length(new.completion) - known
+        if new.completion is not None and self.text_bytes + more > MAX_TEXTS:
+            end = classification.shortened(new.completion, SHORT_TEXT)
+            new = replace(new, attempt_status=replace(new.attempt_status, completion_status=end))
+        return new
+
+    def _is_final(self, task: TaskStatus) -> bool:
+        """Report whether this end of a Task is known to be its last."""
+        end = task.completion
+        ends_with_attempt = self._status is not None and self._status.completion is not None
+        return end is not None and (end.type.name == TypeName.SUCCEEDED or ends_with_attempt or task.deletion_pending)
+
+    @property
+    def brings_more(self) -> bool:
+        """Whether a Task is in a state that it leaves without a write."""
+        return any(role_state.by_state.get(state) for role_state in self.roles.values() for state in MOVING)
+
+    def is_persisted(self, task_key: TaskKey) -> bool:
+        """Report whether the API server has the Task as it is here, with the settings of its role."""
+        role_state = self.roles[task_key[0]]
+        return max(role_state.revisions[task_key[1]], role_state.settings_revision) <= self.persisted_revision
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether a Task's Pod is in the status and not seen to be gone."""
+        return any(role_state.by_state.get(state) for role_state in self.roles.values() for state in ASSOCIATED)
+
+    @property
+    def lacks_places(self) -> bool:
+        """Whether the stored status has left out where Pods run, being large: each Pod with an address has a node."""
+        tasks = (task.attempt_status for role_state in self.roles.values() for task in role_state.tasks)
+        return any(attempt.pod_ip and attempt.pod_node_name is None for attempt in tasks)
+
+    @property
+    def size(self) -> int:
+        """The number of Tasks, those that are deletionPending included."""
+        return sum(len(role_state.tasks) for role_state in self.roles.values())
+
+    def task_keys(self) -> Iterator[TaskKey]:
+        """Iterate over all Tasks."""
+        return ((name, index) for name, role_state in self.roles.items() for index in range(len(role_state.tasks)))
+
+    def touch_all(self) -> None:
+        """Make every Task dirty."""
+        self.agenda.touch_many(self.task_keys())
+
+    def touch_when_persisted(self, task_key: TaskKey) -> None:
+        """Make the Task dirty once everything up to now is persisted."""
+        self.agenda.touch_after(task_key, self.revision)
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether everything is persisted and reported."""
+        return self.revision == self.persisted_revision and self.journal.is_empty
+
+    # --- what is written ---------------------------------------------------------------------------------------------
+
+    def mark_persisted(self, revision: int) -> None:
+        """Note that the API server has everything up to this revision."""
+        self.persisted_revision = revision
+        self.agenda.mark_persisted(revision)
+
+    def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
+        """Return how many Tasks of the gang are ready, and how many it has: a role that waits is no part of it yet."""
+        gang = self.gang_roles
+        outside = self.roles.keys() - {one.name for one in gang}
+        ready = sum(one.counts.ready for one in gang if one.name in spec.by_name)
+        return ready, sum(role.task_number for role in spec.task_roles or () if role.name not in outside)
+
+    def is_complete(self, spec: FrameworkSpec) -> bool:
+        """Report whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
+        (ready, total), gate = self.readiness(spec), self.gate
+        return ready == total > 0 and (gate is None or gate.is_open)
+
+    def summarize(self, spec: FrameworkSpec) -> RolesSummary:
+        """Return the roles as they are to be written, with what is counted about them."""
+        wanted = spec.task_roles or ()
+        role_states = [self.roles[role.name] for role in wanted if role.name in self.roles]
+        ready, total = self.readiness(spec)
+        waiting = sum(role.task_number for role in dependencies.waiting_roles(spec, self.roles))
+        return RolesSummary(
+            roles=tuple(role_state.snapshot() for role_state in self.roles.values()),
+            order=tuple(role.name for role in wanted),
+            ready=ready,
+            total=total,
+            waiting=waiting,
+            others=(sum(one.counts.ready for one in role_states) - ready, spec.tasks - total - waiting),
+            by_arrival=self.waits_for_arrival,
+            gpus=self.gpus,
+            has_barriers=self.has_barriers,
+            member_revision=max([self._rescale_revision, *(one.member_revision for one in role_states)]),
+            gate=self._gate_summary(),
+        )
+
+    def _gate_summary(self) -> GateSummary | None:
+        gate = self.gate
+        if gate is None:
+            return None
+        last = (self.status.attempt_status.last_gang_restarts or ())[-1:]
+        why = last[0].why if last else ""
+        return GateSummary(gate.epoch, gate.is_open, why, self.restarting_since or (last[0].time if last else None))
+
+    def add_event(self, event: KubeEvent) -> None:
+        """Send the Event once everything up to now is persisted."""
+        self.journal.add_event(event, self.revision)

@@ -1,0 +1,197 @@
+"""When the status is written and what it contains, and what of it is persisted.
+
+The reconciler asks `due` and `compose` at the end of each pass, and hands every successful write to `apply_outcome`.
+One write is in flight at a time. `verdict` says what the answers of the API server mean.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from frameworkcontroller.api.status import is_same, roles_digest
+from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
+from frameworkcontroller.core.gang import shortfall
+from frameworkcontroller.core.policies.completion import decides_soon
+from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
+from frameworkcontroller.core.status.conditions import conditions
+from frameworkcontroller.core.status.state import Haste
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.status import FrameworkStatus
+    from frameworkcontroller.core.status.state import FrameworkState
+
+# The least time between two writes of a status, and an addition for each Task: URGENT if something waits for the write,
+# PROGRESS if the write only reports. So many small Frameworks cost the API server no more than one large one.
+URGENT_FLOOR: Final = timedelta(milliseconds=20)
+URGENT_EACH: Final = timedelta(microseconds=100)
+PROGRESS_FLOOR: Final = timedelta(milliseconds=500)
+PROGRESS_EACH: Final = timedelta(microseconds=500)
+# So long after the first Task has ended the others are waited for, which often end together.
+ENDING_FLOOR: Final = timedelta(seconds=1)
+# While there are many writes, those that can be put off leave their turn to the others, but no longer than this.
+LONGEST_WAIT: Final = timedelta(seconds=15)
+NO_WAIT: Final = timedelta()
+# A Framework whose Tasks end and are retried all the time has so many writes at once, and then one in each interval.
+BURST: Final = 30
+INTERVAL: Final = timedelta(milliseconds=300)
+
+
+class StatusWriter:
+    """The persisted status, and the next one.
+
+    Attributes:
+        persisted: the status that the API server has, None if there is none.
+        persisted_summary: the roles of that status, with what was counted in them.
+    """
+
+    def __init__(self, seen: Framework) -> None:
+        self.persisted: FrameworkStatus | None = seen.stored_status()
+        self.persisted_summary: RolesSummary | None = None
+        self._resource_version = seen.metadata.resource_version
+        self._sent_at: datetime | None = None
+        self._paid_until: datetime | None = None
+        self._ending_since: datetime | None = None
+        self._unanswered: FrameworkStatus | None = None
+        self._roles_digest = None if self.persisted is None else roles_digest(self.persisted)
+        self._too_large: tuple[int, str] | None = None
+
+    @property
+    def generation(self) -> int:
+        """The generation of the spec that the persisted status speaks of, 0 if it is unknown."""
+        known = self.persisted.observed_generation if self.persisted is not None else None
+        return known if isinstance(known, int) else 0
+
+    @property
+    def gang_is_persisted(self) -> bool:
+        """Whether every Task is ready in the persisted status."""
+        return self.persisted_summary is not None and self.persisted_summary.complete
+
+    def is_stale(self, seen: Framework) -> bool:
+        """Report whether another writer has changed the status since; valid only while no write is in flight."""
+        version = seen.metadata.resource_version
+        # resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
+        if not (version.isdecimal() and self._resource_version.isdecimal()):
+            return False
+        if int(version) <= int(self._resource_version):
+            return False
+        status = seen.stored_status()
+        if self._unanswered is not None and is_same(status, self._unanswered):
+            self.persisted, self._unanswered = self._unanswered, None
+        elif not is_same(status, self.persisted, self._roles_digest):
+            return True
+        self._resource_version = version
+        self._roles_digest = None if status is None else roles_digest(status)
+        return False
+
+    def is_up_to_date(self, seen: Framework) -> bool:
+        """Report whether this is the Framework as the last write has left it."""
+        return seen.metadata.resource_version == self._resource_version
+
+    def due(
+        self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: timedelta = NO_WAIT
+    ) -> datetime | None:
+        """Return when the next write is allowed, None if at once: with time between them, each write contains more."""
+        due = self._due(state, spec, now, backpressure=backpressure)
+        earliest = None if self._paid_until is None else self._paid_until - BURST * INTERVAL
+        return due if earliest is None or earliest <= now else max(due or now, earliest)
+
+    def _due(
+        self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: timedelta
+    ) -> datetime | None:
+        """Return when something follows from the next write, or it says enough.
+
+        A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
+        and ends of Tasks from which nothing follows, are put off while there are many writes (backpressure).
+        """
+        if self._sent_at is None or (state.is_complete(spec) and not self.gang_is_persisted):
+            return None
+        if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and _something_follows(state, spec)):
+            return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
+        if state.haste is Haste.ENDING:
+            self._ending_since = self._ending_since or now
+            least = max(ENDING_FLOOR, URGENT_EACH * state.size)
+            return self._ending_since + max(least, min(backpressure, LONGEST_WAIT))
+        least = PROGRESS_FLOOR + PROGRESS_EACH * state.size
+        return self._sent_at + max(least, min(backpressure, LONGEST_WAIT))
+
+    def compose(
+        self,
+        state: FrameworkState,
+        spec: FrameworkSpec,
+        generation: int,
+        now: datetime,
+        stamp: datetime,
+        rest_bytes: int = 0,
+    ) -> WriteStatus:
+        """Return a write of everything that is decided up to now.
+
+        Args:
+            state: what is decided.
+            spec: what is wanted.
+            generation: of that spec.
+            now: the steady time.
+            stamp: the time of day in whole seconds.
+            rest_bytes: the size of the Framework without its status.
+        """
+        summary = state.summarize(spec)
+        state.haste, self._sent_at, self._ending_since = Haste.REPORT, now, None
+        attempt = state.status.attempt_status
+        too_large = self._too_large[1] if self.is_shrunk(attempt.id) and self._too_large else ""
+        body = replace(
+            state.status,
+            attempt_status=replace(attempt, task_role_statuses=() if too_large else summary.roles),
+            ready="/".join(str(number) for number in summary.tasks),
+            attempts=attempt.id + 1,
+            observed_generation=generation,
+        )
+        before = (self.persisted.conditions if self.persisted is not None else ()) or ()
+        waiting = list(waiting_roles(spec, state.roles))
+        gang = shortfall.condition(state.gang_report, summary)
+        notes = {"too_large": too_large, "crash_loop": state.crash_loops.describe()}
+        held_back = state.held_back
+        found = conditions(
+            before, body, spec, generation, stamp, waiting=waiting, gang=gang, held_back=held_back, **notes
+        )
+        body = replace(body, conditions=found)
+        return WriteStatus(
+            body,
+            summary,
+            state.revision,
+            self._resource_version,
+            self.persisted,
+            previous_roles=self._roles_digest,
+            unanswered=self._unanswered,
+            rest_bytes=rest_bytes,
+            text_bytes=state.text_bytes,
+        )
+
+    def apply_outcome(self, effect: WriteStatus, outcome: Done, state: FrameworkState) -> None:
+        """Take in a successful write: its revisions are persisted."""
+        self._unanswered = None
+        if self._sent_at is not None:
+            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + INTERVAL
+        self._resource_version, self._roles_digest = outcome.resource_version, outcome.roles
+        self.persisted_summary, self.persisted = effect.summary, effect.status
+        state.mark_persisted(effect.revision)
+
+    def apply_failure(self, effect: WriteStatus) -> None:
+        """Take in a write whose answer was lost: it may have taken effect."""
+        self._unanswered = effect.status
+
+    def shrink(self, attempt_id: int, why: str) -> None:
+        """Write no Tasks of this attempt any more: with them the status is larger than the API server accepts."""
+        self._too_large = (attempt_id, why)
+
+    def is_shrunk(self, attempt_id: int) -> bool:
+        """Report whether the Tasks of this attempt are not written any more."""
+        return self._too_large is not None and self._too_large[0] == attempt_id
+
+
+def _something_follows(state: FrameworkState, spec: FrameworkSpec) -> bool:
+    """Report whether the Tasks that have ended complete the attempt, or let a role begin, or no other can end."""
+    return not state.brings_more or decides_soon(spec, state.roles) or begins_soon(spec, state.roles)

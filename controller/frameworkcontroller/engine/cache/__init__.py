@@ -1,0 +1,1 @@
+"""What the informers keep of Frameworks, ConfigMaps and Pods: no more than decisions read."""

@@ -1,0 +1,233 @@
+"""What the controller caches: Frameworks, the ConfigMaps of their attempts, and their Pods.
+
+The engine makes one `Caches` per term of leadership, with itself as the `Listener`. The promise: a listener's method is
+called after the cache shows the change, in the order of changes per object, and it must return quickly, because one
+loop reads all watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
+from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
+from frameworkkube.informer import Informer
+from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frameworkkube.watchevents import UndecodableObject
+
+FrameworkKey: TypeAlias = tuple[str, str]
+"""Namespace and name of a Framework."""
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """What the engine does about changes."""
+
+    def on_framework(self, key: FrameworkKey) -> None:
+        """Handle a new or changed Framework."""
+
+    def keep_framework(self, found: Framework) -> Framework:
+        """Return what the cache keeps of a Framework, with the same identity."""
+
+    def on_framework_gone(self, key: FrameworkKey) -> None:
+        """Handle the deletion of a Framework."""
+
+    def on_framework_deletion(self, last: Framework) -> None:
+        """Handle the last state of a Framework, as its deletion was watched; otherwise, as it was kept."""
+
+    def on_undecodable_framework(self, found: UndecodableObject) -> None:
+        """Handle a Framework that cannot be read; the caches have its last state that could, or nothing."""
+
+    def on_config_map(self, key: FrameworkKey) -> None:
+        """Handle any change of a ConfigMap that names this Framework."""
+
+    def on_pod(self, key: FrameworkKey, name: str) -> None:
+        """Handle any change of the Pod `name`, which names this Framework."""
+
+    def on_pod_gone(self, document: bytes) -> None:
+        """Handle the deletion of a Pod; this is what is known of its last state, as JSON."""
+
+
+class CacheView:
+    """One Framework as the caches show it: the `View` of the reconciler."""
+
+    def __init__(self, framework: Framework, config_maps: Informer[Partial], pods: Informer[Pod]) -> None:
+        self.framework = framework
+        self._config_maps, self._pods = config_maps, pods
+        self._namespace = framework.metadata.namespace
+
+    def config_map(self) -> Partial | None:
+        """Return the ConfigMap that has the name of the Framework's."""
+        return self._config_maps.get(self._namespace, names.config_map_name(self.framework.metadata.name))
+
+    def pod(self, name: str) -> Pod | None:
+        """Return the Pod of that name in the Framework's namespace."""
+        return self._pods.get(self._namespace, name)
+
+
+class Caches:
+    """Three informers, and the translation of their changes into the engine's terms.
+
+    Args:
+        client: of the API server.
+        namespace: "" for all.
+        listener: is called for every change.
+    """
+
+    def __init__(self, client: KubeClient, namespace: str, listener: Listener) -> None:
+        where = namespace or None
+        self._listener = listener
+        self._gone_pods: Departures[Pod] = Departures(self._report_pod)
+        self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
+        self._frameworks = Informer(
+            client,
+            resource_path(names.API_VERSION, names.PLURAL, namespace=where),
+            FRAMEWORK_DECODER,
+            on_change=self._on_framework,
+            keep=listener.keep_framework,
+            on_deleted=self._on_framework_deletion,
+            on_undecodable=listener.on_undecodable_framework,
+        )
+        self._config_maps = Informer(
+            client,
+            resource_path("v1", "configmaps", namespace=where),
+            PARTIAL_DECODER,
+            on_change=self._on_config_map,
+            keep=slim_config_map,
+            label_selector=names.FRAMEWORK_NAME,
+            accept=PARTIAL_METADATA,
+        )
+        self._pods = Informer(
+            client,
+            resource_path("v1", "pods", namespace=where),
+            POD_DECODER,
+            on_change=self._on_pod,
+            keep=SlimPods(),
+            on_deleted=self._on_pod_deletion,
+            label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
+        )
+        self._informers = (self._frameworks, self._config_maps, self._pods)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether all caches have been filled once."""
+        return all(informer.has_synced for informer in self._informers)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many objects of which kind are cached."""
+        return {"frameworks": len(self._frameworks), "pods": len(self._pods)}
+
+    @property
+    def undecodable(self) -> dict[str, int]:
+        """How many objects of which kind exist and cannot be read."""
+        return {
+            "frameworks": len(self._frameworks.undecodable),
+            "configmaps": len(self._config_maps.undecodable),
+            "pods": len(self._pods.undecodable),
+        }
+
+    async def run(self) -> NoReturn:
+        """Fill the caches and keep them current until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+        raise AssertionError
+
+    async def synced(self) -> None:
+        """Wait until all caches have been filled once."""
+        for informer in self._informers:
+            await informer.synced.wait()
+
+    def view(self, key: FrameworkKey) -> CacheView | None:
+        """Return the Framework as the caches show it, None if it is not there."""
+        framework = self._frameworks.get(*key)
+        return None if framework is None else CacheView(framework, self._config_maps, self._pods)
+
+    def keep(self, same: Framework) -> None:
+        """Keep another form of a Framework, unless the caches have another state of it."""
+        self._frameworks.replace(same)
+
+    def _on_framework(self, old: Framework | None, new: Framework | None) -> None:
+        if new is not None:
+            self._listener.on_framework((new.metadata.namespace, new.metadata.name))
+        elif old is not None:
+            self._listener.on_framework_gone((old.metadata.namespace, old.metadata.name))
+            self._gone_frameworks.add(old)
+
+    def _on_framework_deletion(self, document: bytes) -> None:
+        self._gone_frameworks.withdraw()
+        self._listener.on_framework_deletion(FRAMEWORK_DECODER.decode(document))
+
+    def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
+        # Both: whose it was has to learn that somebody has changed the label.
+        for key in {_framework_of(seen) for seen in (old, new) if seen is not None}:
+            self._listener.on_config_map(key)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        seen = new or old
+        assert seen is not None
+        if new is None:
+            self._gone_pods.add(seen)
+        # All: somebody may have changed the label, or use the name of a Task's Pod.
+        for key in {key for one in (old, new) if one is not None for key in _frameworks_of(one)}:
+            self._listener.on_pod(key, seen.metadata.name)
+
+    def _on_pod_deletion(self, document: bytes) -> None:
+        self._gone_pods.withdraw()
+        self._listener.on_pod_gone(document)
+
+    def _report_pod(self, last: Pod) -> None:
+        self._listener.on_pod_gone(msgspec.json.encode(last))
+
+
+class Departures(Generic[T]):
+    """Objects that are gone, until it is known whether their deletion was watched.
+
+    An informer says first that an object is gone, and right after it, if it has watched that, what the object was last.
+    If a new list does not have the object, what the cache kept of it is all that is known.
+
+    Args:
+        report: takes the last state of an object.
+    """
+
+    def __init__(self, report: Callable[[T], None]) -> None:
+        self._report = report
+        self._waiting: list[T] = []
+
+    def add(self, kept: T) -> None:
+        """Note that an object is gone, of which this was kept."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._report_all)
+        self._waiting.append(kept)
+
+    def withdraw(self) -> None:
+        """Forget the object that was added last: its deletion was watched."""
+        self._waiting.pop()
+
+    def _report_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for kept in waiting:
+            self._report(kept)
+
+
+def _frameworks_of(pod: Pod) -> Iterator[FrameworkKey]:
+    """Yield the Framework that the label names, and the one whose ConfigMap owns the Pod."""
+    yield _framework_of(pod)
+    owner = pod.metadata.controller
+    if owner is not None and owner.kind == "ConfigMap":
+        yield pod.metadata.namespace, owner.name.removesuffix(names.config_map_name(""))
+
+
+def _framework_of(seen: Partial | Pod) -> FrameworkKey:
+    return seen.metadata.namespace, seen.metadata.labels.framework or ""

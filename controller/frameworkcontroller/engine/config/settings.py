@@ -1,0 +1,241 @@
+"""The configuration file, `frameworkcontroller.yaml`.
+
+Its keys are those of docs/reference/framework-api.md, section 11, and a few of ours. `__main__` calls `load_settings`.
+A key that is not known, or a value that is not valid, stops the start with one line that names it. Files of Microsoft's
+controller are read as they are.
+
+The structs below are the one home of names, limits and defaults; a test compares `default.yaml` with them. The
+election's defaults are those of `frameworkkube.election`.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.engine.config.document import DocumentError, decode
+from frameworkcontroller.engine.config.failure_spec import CodeSpec, check_codes, parse_regex
+from frameworkkube.credentials import Endpoint
+from frameworkkube.election import (
+    LEASE_DURATION_SECONDS,
+    RENEW_DEADLINE_SECONDS,
+    RETRY_PERIOD_SECONDS,
+    check_times,
+)
+from frameworkkube.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_NAME: Final = "frameworkcontroller.yaml"
+FOREVER_SECONDS: Final = 100 * 365 * 86400
+"""Longer times mean the same and would leave the calendar."""
+_INT64_MAX: Final = 2**63 - 1
+_MIN_DELAY: Final = "frameworkMinRetryDelaySecForTransientConflictFailed"
+_MAX_DELAY: Final = "frameworkMaxRetryDelaySecForTransientConflictFailed"
+_NAME: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAME_RULE: Final = "1 to 63 lower-case letters, digits and inner hyphens"
+
+Name: TypeAlias = Annotated[str, Meta(pattern=rf"^{_NAME}\Z", description=_NAME_RULE)]
+Namespace: TypeAlias = Annotated[str, Meta(pattern=rf"^({_NAME})?\Z", description=_NAME_RULE)]
+Seconds: TypeAlias = Annotated[int, Meta(ge=0, le=_INT64_MAX)]
+
+
+class SettingsError(ValueError):
+    """The configuration is not usable; one line that names the file and the key."""
+
+
+class _Group(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Base of the mappings in the file."""
+
+
+class FrameworkSnapshots(_Group, frozen=True):
+    """`logObjectSnapshot.framework`."""
+
+    on_framework_retry: bool = True
+    on_framework_deletion: bool = True
+
+
+class TaskSnapshots(_Group, frozen=True):
+    """`logObjectSnapshot.task`."""
+
+    on_task_retry: bool = True
+    on_task_deletion: bool = True
+
+
+class PodSnapshots(_Group, frozen=True):
+    """`logObjectSnapshot.pod`."""
+
+    on_pod_deletion: bool = True
+
+
+class SnapshotSettings(_Group, frozen=True):
+    """`logObjectSnapshot`: which history snapshots are written."""
+
+    framework: FrameworkSnapshots = FrameworkSnapshots()
+    task: TaskSnapshots = TaskSnapshots()
+    pod: PodSnapshots = PodSnapshots()
+
+    @property
+    def triggers(self) -> frozenset[Trigger]:
+        """The occasions on which a snapshot is written."""
+        chosen = {
+            Trigger.FRAMEWORK_RETRY: self.framework.on_framework_retry,
+            Trigger.FRAMEWORK_DELETION: self.framework.on_framework_deletion,
+            Trigger.TASK_RETRY: self.task.on_task_retry,
+            Trigger.TASK_DELETION: self.task.on_task_deletion,
+            Trigger.POD_DELETION: self.pod.on_pod_deletion,
+        }
+        return frozenset(trigger for trigger, is_on in chosen.items() if is_on)
+
+
+class LeaderElectionSettings(_Group, frozen=True):
+    """`leaderElection`: which of several replicas works; times are in seconds.
+
+    Attributes:
+        enabled: without it, this replica must be the only one.
+        namespace: of the Lease; "" for the Pod's own.
+        name: of the Lease.
+        lease_duration_sec: see `LeaderElection`.
+        renew_deadline_sec: see `LeaderElection`.
+        retry_period_sec: see `LeaderElection`.
+    """
+
+    enabled: bool = True
+    namespace: Namespace = ""
+    name: Name = "frameworkcontroller"
+    lease_duration_sec: Annotated[int, Meta(ge=1, le=3600)] = LEASE_DURATION_SECONDS
+    renew_deadline_sec: Annotated[float, Meta(gt=0, le=3600)] = RENEW_DEADLINE_SECONDS
+    retry_period_sec: Annotated[float, Meta(gt=0, le=3600)] = RETRY_PERIOD_SECONDS
+
+    def __post_init__(self) -> None:
+        check_times(self.lease_duration_sec, self.renew_deadline_sec, self.retry_period_sec)
+
+
+class Settings(_Group, frozen=True):
+    """What can be configured; times are in seconds.
+
+    Attributes:
+        kube_api_server_address: "" to look elsewhere, see `credentials.discover`.
+        kube_config_file_path: as above.
+        kube_client_qps: requests a second; None for no limit but the server's own flow control.
+        kube_client_burst: how many requests may exceed that rate for a moment.
+        worker_number: an upper bound of `slots`; decisions need no workers here.
+        large_framework_compression: whether statuses of 700 KiB and more are stored gzipped.
+        crd_established_check_interval_sec: between two checks whether Frameworks are served.
+        crd_established_check_timeout_sec: after which the start fails.
+        object_local_cache_creation_timeout_sec: after which a created object that is not seen counts as lost.
+        framework_completed_retain_sec: after which completed Frameworks are deleted.
+        framework_min_retry_delay_sec: of a Framework that failed by a transient conflict.
+        framework_max_retry_delay_sec: likewise.
+        log_object_snapshot: which history snapshots are written.
+        pod_failure_spec: the configured codes, without the predefined ones.
+        namespace: to work in; "" for all.
+        grant_roster_access: whether a Framework's Pods get permission to read its roster.
+        crash_loop_pause: whether Pods that end at once again and again are created only after pauses.
+        concurrent_requests: to the API server at a time.
+        leader_election: which of several replicas works.
+    """
+
+    kube_api_server_address: str = ""
+    kube_config_file_path: str = ""
+    kube_client_qps: Annotated[float, Meta(gt=0, le=10_000)] | None = None
+    kube_client_burst: Annotated[int, Meta(ge=0, le=10_000)] = 120
+    worker_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 200
+    large_framework_compression: bool = True
+    crd_established_check_interval_sec: Annotated[int, Meta(ge=1, le=_INT64_MAX)] = 1
+    crd_established_check_timeout_sec: Annotated[int, Meta(ge=10, le=_INT64_MAX)] = 60
+    object_local_cache_creation_timeout_sec: Annotated[int, Meta(ge=60, le=_INT64_MAX)] = 300
+    framework_completed_retain_sec: Seconds = 2_592_000
+    framework_min_retry_delay_sec: Seconds = field(name=_MIN_DELAY, default=60)
+    framework_max_retry_delay_sec: Seconds = field(name=_MAX_DELAY, default=900)
+    log_object_snapshot: SnapshotSettings = SnapshotSettings()
+    pod_failure_spec: tuple[CodeSpec, ...] = ()
+    # Ours.
+    namespace: Namespace = ""
+    grant_roster_access: bool = True
+    crash_loop_pause: bool = True
+    concurrent_requests: Annotated[int, Meta(ge=1, le=1000)] = 64
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()
+
+    def __post_init__(self) -> None:
+        if self.kube_api_server_address:
+            try:
+                Endpoint(server=self.kube_api_server_address)
+            except CredentialsError:
+                found = f"found the text {self.kube_api_server_address!r}"
+                raise ValueError(f"kubeApiServerAddress: must be http[s]://host:port, {found}") from None
+        low, high = self.framework_min_retry_delay_sec, self.framework_max_retry_delay_sec
+        if low > high:
+            raise ValueError(f"{_MIN_DELAY}: must not be greater than {_MAX_DELAY}, which is {high}; found {low}")
+        check_codes("podFailureSpec", self.pod_failure_spec)
+        for name in self.__struct_fields__:
+            if name.endswith("_sec"):
+                msgspec.structs.force_setattr(self, name, min(getattr(self, name), FOREVER_SECONDS))
+
+    def in_namespace(self, namespace: str) -> Settings:
+        """Return the same settings for one namespace.
+
+        Raises:
+            SettingsError: This is no name of a namespace.
+        """
+        if not re.fullmatch(_NAME, namespace):
+            raise SettingsError(f"--namespace: must be {_NAME_RULE}; found {namespace!r}")
+        return msgspec.structs.replace(self, namespace=namespace)
+
+    @property
+    def slots(self) -> int:
+        """Requests at a time."""
+        return min(self.concurrent_requests, self.worker_number)
+
+    @property
+    def core(self) -> CoreConfig:
+        """The settings that decisions depend on."""
+        return CoreConfig(
+            object_local_cache_creation_timeout_sec=self.object_local_cache_creation_timeout_sec,
+            framework_completed_retain_sec=self.framework_completed_retain_sec,
+            framework_min_retry_delay_sec=self.framework_min_retry_delay_sec,
+            framework_max_retry_delay_sec=self.framework_max_retry_delay_sec,
+            grant_roster_access=self.grant_roster_access,
+            crash_loop_pause=self.crash_loop_pause,
+            codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
+        )
+
+
+def load_settings(path: Path | None) -> Settings:
+    """Read the file; without one, return the defaults.
+
+    Raises:
+        SettingsError: it cannot be read, or a key or value in it is not valid.
+    """
+    if path is None:
+        return Settings()
+    try:
+        return read_settings(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: byte {error.start + 1} is not UTF-8") from error
+    except DocumentError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def read_settings(text: str) -> Settings:
+    """Read the text of a configuration file.
+
+    Raises:
+        DocumentError: a key or value in it is not valid.
+    """
+    return decode(text, Settings, parse_regex)
+
+
+def default_config() -> str:
+    """Return the text of the configuration that is shipped, with comments."""
+    return resources.files(__package__).joinpath("default.yaml").read_text(encoding="utf-8")

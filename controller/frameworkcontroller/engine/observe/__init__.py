@@ -1,0 +1,1 @@
+"""What people see of the process: metrics, logs, Events and history."""

@@ -1,0 +1,146 @@
+"""Kubernetes Events on Frameworks: best effort, in the background, and never a flood.
+
+The engine calls `record` for each `KubeEvent` of a decision, and runs `run()` as a task. The promise: `record` returns
+at once; nothing depends on whether an Event is written, so a failed write is not tried again; an Event that is repeated
+raises the count of the existing one. Namespaces take turns, and so do the Frameworks of each. The limits are those of
+client-go's spam filter: a burst of 25 for a Framework, then one in five minutes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import msgspec
+import structlog
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.engine.workers import Executor
+from frameworkkube.rest import PARTIAL_METADATA, KubeClient, NotFoundError, resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from frameworkcontroller.core.events import KubeEvent
+    from frameworkcontroller.engine.requests.manifests import Subject
+
+_log = structlog.get_logger(__name__)
+
+COMPONENT: Final = "frameworkcontroller"
+BURST: Final = 25
+REFILL_SECONDS: Final = 300.0
+REMEMBERED: Final = 4096
+"""Frameworks, and Events that may be repeated; those that were used last."""
+MESSAGE_CHARACTERS: Final = 1024
+WAITING: Final = 1000
+"""Events of a namespace."""
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(float(BURST), self.tokens + max(0.0, now - self.filled_at) / REFILL_SECONDS)
+        self.filled_at = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass
+class _Written:
+    name: str
+    count: int
+
+
+class EventRecorder:
+    """Writes Events in the background.
+
+    Args:
+        client: of the API server.
+        clock: the time of day, aware.
+    """
+
+    def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._client, self._clock = client, clock
+        self._queue: Executor[tuple[Subject, KubeEvent]] = Executor(self._write_one, slots=1)
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._written: OrderedDict[tuple[str, str, str], _Written] = OrderedDict()
+        self.dropped = 0
+        """Events that were not written, because of the limits."""
+
+    def record(self, subject: Subject, event: KubeEvent) -> None:
+        """Queue the Event, unless a limit is reached."""
+        bucket = self._buckets.setdefault(subject.uid, _Bucket(BURST, self._clock().timestamp()))
+        _used(self._buckets, subject.uid)
+        if self._queue.load(subject.namespace) >= WAITING or not bucket.take(self._clock().timestamp()):
+            self.dropped += 1
+            return
+        item = subject, replace(event, message=event.message[:MESSAGE_CHARACTERS])
+        self._queue.submit((subject.namespace, subject.name), item, urgent=False)
+
+    async def run(self) -> NoReturn:
+        """Write queued Events until cancelled."""
+        await self._queue.run()
+
+    async def _write_one(self, item: tuple[Subject, KubeEvent]) -> None:
+        try:
+            await self._write(*item)
+        except Exception as error:  # noqa: BLE001 -- an Event is information for people; nothing depends on it
+            _log.debug("cannot write an Event", reason=item[1].reason, error=str(error))
+
+    async def _write(self, subject: Subject, event: KubeEvent) -> None:
+        key = (subject.uid, event.reason, event.message)
+        events = resource_path("v1", "events", namespace=subject.namespace)
+        now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        written = self._written.get(key)
+        if written is not None:
+            written.count += 1
+            again = msgspec.json.encode({"count": written.count, "lastTimestamp": now})
+            try:
+                await self._client.patch(f"{events}/{written.name}", again, accept=PARTIAL_METADATA)
+            except NotFoundError:
+                del self._written[key]
+            else:
+                _used(self._written, key)
+                return
+        body = msgspec.json.encode(event_manifest(subject, event, now))
+        answer = await self._client.create(events, body, accept=PARTIAL_METADATA)
+        self._written[key] = _Written(PARTIAL_DECODER.decode(answer).metadata.name, 1)
+        _used(self._written, key)
+
+
+def event_manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
+    """Return the Event's body; the server completes its name."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{subject.name}.", "namespace": subject.namespace},
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "uid": subject.uid,
+        },
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+
+
+def _used(memory: OrderedDict[Any, Any], key: Hashable) -> None:
+    memory.move_to_end(key)
+    while len(memory) > REMEMBERED:
+        memory.popitem(last=False)

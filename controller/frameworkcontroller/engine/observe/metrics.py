@@ -1,0 +1,304 @@
+"""Prometheus metrics, with the names of controller-runtime and client-go where they exist, so that dashboards fit."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import Missing, Refused
+from frameworkcontroller.core.gang.gang_state import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sized
+
+    from frameworkcontroller.core.effects import Outcome
+    from frameworkcontroller.core.policies.classification import CodeInfo
+    from frameworkcontroller.core.reconcile.decision import Milestone
+    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+    from frameworkcontroller.core.status.reports import Transition
+
+CONTROLLER: Final = "framework"
+OTHER: Final = "other"
+_FAST: Final = (0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
+_REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+_RELEASE: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_START: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800)
+
+
+class _Gangs(Collector):
+    """Counts gangs by phase, and what those wait for that have never been complete, at each scrape."""
+
+    def __init__(self) -> None:
+        self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        gangs = [reconciler.gang for reconciler in self.reconcilers()]
+        phases = Tally(gang.phase for gang in gangs if gang is not None)
+        waiting = [gang for gang in gangs if gang is not None and gang.phase in {Phase.GATHERING, Phase.LATE}]
+        family = GaugeMetricFamily("frameworkcontroller_gangs", "Gangs by phase.", labels=["phase"])
+        for phase in Phase:
+            family.add_metric([phase.name.lower()], phases[phase])
+        yield family
+        family = GaugeMetricFamily(
+            "frameworkcontroller_gang_missing_tasks",
+            "Tasks for which gangs wait that have never been complete, by what they lack: a Pod, or an address.",
+            labels=["reason"],
+        )
+        family.add_metric(["not-created"], sum(gang.not_created for gang in waiting))
+        family.add_metric(["not-ready"], sum(gang.not_ready for gang in waiting))
+        yield family
+        yield GaugeMetricFamily(
+            "frameworkcontroller_gang_oldest_wait_timestamp_seconds",
+            "Unix time since which the oldest of these gangs waits, 0 if there is none.",
+            value=min((gang.since.timestamp() for gang in waiting if gang.since is not None), default=0),
+        )
+
+
+class _States(Collector):
+    """Counts Frameworks and Tasks by state at each scrape, from the counts that the reconcilers keep."""
+
+    def __init__(self) -> None:
+        self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
+        self.at_rest: Callable[[], Iterable[State]] = tuple
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        frameworks: Tally[str] = Tally(map(str, self.at_rest()))
+        tasks: Tally[str] = Tally()
+        waiting = 0
+        for reconciler in self.reconcilers():
+            if reconciler.state is not None:
+                frameworks[str(reconciler.state)] += 1
+            tasks.update(reconciler.tasks_by_state)
+            waiting += reconciler.waiting_tasks
+        for name, what, counted in (
+            ("frameworkcontroller_frameworks", "Frameworks by state.", frameworks),
+            (
+                "frameworkcontroller_tasks",
+                "Tasks by state, without those of Frameworks at rest: Completed, or not to start.",
+                tasks,
+            ),
+        ):
+            family = GaugeMetricFamily(name, what, labels=["state"])
+            for state in State:
+                family.add_metric([str(state)], counted[str(state)])
+            yield family
+        yield GaugeMetricFamily(
+            "frameworkcontroller_waiting_tasks", "Tasks whose TaskRole waits for others (dependsOn).", value=waiting
+        )
+
+
+class Metrics:
+    """A registry of its own, so that several controllers in one process do not collide.
+
+    Args:
+        codes: completion codes of failed Pods that the settings define.
+    """
+
+    def __init__(self, codes: Iterable[CodeInfo] = ()) -> None:
+        self._known: set[tuple[int | None, str]] = {(code, phrase) for code, (phrase, _) in PREDEFINED.items()}
+        self._known |= {(info.code, info.phrase) for info in codes}
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        GCCollector(registry=registry)
+        self._states = _States()
+        self._gangs = _Gangs()
+        registry.register(self._states)
+        registry.register(self._gangs)
+        self._depth = Gauge(
+            "workqueue_depth", "Frameworks that wait for a decision.", ("name", "controller"), registry=registry
+        ).labels(CONTROLLER, CONTROLLER)
+        self.queue_adds = Counter(
+            "workqueue_adds", "Frameworks that were queued.", ("name", "controller"), registry=registry
+        ).labels(CONTROLLER, CONTROLLER)
+        self.queue_seconds = Histogram(
+            "workqueue_queue_duration_seconds",
+            "How long a Framework waited for a decision.",
+            ("name", "controller"),
+            buckets=_FAST,
+            registry=registry,
+        ).labels(CONTROLLER, CONTROLLER)
+        self.work_seconds = Histogram(
+            "workqueue_work_duration_seconds",
+            "How long a decision took.",
+            ("name", "controller"),
+            buckets=_FAST,
+            registry=registry,
+        ).labels(CONTROLLER, CONTROLLER)
+        self.retries = Counter(
+            "workqueue_retries",
+            "Requests that failed and are tried again.",
+            ("name", "controller"),
+            registry=registry,
+        ).labels(CONTROLLER, CONTROLLER)
+        reconciles = Counter(
+            "controller_runtime_reconcile", "Decisions by result.", ("controller", "result"), registry=registry
+        )
+        self._results = {
+            result: reconciles.labels(CONTROLLER, result) for result in ("success", "error", "requeue_after")
+        }
+        self._errors = Counter(
+            "controller_runtime_reconcile_errors", "Decisions that failed.", ("controller",), registry=registry
+        ).labels(CONTROLLER)
+        self.reconcile_seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "How long a decision took.",
+            ("controller",),
+            buckets=_FAST,
+            registry=registry,
+        ).labels(CONTROLLER)
+        self._requests = Counter(
+            "rest_client_requests", "Requests by status code.", ("code", "method", "host"), registry=registry
+        )
+        self._request_seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "Until the status line.",
+            ("verb", "host"),
+            buckets=_REQUEST,
+            registry=registry,
+        )
+        self._attempts = Counter(
+            "frameworkcontroller_attempts", "Attempts that were started.", ("kind",), registry=registry
+        )
+        self._completions = Counter(
+            "frameworkcontroller_attempt_completions",
+            "Attempts that ended.",
+            ("kind", "code", "phrase"),
+            registry=registry,
+        )
+        self._start = Histogram(
+            "frameworkcontroller_gang_start_seconds",
+            "From the start of a Framework attempt until all its Pods are created, all have an IP, the gate is open.",
+            ("phase",),
+            buckets=_START,
+            registry=registry,
+        )
+        self._release = Histogram(
+            "frameworkcontroller_gang_release_seconds",
+            "From the last address or arrival of a gang until the roster that opens its gate was written.",
+            buckets=_RELEASE,
+            registry=registry,
+        )
+        self._restarts = Counter(
+            "frameworkcontroller_gang_restarts",
+            "Restarts of gangs in their Pods, by what has ended the epoch.",
+            ("reason",),
+            registry=registry,
+        )
+        self._restart = Histogram(
+            "frameworkcontroller_gang_restart_seconds",
+            "From the end of an epoch of a gang until its gate is open again, and until its applications run.",
+            ("phase",),
+            buckets=_START,
+            registry=registry,
+        )
+        self._leads = Gauge(
+            "leader_election_master_status", "1 while this replica holds the lease.", ("name",), registry=registry
+        )
+        self._quarantined = Gauge(
+            "frameworkcontroller_quarantined_frameworks",
+            "Frameworks that raised an error and wait to be tried again.",
+            registry=registry,
+        )
+        self._undecodable = Gauge(
+            "frameworkcontroller_undecodable_objects",
+            "Objects that cannot be read and are left out, by resource.",
+            ("resource",),
+            registry=registry,
+        )
+        self._status_failures = Counter(
+            "frameworkcontroller_status_write_failures",
+            "Writes of a status that the API server did not take, by outcome, and by status code where that is final.",
+            ("outcome", "code"),
+            registry=registry,
+        )
+        self.events_dropped = Gauge(
+            "frameworkcontroller_events_dropped",
+            "Events that were not written because of their number.",
+            registry=registry,
+        )
+
+        self.dropped_lines = Gauge(
+            "frameworkcontroller_log_lines_dropped",
+            "Lines of the log, history snapshots among them, that were dropped because their reader was too slow.",
+            registry=registry,
+        )
+
+    def watch(
+        self,
+        reconcilers: Callable[[], Iterable[FrameworkReconciler]],
+        at_rest: Callable[[], Iterable[State]],
+        queue: Sized,
+    ) -> None:
+        """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
+        self._states.reconcilers = self._gangs.reconcilers = reconcilers
+        self._states.at_rest = at_rest
+        self._depth.set_function(lambda: len(queue))
+
+    def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
+        """Read these at each scrape: Frameworks in quarantine, and objects by resource that cannot be read."""
+        self._quarantined.set_function(quarantined)
+        for resource in undecodable():
+            self._undecodable.labels(resource).set_function(partial(lambda at: undecodable()[at], resource))
+
+    def watch_lease(self, name: str, holds: Callable[[], bool]) -> None:
+        """Read at each scrape whether this replica holds the lease."""
+        self._leads.labels(name).set_function(holds)
+
+    def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
+        """Count one HTTP exchange that has ended (see `frameworkkube.transport.RequestObserver`)."""
+        self._requests.labels(code, method, host).inc()
+        self._request_seconds.labels(method, host).observe(seconds)
+
+    def reconciled(self, seconds: float, *, again: bool) -> None:
+        """Count one decision about a Framework; `again`: it asked to be decided on at a later time."""
+        self._results["requeue_after" if again else "success"].inc()
+        self.reconcile_seconds.observe(seconds)
+        self.work_seconds.observe(seconds)
+
+    def reconcile_failed(self) -> None:
+        """Count a Framework that could not be decided on."""
+        self._results["error"].inc()
+        self._errors.inc()
+
+    def status_write_failed(self, outcome: Outcome) -> None:
+        """Count a write of a status that had another outcome than Done."""
+        code = outcome.code if isinstance(outcome, Refused) else 404 if isinstance(outcome, Missing) else ""
+        self._status_failures.labels(type(outcome).__name__, str(code)).inc()
+
+    def state_changed(self, transition: Transition) -> None:
+        """Count an attempt that started or ended."""
+        if transition.after is State.CREATION_REQUESTED:
+            self._attempts.labels(transition.kind).inc()
+        elif transition.after is State.ATTEMPT_COMPLETED:
+            # Applications choose exit codes, and each value of a label is kept for ever.
+            known = (transition.code, transition.reason) in self._known
+            code = str(transition.code) if known else OTHER
+            phrase = transition.reason if known or transition.reason == UNRECOGNIZED_PHRASE else OTHER
+            self._completions.labels(transition.kind, code, phrase).inc()
+
+    def milestone_reached(self, milestone: Milestone) -> None:
+        """Observe how long a gang took to reach a milestone of its start."""
+        match milestone.phase.partition("-"):
+            case "restart", _, phase:
+                self._restart.labels(phase).observe(milestone.seconds)
+            case "released", _, _:
+                self._release.observe(milestone.seconds)
+            case phase, _, _:
+                self._start.labels(phase).observe(milestone.seconds)
+
+    def gang_restarted(self, reason: str) -> None:
+        """Count the end of an epoch of a gang that restarts in place."""
+        self._restarts.labels(reason).inc()
+
+    def text(self) -> bytes:
+        """Return the text that a scrape reads."""
+        return generate_latest(self.registry)

@@ -1,0 +1,171 @@
+"""Frameworks that are out of work: each is read again from the API server before it is decided on again.
+
+The engine hands one over in two cases. Another writer has changed its status: it is read at once. Or something about it
+raised, be it in a decision, in an effect or in reading it: it is in quarantine, which lasts longer with each failure,
+until the time is over or somebody edits the Framework. The promise: whatever is wrong with a Framework, only this one
+waits, and `run` of the engine goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.status import UnreadableStatusError
+from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkkube.backoff import retrying
+from frameworkkube.rest import KubeClient, KubeError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import tenacity
+
+    from frameworkcontroller.engine.cache.caches import FrameworkKey
+    from frameworkcontroller.engine.observe.metrics import Metrics
+
+_log = structlog.get_logger(__name__)
+
+FIRST_SECONDS: Final = 5.0
+MAX_SECONDS: Final = 300.0
+HEALTHY_SECONDS: Final = 600.0
+"""After so long without a failure the next quarantine is a short one again."""
+
+_NOT_DEFECTS: Final = (msgspec.DecodeError, UnreadableStatusError, RecursionError, KubeError)
+"""What the Framework, or the API server, is to blame for; anything else is logged with its traceback."""
+
+Edition = tuple[str, int]
+"""UID and generation of a Framework: what changes when somebody edits it, or creates it again."""
+
+
+@dataclass
+class _Case:
+    """What is known of a Framework that raised."""
+
+    failures: int = 0
+    until: float = float("-inf")
+    edition: Edition = ("", 0)
+    edited: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Reloader:
+    """Reads Frameworks again, each in a task of its own: it holds no slot.
+
+    Args:
+        client: of the API server.
+        group: runs the tasks.
+        metrics: counts Frameworks that raised, and failed reads.
+        on_read: takes over a Framework that was read; what it raises is again a failure of this Framework.
+        on_failure: called with a Framework that enters quarantine, and the error.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        group: asyncio.TaskGroup,
+        metrics: Metrics,
+        on_read: Callable[[FrameworkKey, Framework], None],
+        on_failure: Callable[[FrameworkKey, Exception], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._group, self._metrics, self._clock = client, group, metrics, clock
+        self._on_read, self._on_failure = on_read, on_failure
+        self._loading: set[FrameworkKey] = set()
+        self._cases: dict[FrameworkKey, _Case] = {}
+
+    def __contains__(self, key: FrameworkKey) -> bool:
+        """Report whether the Framework is being read, or waits for that."""
+        return key in self._loading
+
+    def quarantined(self) -> int:
+        """Return how many Frameworks wait because something about them raised."""
+        now = self._clock()
+        return sum(case.until > now and key in self._loading for key, case in self._cases.items())
+
+    def read(self, key: FrameworkKey, why: str, after: float = 0.0) -> None:
+        """Read the Framework, at once or after so many seconds: the cache may be older."""
+        _log.info("reading the Framework again", framework="/".join(key), why=why, after=after)
+        self._loading.add(key)
+        self._group.create_task(self._load(key, None, after))
+
+    def isolate(self, key: FrameworkKey, error: Exception, edition: Edition) -> None:
+        """Leave the Framework alone for a while, longer with each failure, then read it.
+
+        Args:
+            key: of the Framework.
+            error: what it raised.
+            edition: of the Framework as it raised.
+        """
+        now = self._clock()
+        case = self._cases.get(key)
+        if case is None or now - case.until > HEALTHY_SECONDS:
+            self._cases = {at: old for at, old in self._cases.items() if now - old.until <= HEALTHY_SECONDS}
+            case = self._cases[key] = _Case()
+        seconds = min(MAX_SECONDS, FIRST_SECONDS * 2.0 ** min(case.failures, 10))
+        case.failures, case.until, case.edition = case.failures + 1, now + seconds, edition
+        case.edited.clear()
+        self._loading.add(key)
+        self._metrics.reconcile_failed()
+        _log.error(
+            "cannot decide on this Framework, it is left alone for a while",
+            framework="/".join(key),
+            seconds=seconds,
+            error=str(error),
+            exc_info=None if isinstance(error, _NOT_DEFECTS) else error,
+        )
+        self._on_failure(key, error)
+        self._group.create_task(self._load(key, case))
+
+    def notice(self, key: FrameworkKey, edition: Edition) -> None:
+        """End the wait of a Framework that was edited."""
+        case = self._cases.get(key)
+        if case is not None and case.edition != edition:
+            case.edited.set()
+
+    def forget(self, key: FrameworkKey) -> None:
+        """Forget a Framework that was deleted, and end its wait: reading it shows whether there is another one."""
+        case = self._cases.pop(key, None)
+        if case is not None:
+            case.edited.set()
+
+    async def _load(self, key: FrameworkKey, case: _Case | None, after: float = 0.0) -> None:
+        """Read the Framework, as often as it takes."""
+        await asyncio.sleep(after)
+        if case is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(case.until - self._clock()):
+                    await case.edited.wait()
+
+        def failed(state: tenacity.RetryCallState) -> None:
+            self._metrics.retries.inc()
+            error = str(state.outcome.exception()) if state.outcome is not None else ""
+            _log.warning("cannot read the Framework, will be tried again", framework="/".join(key), error=error)
+
+        seen: Framework | None = None
+        try:
+            answer: bytes = await retrying(before_sleep=failed)(self._client.get, Subject(*key, uid="").path)
+            seen = FRAMEWORK_DECODER.decode(answer)
+            self._loading.discard(key)
+            self._on_read(key, seen)
+        except NotFoundError:
+            self._loading.discard(key)
+            self._cases.pop(key, None)
+        except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, no other Framework suffers
+            self.isolate(key, error, edition_of(seen) or (case.edition if case is not None else ("", 0)))
+
+
+def edition_of(seen: Framework | None) -> Edition | None:
+    """Return what an edit changes, None if nothing can be read."""
+    try:
+        return None if seen is None else (seen.metadata.uid, seen.metadata.generation)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""Effects become requests to the API server, and its answers become outcomes."""

@@ -1,0 +1,342 @@
+"""Performs one effect at the API server and returns its outcome, in the core's terms.
+
+The engine's workers call `perform` with the Framework instance and the effect. The promise: one effect is one request
+(a status write, and the access to the roster, are a few), each with a UID or resourceVersion as its precondition where
+it changes or deletes something; every failure becomes an `Outcome`, and the core decides when to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.api.pod import POD_DECODER
+from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    CreatePod,
+    DeleteConfigMap,
+    DeleteFramework,
+    DeletePod,
+    Done,
+    Effect,
+    Failed,
+    FindConfigMap,
+    FindPod,
+    Found,
+    GrantRosterAccess,
+    LabelConfigMap,
+    Missing,
+    NameTaken,
+    Outcome,
+    Refused,
+    RetainPod,
+    WriteRoster,
+    WriteStatus,
+)
+from frameworkcontroller.core.machines.retention import has_ended
+from frameworkcontroller.core.pods.template import TemplateError
+from frameworkcontroller.core.status import verdict
+from frameworkcontroller.engine.cache.slim_pods import slim_meta
+from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding
+from frameworkcontroller.engine.requests.pod_bodies import PodBodies
+from frameworkkube.rest import (
+    PARTIAL_METADATA,
+    AlreadyExistsError,
+    ApiStatusError,
+    ConflictError,
+    InvalidError,
+    KubeClient,
+    KubeError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    resource_path,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.engine.requests.manifests import Subject
+
+# From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
+# half of the time if it is a quarter of the size.
+ROSTER_GZIP_FROM_BYTES: Final = 32 * 1024
+# Refusals of a creation that are transient (source: docs/reference/framework-api.md, section 5).
+# A refusal of what is invalid quotes it, and anybody may write these words: the code has to be that of the refusal.
+TRANSIENT_MESSAGES: Final = {400: "object provided is unrecognized", 403: "exceeded quota"}
+MESSAGE_CHARACTERS: Final = 2048
+"""Of a failure: the text of a refusal may quote a mebibyte."""
+# The authorizer has refused this controller, not the object: so does an API server that has just started. An admission
+# plugin names the object, too: `pods "fw-worker-0" is forbidden: ...`.
+MISSING_PERMISSIONS: Final = ('pods is forbidden: User "', 'configmaps is forbidden: User "')
+# A status may be sent upon a newer resourceVersion so often, while somebody edits the Framework.
+STATUS_TRIES: Final = 5
+# etcd's refusal, and that of the API server's client of etcd, arrive as 500.
+TOO_LARGE_CODE: Final = 413
+TOO_LARGE_MESSAGES: Final = ("request is too large", "message larger than max")
+PERMANENT: Final = 422
+PERMANENT_CODES: Final = frozenset({400, 403, 413, 422})
+FINAL_REFUSALS: Final = PERMANENT_CODES | {405, 415}
+MISSING_PERMISSION: Final = 'is forbidden: User "'
+
+
+class Performer:
+    """Makes the requests of all effects.
+
+    Args:
+        client: of the API server.
+        compress: whether large statuses may be written compressed.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        compress: bool = True,
+    ) -> None:
+        self._client, self._compress, self._bodies = client, compress, PodBodies()
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        """Perform the effect once and translate the answer."""
+        try:
+            return await self._request(subject, effect)
+        except NotFoundError:
+            return Missing()
+        except ApiStatusError as error:
+            return _failed(error)
+        except KubeError as error:
+            return Failed(str(error))
+        except (msgspec.DecodeError, UnreadableStatusError, RecursionError) as error:
+            # A proxy's page, for example, or a Framework that was made unreadable. The request may have taken effect;
+            # the next attempt finds out.
+            return Failed(f"the API server's answer cannot be decoded: {error}")
+
+    async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911, PLR0912 -- one for each effect
+        match effect:
+            case WriteStatus():
+                return await self._write_status(subject, effect)
+            case CreatePod():
+                path = resource_path("v1", "pods", namespace=subject.namespace)
+                try:
+                    body = await self._bodies.render(effect)
+                except TemplateError as error:
+                    return Refused(PERMANENT, str(error), sent=False)
+                return await self._create(path, body, creation_error.describe)
+            case CreateConfigMap():
+                path = resource_path("v1", "configmaps", namespace=subject.namespace)
+                return await self._create(path, manifests.config_map(subject, effect))
+            case FindPod():
+                path = _pod_path(subject, effect)
+                meta = await self._read(path)
+                # Anybody may use the name of a Pod for one of some MiB; only of one that was let go more is asked.
+                ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._client.get(path)))
+                return Found(meta, ended)
+            case FindConfigMap():
+                return Found(await self._read(_config_map_path(subject)))
+            case DeletePod():
+                return await self._delete_pod(subject, effect)
+            case RetainPod():
+                return await self._retain_pod(subject, effect)
+            case DeleteConfigMap():
+                return await self._delete_config_map(subject, effect)
+            case LabelConfigMap():
+                return await self._patch_config_map(subject, manifests.config_map_patch(subject, effect))
+            case WriteRoster():
+                return await self._write_roster(subject, effect)
+            case GrantRosterAccess():
+                return await self._grant_roster_access(subject, effect)
+            case DeleteFramework():
+                version = effect.resource_version or None
+                return await self._delete(subject.path, subject.uid, resource_version=version, propagation="Foreground")
+
+    # --- creations and deletions -------------------------------------------------------------------------------------
+
+    async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] = str) -> Outcome:
+        try:
+            answer = await self._client.create(path, body, accept=PARTIAL_METADATA)
+        except AlreadyExistsError as error:
+            return NameTaken(f"the name is in use: {error.message}")
+        except ApiStatusError as error:
+            if error.code in PERMANENT_CODES and not _is_transient(error):
+                return Refused(error.code, describe(error))
+            return _failed(error)
+        made = PARTIAL_DECODER.decode(answer).metadata
+        return Done(made.uid, made.resource_version)
+
+    async def _read(self, path: str) -> Meta:
+        return slim_meta(PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata)
+
+    async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
+        path = _pod_path(subject, effect)
+        if effect.on_node or effect.grace_seconds is not None:
+            return await self._delete(path, effect.uid, grace_period_seconds=effect.grace_seconds)
+        # The API server removes a Pod without a node at once. It decides so before admission, and would also remove one
+        # that the scheduler binds by then: its containers would run while the next Pod of the Task starts.
+        found = await self._read(path)
+        if found.uid != effect.uid:
+            return Missing()
+        outcome = await self._delete(path, effect.uid, resource_version=found.resource_version)
+        if isinstance(outcome, Missing) and (await self._read(path)).uid == effect.uid:
+            return Failed(f"Pod {found.name} changed while it was to be deleted")
+        return outcome
+
+    async def _retain_pod(self, subject: Subject, effect: RetainPod) -> Outcome:
+        try:
+            return await self._patch(_pod_path(subject, effect), manifests.retained_pod_patch(subject, effect))
+        except ApiStatusError as error:
+            # A policy or a webhook of somebody. Everything else may pass.
+            is_final = error.code in FINAL_REFUSALS and MISSING_PERMISSION not in error.message
+            if not is_final:
+                raise
+            return Refused(error.code, error.message)
+
+    async def _delete_config_map(self, subject: Subject, effect: DeleteConfigMap) -> Outcome:
+        return await self._delete(_config_map_path(subject), effect.uid, propagation="Foreground")
+
+    async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
+        try:
+            answer = await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, **options)
+        except ConflictError:
+            # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
+            return Missing()
+        # Nobody asks a second time for what counts as deleted, and a proxy's page deletes nothing.
+        msgspec.json.decode(answer)
+        return Done()
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
+        """Write the status, and go on as `verdict.verdict` says; it never waits, since it holds a slot."""
+        status, digest = await self._encode(effect)
+        version = effect.resource_version
+        for _ in range(STATUS_TRIES):
+            answer = await self._attempt_status_write(subject, version, status)
+            result = verdict.verdict(effect, subject.uid, answer)
+            if isinstance(result, verdict.ReadFirst):
+                result = verdict.verdict(effect, subject.uid, await self._read_status(subject))
+            match result:
+                case verdict.SendUpon():
+                    version = result.resource_version
+                case verdict.ReadFirst():
+                    raise AssertionError(result)
+                case Done():
+                    return replace(result, roles=digest)
+                case _:
+                    return result
+        return Failed("the Framework changed during each of several attempts to write its status")
+
+    async def _attempt_status_write(self, subject: Subject, version: str, status: bytes) -> verdict.Answer:
+        """Send the status once, and translate the answer."""
+        try:
+            body = manifests.status_update(subject, version, status)
+            answer = await self._client.replace(f"{subject.path}/status", body, accept=PARTIAL_METADATA)
+        except ConflictError:
+            return verdict.Conflicting()
+        except NotFoundError:
+            return verdict.NotFound()
+        except ApiStatusError as error:
+            if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
+                return verdict.Rejected(TOO_LARGE_CODE, error.message)
+            if isinstance(error, TooManyRequestsError | ServerError):
+                return verdict.Unavailable(str(error), error.retry_after_seconds)
+            return verdict.Rejected(error.code, error.message)
+        except KubeError as error:
+            return verdict.Unavailable(str(error))
+        return verdict.Accepted(PARTIAL_DECODER.decode(answer).metadata.resource_version)
+
+    async def _encode(self, effect: WriteStatus) -> tuple[bytes, int | None]:
+        """Return the status as it is sent, and the digest of its roles: a plain one is not read for that."""
+        encoded = msgspec.json.encode(effect.status)
+        if not self._compress or status_encoding.is_small(len(encoded), effect.rest_bytes):
+            return encoded, None
+        encoded = await asyncio.to_thread(status_encoding.compress, effect.status, effect.rest_bytes)
+        return encoded, roles_digest(STATUS_DECODER.decode(encoded))
+
+    async def _read_status(self, subject: Subject) -> verdict.Found:
+        """Read the Framework as the API server has it now; errors are those of `perform`."""
+        live = FRAMEWORK_DECODER.decode(await self._client.get(subject.path))
+        return verdict.Found(live.metadata.uid, live.metadata.resource_version, live.stored_status())
+
+    # --- the roster --------------------------------------------------------------------------------------------------
+
+    async def _write_roster(self, subject: Subject, effect: WriteRoster) -> Outcome:
+        packed = None
+        if len(effect.document) >= ROSTER_GZIP_FROM_BYTES:
+            # Without the time, so that the same roster is the same object.
+            packed = await asyncio.to_thread(gzip.compress, effect.document, 6, mtime=0)
+        return await self._patch_config_map(subject, manifests.roster_patch(subject, effect, packed))
+
+    async def _patch_config_map(self, subject: Subject, patch: bytes) -> Outcome:
+        try:
+            return await self._patch(_config_map_path(subject), patch)
+        except ConflictError:
+            return Missing()
+
+    async def _patch(self, path: str, patch: bytes) -> Outcome:
+        """Send a merge patch whose UID is a precondition; errors are those of `KubeClient.request`."""
+        try:
+            answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
+        except InvalidError as error:
+            # The server's answer to a patch whose UID is not the object's.
+            if "metadata.uid" in str(error):
+                return Missing()
+            raise
+        return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
+
+    async def _grant_roster_access(self, subject: Subject, effect: GrantRosterAccess) -> Outcome:
+        for kind, body in manifests.roster_access(subject, effect):
+            outcome = await self._ensure_owned(subject, effect, kind, body)
+            if outcome is not None:
+                return outcome
+        return Done()
+
+    async def _ensure_owned(
+        self, subject: Subject, effect: GrantRosterAccess, plural: str, body: dict[str, Any]
+    ) -> Outcome | None:
+        """Create the object, or update it if the ConfigMap owns it, or the Framework, as in earlier versions.
+
+        An object of another owner is left alone. The ConfigMap of the last attempt may still be one for a moment.
+
+        Returns:
+            None if the object is as it should be.
+        """
+        group = "rbac.authorization.k8s.io/v1"
+        collection = resource_path(group, plural, namespace=subject.namespace)
+        try:
+            await self._client.create(collection, msgspec.json.encode(body), accept=PARTIAL_METADATA)
+        except AlreadyExistsError:
+            path = resource_path(group, plural, namespace=subject.namespace, name=body["metadata"]["name"])
+            metadata = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
+            if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in metadata.owner_references):
+                return Failed(f"{plural}/{metadata.name} exists and is not owned by this Framework")
+            changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
+            changes["metadata"] = {"uid": metadata.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
+            await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
+        return None
+
+
+def _failed(error: ApiStatusError) -> Failed:
+    return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds)
+
+
+def _is_transient(error: ApiStatusError) -> bool:
+    words = TRANSIENT_MESSAGES.get(error.code)
+    return error.message.startswith(MISSING_PERMISSIONS) or (words is not None and words in error.message)
+
+
+def _pod_path(subject: Subject, effect: FindPod | DeletePod | RetainPod) -> str:
+    name = names.pod_name(subject.name, effect.role, effect.index)
+    return resource_path("v1", "pods", namespace=subject.namespace, name=name)
+
+
+def _config_map_path(subject: Subject) -> str:
+    return resource_path("v1", "configmaps", namespace=subject.namespace, name=names.config_map_name(subject.name))
