@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frameworkinjector import __version__, flags
-from frameworkinjector.config import EnvFiles
-from frameworkinjector.ownpresets import OwnPresetsError
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.own_presets import OwnPresetsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frameworkinjector.run import Options
+    from frameworkinjector.serving.run import Options
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _COMMANDS = ("serve", "audit")
@@ -95,7 +95,7 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from frameworkinjector import logs, run
+    from frameworkinjector.serving import log, run
     from frameworkkube.errors import CredentialsError
 
     if (options.tls_cert_file is None) != (options.tls_key_file is None):
@@ -103,7 +103,7 @@ def _serve(options: argparse.Namespace) -> int:
     namespace = options.namespace or _own_namespace()
     if not namespace:
         return _usage_error("--namespace is needed outside of a Pod")
-    logs.configure(options.log_level)
+    log.configure(options.log_level)
     try:
         prepared = _serve_options(options, namespace)
     except (CredentialsError, OwnPresetsError) as error:
@@ -119,9 +119,9 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
         CredentialsError: There is no usable address or credential of the API server.
         OwnPresetsError: A preset of the operator is wrong.
     """
-    from frameworkinjector.certificates import ManagedObjects
-    from frameworkinjector.issuing import Policy
-    from frameworkinjector.run import Options
+    from frameworkinjector.certificates.issuing import Policy
+    from frameworkinjector.certificates.secret import ManagedObjects
+    from frameworkinjector.serving.run import Options
     from frameworkkube import credentials
 
     files = None if options.tls_cert_file is None else (options.tls_cert_file, options.tls_key_file)
@@ -153,7 +153,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from frameworkinjector import commands
+    from frameworkinjector.offline import commands
     from frameworkkube import credentials
     from frameworkkube.errors import CredentialsError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from frameworkinjector.reasons import Verdict
+    from frameworkinjector.review.reasons import Verdict
 
 
 class InjectorError(Exception):

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from frameworkbarrier import values
-from frameworkinjector import __version__, ownpresets
-from frameworkinjector.config import (
+from frameworkinjector import __version__
+from frameworkinjector.errors import InjectorError
+from frameworkinjector.review import own_presets
+from frameworkinjector.review.config import (
     DEFAULT_BARRIER_IMAGE,
     DEFAULT_LIMITS,
     DEFAULT_REQUESTS,
@@ -20,9 +22,8 @@ from frameworkinjector.config import (
     EnvFiles,
     PullPolicy,
 )
-from frameworkinjector.errors import InjectorError
-from frameworkinjector.resources import Claims, read_limits, read_requests
-from frameworkinjector.settings import image_name
+from frameworkinjector.review.resources import Claims, read_limits, read_requests
+from frameworkinjector.review.settings import image_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,7 +124,7 @@ def config_of(options: argparse.Namespace) -> Config:
         version=__version__,
         barrier_image=options.barrier_image,
         pull_policy=options.barrier_pull_policy,
-        presets={} if options.preset_dir is None else ownpresets.read(options.preset_dir),
+        presets={} if options.preset_dir is None else own_presets.read(options.preset_dir),
         pull_secrets=tuple(options.barrier_image_pull_secret),
         resources=Claims(options.barrier_requests, options.barrier_limits),
         in_place_restart=getattr(options, "in_place_restart", False),

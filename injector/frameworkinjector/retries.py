@@ -1,8 +1,9 @@
 """The policies by which the injector tries a call again, as tenacity's predicates.
 
-`certificates`, `probe` and `selfcall` use them. Their pauses are short and constant: no replica can serve before the
-first success, a few replicas call the API server at most once a second each, and the client itself keeps the pauses
-that an API server asks for. A policy object holds the state of one running call: each part creates its own.
+`certificates.secret`, `serving.capabilities` and `serving.self_call` use them. Their pauses are short and constant: no
+replica can serve before the first success, a few replicas call the API server at most once a second each, and the
+client itself keeps the pauses that an API server asks for. A policy object holds the state of one running call: each
+part creates its own.
 """
 
 from __future__ import annotations

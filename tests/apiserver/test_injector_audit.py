@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkinjector import commands
-from frameworkinjector.audit import findings
+from frameworkinjector.offline import commands
+from frameworkinjector.offline.audit import findings
 from frameworkkube.credentials import Endpoint, from_kubeconfig
 from frameworkkube.rest import KubeClient
 from tests.injector.replica_processes import LABEL, create, framework_pod

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from frameworkinjector import probe
-from frameworkinjector.config import EnvFiles
-from frameworkinjector.probe import Probe
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.serving import capabilities
+from frameworkinjector.serving.capabilities import Probe
 from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.rest import KubeClient
@@ -178,9 +178,9 @@ async def test_without_permission_there_is_no_answer_rather_than_a_guess(cluster
 async def test_the_last_answer_stays_valid_while_the_next_question_fails(
     cluster: Cluster, raw: RawClient, identity: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "EVERY_SECONDS", 0.1)
-    monkeypatch.setattr(probe, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(probe, "RETRY_KNOWN_SECONDS", 0.3)
+    monkeypatch.setattr(capabilities, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(capabilities, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(capabilities, "RETRY_KNOWN_SECONDS", 0.3)
     endpoint = Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token_in(identity)}")
     client = KubeClient(endpoint)
     asking = Probe(client, SYSTEM)

@@ -13,7 +13,7 @@ import urllib3
 import yaml
 
 from frameworkbarrier import presets
-from frameworkinjector.config import EnvFiles
+from frameworkinjector.review.config import EnvFiles
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.logs import complete_lines
 from testkit.waiting import eventually

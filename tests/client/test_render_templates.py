@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from frameworkclient.cli.app import app
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt
 from frameworkinjector import __version__
-from frameworkinjector.config import Config, EnvFiles
-from frameworkinjector.plan import Plan, decide
-from frameworkinjector.pod import decode_pod
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.plan import Plan, decide
+from frameworkinjector.review.pod import decode_pod
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frameworkinjector import names
-from frameworkinjector.config import EnvFiles
-from frameworkinjector.review import answer
-from frameworkinjector.settings import KNOWN
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.review import answer
+from frameworkinjector.review.settings import KNOWN
 from tests.cost.bounds import REQUEST_BYTES
 from tests.cost.genes import Genes, Number, Word
 from tests.cost.meter import Size

@@ -9,8 +9,8 @@ import pytest
 
 from frameworkbarrier import presets
 from frameworkinjector import __version__
-from frameworkinjector.config import Config, EnvFiles
-from frameworkinjector.render import rendered
+from frameworkinjector.offline.render import rendered
+from frameworkinjector.review.config import Config, EnvFiles
 from localcluster import images
 from testkit.frameworks import framework, role
 from testkit.waiting import eventually

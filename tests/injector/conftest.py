@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from frameworkinjector.limits import Limits
-from frameworkinjector.metrics import Metrics
-from frameworkinjector.server import ReviewServer
-from frameworkinjector.tls import ServedCertificate
+from frameworkinjector.certificates.tls import ServedCertificate
+from frameworkinjector.serving.limits import Limits
+from frameworkinjector.serving.metrics import Metrics
+from frameworkinjector.serving.server import ReviewServer
 from frameworkkube.listener import ConnectionLimits
 from tests.injector.loopback_server import LoopbackServer
 from tests.injector.reviews import reviewed
@@ -19,7 +19,7 @@ from tests.injector.reviews import reviewed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from frameworkinjector.review import Answer
+    from frameworkinjector.review.review import Answer
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def main() -> int:
     options, rest = parser.parse_known_args()
     atheris: Any = importlib.import_module("atheris")
     fuzz = instrumented(atheris)
-    from frameworkinjector.config import EnvFiles
+    from frameworkinjector.review.config import EnvFiles
 
     supports, outcomes, started, count = list(EnvFiles), Counter[str](), time.monotonic(), 0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector.review.config import Config, EnvFiles
 from tests.injector.reviews import CONFIG
 
 GOLDEN = Path(__file__).parent / "golden"

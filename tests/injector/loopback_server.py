@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import aiohttp
     import trustme
 
-    from frameworkinjector.metrics import Metrics
-    from frameworkinjector.server import ReviewServer
-    from frameworkinjector.tls import ServedCertificate
+    from frameworkinjector.certificates.tls import ServedCertificate
+    from frameworkinjector.serving.metrics import Metrics
+    from frameworkinjector.serving.server import ReviewServer
 
 
 @dataclass

@@ -22,10 +22,10 @@ from typing import Any
 import jsonpatch
 
 from frameworkinjector import names
-from frameworkinjector.config import EnvFiles
-from frameworkinjector.reasons import Outcome, Reason
-from frameworkinjector.review import Answer, answer
-from frameworkinjector.settings import KNOWN
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.reasons import Outcome, Reason
+from frameworkinjector.review.review import Answer, answer
+from frameworkinjector.review.settings import KNOWN
 from tests.injector.golden_pods import CASES, pod_of
 from tests.injector.reviews import CONFIG, review_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from frameworkinjector.config import Config, EnvFiles
-from frameworkinjector.review import Answer, answer
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.review import Answer, answer
 
 CONFIG = Config(version="1.2.3", barrier_image="docker.io/frameworkcontroller/barrier:dev", in_place_restart=True)
 # The DNS name of the Service, for which certificates are issued and by which the API server calls.

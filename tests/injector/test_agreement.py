@@ -13,12 +13,13 @@ from frameworkbarrier import errors, presets, values
 from frameworkbarrier import settings as barrier_settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.settings import SETTINGS, Setting
-from frameworkinjector import inplace, names
-from frameworkinjector.config import Config, EnvFiles
+from frameworkinjector import names
 from frameworkinjector.errors import RefusalError
-from frameworkinjector.plan import Plan, decide
-from frameworkinjector.pod import Container, Metadata, Pod, Spec
-from frameworkinjector.settings import KNOWN, parse
+from frameworkinjector.review import restart
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.plan import Plan, decide
+from frameworkinjector.review.pod import Container, Metadata, Pod, Spec
+from frameworkinjector.review.settings import KNOWN, parse
 from tests.support.rows import each
 
 CONFIG = Config(version="1.2.3", in_place_restart=True)
@@ -306,6 +307,6 @@ def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(prese
 
 
 def test_a_barrier_that_has_not_opened_starts_again_alone_and_any_other_restarts_its_pod() -> None:
-    (rule,) = inplace.BARRIER_RULES
+    (rule,) = restart.BARRIER_RULES
     codes = {each.exit_code for each in (errors.BarrierError, *errors.BarrierError.__subclasses__())}
     assert rule["exitCodes"] == {"operator": "NotIn", "values": sorted(codes - {errors.EpochEndedError.exit_code})}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from frameworkinjector.certificates import ManagedCertificates, ManagedObjects
+from frameworkinjector.certificates.issuing import Policy
+from frameworkinjector.certificates.secret import ManagedCertificates, ManagedObjects
+from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
-from frameworkinjector.issuing import Policy
-from frameworkinjector.tls import ServedCertificate
 from frameworkkube.errors import ConflictError, NotFoundError
 from tests.injector.reviews import SERVICE
 

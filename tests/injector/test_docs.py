@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from frameworkinjector import names
-from frameworkinjector.config import Config, EnvFiles
-from frameworkinjector.plan import Plan, decide
-from frameworkinjector.pod import Container, Metadata, Pod, Spec
-from frameworkinjector.reasons import Outcome, Reason
-from frameworkinjector.settings import KNOWN, parse
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.plan import Plan, decide
+from frameworkinjector.review.pod import Container, Metadata, Pod, Spec
+from frameworkinjector.review.reasons import Outcome, Reason
+from frameworkinjector.review.settings import KNOWN, parse
 from testkit.frameworks import manifests_of
 from testkit.waiting import patience
 
@@ -85,9 +85,9 @@ ABSENT = ("kubernetes", "uvloop", "re2", "requests", "jinja2", "rich")
 @pytest.mark.parametrize(
     ("absent", "modules"),
     [
-        pytest.param(ABSENT, "commands audit", id="commands"),
+        pytest.param(ABSENT, "offline.commands offline.audit", id="commands"),
         # The server reads no YAML, so it must not load the library.
-        pytest.param((*ABSENT, "yaml"), "run", id="server"),
+        pytest.param((*ABSENT, "yaml"), "serving.run", id="server"),
     ],
 )
 def test_the_program_imports_only_what_its_extra_installs(absent: tuple[str, ...], modules: str) -> None:

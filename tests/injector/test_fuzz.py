@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameworkinjector.config import EnvFiles
-from frameworkinjector.reasons import Reason
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.reasons import Reason
 from tests.injector.random_fuzzer import check, mutated, seeds
 from tests.injector.reviews import review_of
 

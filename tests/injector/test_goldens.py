@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import yaml
 
-from frameworkinjector.reasons import Outcome, Reason
-from frameworkinjector.review import Answer, answer
+from frameworkinjector.review.reasons import Outcome, Reason
+from frameworkinjector.review.review import Answer, answer
 from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import review_of
 from tests.support.rows import each

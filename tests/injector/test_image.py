@@ -12,9 +12,9 @@ import pytest
 
 from frameworkinjector import __version__, flags
 from frameworkinjector.__main__ import main
-from frameworkinjector.config import Config, EnvFiles, PullPolicy
-from frameworkinjector.render import rendered
-from frameworkinjector.review import answer
+from frameworkinjector.offline.render import rendered
+from frameworkinjector.review.config import Config, EnvFiles, PullPolicy
+from frameworkinjector.review.review import answer
 from tests.injector.golden_pods import pod_of
 from tests.injector.reviews import review_of
 

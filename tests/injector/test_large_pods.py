@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from frameworkinjector.authors import ISTIO_STATUS
-from frameworkinjector.delivery import MAX_ENV_SOURCES
-from frameworkinjector.plan import MAX_CONTAINERS
-from frameworkinjector.reasons import Reason
+from frameworkinjector.review.eligibility.authors import ISTIO_STATUS
+from frameworkinjector.review.plan import MAX_CONTAINERS
+from frameworkinjector.review.reasons import Reason
+from frameworkinjector.review.variables import MAX_ENV_SOURCES
 from tests.injector.reviews import review_of, reviewed
 
 LABEL = "frameworkcontroller.microsoft.com/barrier"

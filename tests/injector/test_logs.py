@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from frameworkcontroller.engine.observe import log as of_the_controller
-from frameworkinjector import logs
+from frameworkinjector.serving import log
 
-SOURCES = sorted((Path(__file__).parents[2] / "injector" / "frameworkinjector").glob("*.py"))
+SOURCES = sorted((Path(__file__).parents[2] / "injector" / "frameworkinjector").rglob("*.py"))
 EVENT = {"level": "info", "event": "reviewed", "uid": "1", "namespace": "dé\u2028mo", "count": 3, "path": Path("x")}
 
 
 def test_a_line_is_that_of_the_controller() -> None:
-    ours, theirs = logs.render_json(None, "", dict(EVENT)), of_the_controller.render_json(None, "", dict(EVENT))[0][0]
+    ours, theirs = log.render_json(None, "", dict(EVENT)), of_the_controller.render_json(None, "", dict(EVENT))[0][0]
     found, expected = json.loads(ours), json.loads(theirs)
     assert list(found) == list(expected) == ["ts", "level", "msg", "uid", "namespace", "count", "path"]
     for line in (found, expected):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkinjector import flags, ownpresets
+from frameworkinjector import flags
 from frameworkinjector.errors import RefusalError
-from frameworkinjector.ownpresets import OwnPresetsError, read
-from frameworkinjector.render import rendered
+from frameworkinjector.offline.render import rendered
+from frameworkinjector.review import own_presets
+from frameworkinjector.review.own_presets import OwnPresetsError, read
 from tests.injector.golden_pods import pod_of
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_a_wrong_definition_is_refused_with_file_and_field(tmp_path: Path, name:
 
 def test_definitions_that_no_variable_could_hold_are_refused(tmp_path: Path) -> None:
     for number in range(2):
-        (tmp_path / f"big{number}.toml").write_text(f'[variables]\nA = "{"x" * (ownpresets.MAX_BYTES // 2)}"')
+        (tmp_path / f"big{number}.toml").write_text(f'[variables]\nA = "{"x" * (own_presets.MAX_BYTES // 2)}"')
     with pytest.raises(OwnPresetsError, match=r"the presets take [0-9]+ bytes, at most 98304 are possible"):
         read(tmp_path)
 

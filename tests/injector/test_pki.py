@@ -7,10 +7,10 @@ import datetime as dt
 import pytest
 from cryptography import x509
 
-from frameworkinjector import pki
+from frameworkinjector.certificates import bundle as pki
+from frameworkinjector.certificates.issuing import Policy
+from frameworkinjector.certificates.tls import check_handshake, client_context, server_context
 from frameworkinjector.errors import CertificateError
-from frameworkinjector.issuing import Policy
-from frameworkinjector.tls import check_handshake, client_context, server_context
 
 NAMES = (
     "frameworkinjector.frameworkcontroller-system.svc",

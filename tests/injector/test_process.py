@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 import trustme
 
-from frameworkinjector.run import DRAIN_SECONDS, STOP_SECONDS
+from frameworkinjector.serving.run import DRAIN_SECONDS, STOP_SECONDS
 from localcluster.ports import free_port
 from testkit.waiting import eventually_async, patience
 from tests.injector.golden_pods import pod_of

@@ -7,8 +7,8 @@ import string
 
 import pytest
 
-from frameworkinjector.metrics import Metrics
-from frameworkinjector.reasons import Outcome, Reason, shown, verdict
+from frameworkinjector.review.reasons import Outcome, Reason, shown, verdict
+from frameworkinjector.serving.metrics import Metrics
 
 CODES = {
     Outcome.INJECTED: {200},

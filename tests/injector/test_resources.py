@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameworkbarrier.values import BadValueError
-from frameworkinjector import quantity, resources
-from frameworkinjector.config import Config
-from frameworkinjector.pod import Container, Pod, Resources, Spec
-from frameworkinjector.resources import Claims, read_limits, read_requests
+from frameworkinjector.review import quantity, resources
+from frameworkinjector.review.config import Config
+from frameworkinjector.review.pod import Container, Pod, Resources, Spec
+from frameworkinjector.review.resources import Claims, read_limits, read_requests
 
 NOTHING = Claims()
 STANDARD = Config(version="1").resources

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from frameworkinjector import selfcall
-from frameworkinjector.metrics import Metrics
+from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.readiness import PartStatus
-from frameworkinjector.selfcall import SelfCall
-from frameworkinjector.server import ReviewServer
-from frameworkinjector.tls import ServedCertificate
+from frameworkinjector.serving import self_call
+from frameworkinjector.serving.metrics import Metrics
+from frameworkinjector.serving.self_call import SelfCall
+from frameworkinjector.serving.server import ReviewServer
 from testkit.waiting import eventually_async
 from tests.injector.reviews import SERVICE, reviewed
 
@@ -62,7 +62,7 @@ async def test_it_is_ready_once_the_server_answers_by_its_name(
     server: tuple[ReviewServer, ServedCertificate, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, served, port = server
-    monkeypatch.setattr(selfcall, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(self_call, "EVERY_SECONDS", 0.1)
     call = SelfCall(served, SERVICE)
     assert call.status.unready is not None
     task = asyncio.create_task(call.run("127.0.0.1", port))
@@ -90,9 +90,9 @@ async def test_after_a_success_one_failure_is_tolerated_and_three_are_not(
     server: tuple[ReviewServer, ServedCertificate, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, served, port = server
-    monkeypatch.setattr(selfcall, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(self_call, "EVERY_SECONDS", 0.1)
     call = SelfCall(served, SERVICE)
-    call.status = watched = WatchedStatus("not made yet", tolerated=selfcall.FAILURES - 1)
+    call.status = watched = WatchedStatus("not made yet", tolerated=self_call.FAILURES - 1)
     task = asyncio.create_task(call.run("127.0.0.1", port))
     await until(call, ready=True)
     watched.ready_after_failures.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from frameworkinjector.review import Answer, answer
+from frameworkinjector.review.review import Answer, answer
 from testkit.waiting import patience
 from tests.injector.loopback_server import read_until_closed
 from tests.injector.reviews import CONFIG, SERVICE, small_review

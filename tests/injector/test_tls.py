@@ -11,10 +11,10 @@ import pytest
 import trustme
 from cryptography import x509
 
+from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
-from frameworkinjector.metrics import Metrics
-from frameworkinjector.server import ReviewServer
-from frameworkinjector.tls import ServedCertificate
+from frameworkinjector.serving.metrics import Metrics
+from frameworkinjector.serving.server import ReviewServer
 from tests.injector.loopback_server import LoopbackServer, PemPair
 from tests.injector.reviews import SERVICE, reviewed, small_review
 from tests.support.http import served_certificate

@@ -33,7 +33,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/release/test_chart": (
         *("tools/frameworkrelease/", "charts/", "deploy/", "kustomize/", "docs/"),
-        *("controller/frameworkcontroller/engine/config/settings.py", "injector/frameworkinjector/config.py"),
+        *("controller/frameworkcontroller/engine/config/settings.py", "injector/frameworkinjector/review/config.py"),
         *("tests/release/cases/", "tests/release/manifests.py"),
     ),
     "tests/monitoring/": ("charts/", "docs/operate/"),

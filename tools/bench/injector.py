@@ -19,9 +19,9 @@ from results import Results, flags, quantile
 from scene import cpu_seconds, new_cluster, peak_mib, resident_mib
 
 from frameworkcontroller.api import names
-from frameworkinjector.config import Config, EnvFiles
-from frameworkinjector.reasons import Reason
-from frameworkinjector.review import answer
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.reasons import Reason
+from frameworkinjector.review.review import answer
 from localcluster import Depth
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.pods.facts import facts_of
 from frameworkinjector import names as injector
 from frameworkinjector.errors import RefusalError
-from frameworkinjector.settings import parse
+from frameworkinjector.review.settings import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frameworkinjector.settings import Settings
+    from frameworkinjector.review.settings import Settings
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 

@@ -1,7 +1,7 @@
 """The Pods that a Framework will have, without a cluster: placeholders filled, barrier injected.
 
 The controller's own rule makes the Pod (`frameworkcontroller.core.pods.template`), the injector's the barrier
-(`frameworkinjector.render`) with its default settings. What only a cluster knows stays a word in capitals.
+(`frameworkinjector.offline.render`) with its default settings. What only a cluster knows stays a word in capitals.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from frameworkclient.errors import ManifestError
 from frameworkcontroller.api import names
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkinjector import __version__
-from frameworkinjector.config import Config, EnvFiles
-from frameworkinjector.documents import RenderError
 from frameworkinjector.errors import RefusalError
-from frameworkinjector.render import rendered
+from frameworkinjector.offline.documents import RenderError
+from frameworkinjector.offline.render import rendered
+from frameworkinjector.review.config import Config, EnvFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Objects of any kind with the barrier in their Pod templates, without a cluster.
 
-The injector's own rules decide (`frameworkinjector.render`), with its default settings or those that flags give. The
-result can be applied to a cluster without the injector, where the Pods become the same.
+The injector's own rules decide (`frameworkinjector.offline.render`), with its default settings or those that flags
+give. The result can be applied to a cluster without the injector, where the Pods become the same.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkinjector import flags
-from frameworkinjector.documents import RenderError, objects_in
 from frameworkinjector.errors import InjectorError, RefusalError
-from frameworkinjector.render import rendered
+from frameworkinjector.offline.documents import RenderError, objects_in
+from frameworkinjector.offline.render import rendered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

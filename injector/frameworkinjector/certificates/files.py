@@ -1,0 +1,70 @@
+"""Serves a certificate from files that the operator supplies, for example a Secret of cert-manager that is mounted.
+
+`run` starts `CertificateFiles.run` if the command line names the files. It promises that a changed pair is served
+without a restart, and that a pair which does not work never replaces one that does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from frameworkinjector.certificates import bundle
+from frameworkinjector.errors import CertificateError
+from frameworkinjector.readiness import PartStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frameworkinjector.certificates.tls import ServedCertificate
+
+CHECK_SECONDS: Final = 5.0
+_log = structlog.get_logger(__name__)
+
+
+class CertificateFiles:
+    """Reads a certificate and its key again on each change.
+
+    Args:
+        certificate: The file with the chain, PEM.
+        key: The file with its private key, PEM.
+        name: The name by which the API server calls.
+        served: Where a certificate is published.
+
+    Attributes:
+        status: For readiness.
+    """
+
+    def __init__(self, certificate: Path, key: Path, name: str, served: ServedCertificate) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._name = name
+        self._served = served
+        self._read: tuple[bytes, bytes] | None = None
+        self.status = PartStatus("no certificate yet")
+
+    async def run(self) -> None:
+        """Read the files until cancelled; log a pair that does not work once and keep serving the previous one."""
+        while True:
+            self.reconcile()
+            await asyncio.sleep(CHECK_SECONDS)
+
+    def reconcile(self) -> None:
+        """Read the files once, and serve them if they changed and work."""
+        try:
+            found = (self._certificate.read_bytes(), self._key.read_bytes())
+            if found == self._read:
+                return
+            self._read = found
+            certificate, key = found
+            # The issuer is the operator's choice, so the check trusts this very certificate.
+            self._served.publish(certificate, key, certificate, self._name)
+        except (OSError, CertificateError) as error:
+            problem = f"{self._certificate}: {error}"
+            if self.status.failed(problem):
+                _log.warning("certificate files not usable", problem=problem)
+        else:
+            self.status.succeeded()
+            _log.info("certificate served", until=bundle.expiry(certificate).isoformat())

@@ -1,0 +1,219 @@
+"""Makes the certificate of the webhook, shares it between replicas through a Secret, and publishes its authority.
+
+`run` starts `ManagedCertificates.run` unless the operator supplies certificate files (module `files`). It
+promises that the certificate in the Secret is served and renewed in time, and that `caBundle` of the webhook
+configuration holds its authority.
+
+Replicas race for the Secret with its resourceVersion as the precondition: one wins, the others read what it wrote. A
+certificate of a new authority is served only after the webhook configuration has held that authority for a while,
+because the API server learns of the configuration by a watch. The configuration is read before the Secret and patched
+with the resourceVersion that was read, so a replica that is delayed between the two cannot restore an old authority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from frameworkinjector import retries
+from frameworkinjector.certificates import bundle as pki
+from frameworkinjector.errors import CertificateError
+from frameworkinjector.readiness import PartStatus
+from frameworkkube.errors import ConflictError, KubeError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkinjector.certificates.issuing import Policy
+    from frameworkinjector.certificates.tls import ServedCertificate
+    from frameworkkube.rest import KubeClient
+
+STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
+RETRY_SECONDS: Final = 1.0
+MIN_PAUSE_SECONDS: Final = 0.1
+_MAX_RACES: Final = 20
+_log = structlog.get_logger(__name__)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedObjects:
+    """The objects that the injector writes, by name."""
+
+    namespace: str
+    secret: str
+    webhook_configuration: str
+
+    @property
+    def secret_path(self) -> str:
+        """The path of the Secret at the API server."""
+        return f"/api/v1/namespaces/{self.namespace}/secrets/{self.secret}"
+
+    @property
+    def configuration_path(self) -> str:
+        """The path of the MutatingWebhookConfiguration at the API server."""
+        base = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        return f"{base}/{self.webhook_configuration}"
+
+
+class ManagedCertificates:
+    """Makes, shares, renews and publishes certificates.
+
+    Args:
+        client: The client of the API server.
+        objects: The Secret and the webhook configuration.
+        policy: Names and lives of certificates.
+        served: Where a certificate is published.
+        check_seconds: Time between two looks at the Secret and the configuration.
+        settle_seconds: Time that an authority is in the configuration before its certificates are served.
+        now: Returns the time.
+
+    Attributes:
+        status: For readiness.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        objects: ManagedObjects,
+        policy: Policy,
+        served: ServedCertificate,
+        *,
+        check_seconds: float,
+        settle_seconds: float,
+        now: Callable[[], dt.datetime] = _now,
+    ) -> None:
+        self._client = client
+        self._objects = objects
+        self._policy = policy
+        self._served = served
+        self._check_seconds = check_seconds
+        self._settle = dt.timedelta(seconds=settle_seconds)
+        self._now = now
+        self._trusted_since: dict[bytes, dt.datetime] = {}
+        self.status = PartStatus("no certificate yet")
+
+    async def run(self) -> None:
+        """Reconcile until cancelled; log each new failure and try again."""
+        reconciling = retries.until_success(
+            KubeError,
+            CertificateError,
+            pause=lambda: min(self._check_seconds, RETRY_SECONDS),
+            on_failure=self._note_failure,
+        )
+        while True:
+            pause: float = await reconciling(self.reconcile)
+            self.status.succeeded()
+            await asyncio.sleep(pause)
+
+    def _note_failure(self, error: BaseException) -> None:
+        if self.status.failed(str(error)):
+            _log.warning("certificates not reconciled", problem=str(error))
+
+    async def reconcile(self) -> float:
+        """Bring the Secret, the webhook configuration and the served certificate in order once.
+
+        Returns:
+            Seconds until the next call is due.
+
+        Raises:
+            KubeError: The API server refused, or did not answer.
+            CertificateError: An object is missing, its content does not work, or other replicas won every race.
+        """
+        try:
+            return await retries.at_once(ConflictError, attempts=_MAX_RACES)(self._attempt)
+        except ConflictError as error:
+            objects = self._objects
+            raise CertificateError(
+                f"Secret {objects.secret} or MutatingWebhookConfiguration {objects.webhook_configuration} "
+                f"changed during each of {_MAX_RACES} attempts to write it"
+            ) from error
+
+    async def _attempt(self) -> float:
+        # The order matters: see the docstring of the module.
+        configuration = await self._get(self._objects.configuration_path, "MutatingWebhookConfiguration")
+        secret = await self._get(self._objects.secret_path, "Secret")
+        bundle = await self._renew(secret)
+        trusted_since = await self._trust(configuration, bundle.authorities)
+        pause = self._pause_before_serving(bundle, trusted_since)
+        if pause > 0:
+            return min(self._check_seconds, pause)
+        self._serve(bundle)
+        return self._pause_before_next_look(bundle)
+
+    async def _get(self, path: str, kind: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = msgspec.json.decode(await self._client.get(path))
+        except NotFoundError as error:
+            raise CertificateError(f"{kind} {path.rpartition('/')[2]} does not exist: apply the manifests") from error
+        return found
+
+    async def _renew(self, secret: dict[str, Any]) -> pki.Bundle:
+        """Return the bundle in the Secret, replaced by a new one if it is due or cannot be used."""
+        bundle = pki.bundle_of(_decoded_data(secret))
+        renewal = pki.renewed(bundle, self._policy, self._now())
+        if renewal is None:
+            return bundle
+        body = {**secret, "data": {name: _base64(value) for name, value in renewal.bundle.files().items()}}
+        await self._client.replace(self._objects.secret_path, msgspec.json.encode(body))
+        _log.info("new certificate written", secret=self._objects.secret, because=renewal.because)
+        return renewal.bundle
+
+    async def _trust(self, configuration: dict[str, Any], authorities: bytes) -> dt.datetime:
+        """Write the authorities into each webhook that lacks them, and return since when the first is trusted."""
+        outdated = _outdated_webhooks(configuration, _base64(authorities))
+        if outdated:
+            version = configuration["metadata"]["resourceVersion"]
+            body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "webhooks": outdated})
+            await self._client.patch(self._objects.configuration_path, body, content_type=STRATEGIC_MERGE)
+            _log.info("caBundle written", configuration=self._objects.webhook_configuration, webhooks=len(outdated))
+        return self._trusted_since.setdefault(pki.signing_authority(authorities), self._now())
+
+    def _pause_before_serving(self, bundle: pki.Bundle, trusted_since: dt.datetime) -> float:
+        """Return the seconds before the bundle's certificate may be served; nothing to serve yet cannot wait."""
+        if bundle.certificate == self._served.certificate or not self._served.has_certificate:
+            return 0.0
+        return (trusted_since + self._settle - self._now()).total_seconds()
+
+    def _serve(self, bundle: pki.Bundle) -> None:
+        if bundle.certificate != self._served.certificate:
+            self._served.publish(bundle.certificate, bundle.key, bundle.authorities, self._policy.names[0])
+            _log.info("certificate served", until=pki.expiry(bundle.certificate).isoformat())
+
+    def _pause_before_next_look(self, bundle: pki.Bundle) -> float:
+        due = min(pki.renewal_due(bundle.certificate), pki.renewal_due(bundle.authorities)) - self._now()
+        return max(MIN_PAUSE_SECONDS, min(self._check_seconds, due.total_seconds()))
+
+
+def _outdated_webhooks(configuration: dict[str, Any], ca_bundle: str) -> list[dict[str, Any]]:
+    """Return the patch of each webhook of the configuration that has another caBundle."""
+    return [
+        {"name": one["name"], "clientConfig": {"caBundle": ca_bundle}}
+        for one in configuration.get("webhooks") or []
+        if one.get("clientConfig", {}).get("caBundle") != ca_bundle
+    ]
+
+
+def _decoded_data(secret: dict[str, Any]) -> dict[str, bytes]:
+    """Return the data of a Secret; a value that is not base64 is left out, and so replaced."""
+    found: dict[str, bytes] = {}
+    for name, value in (secret.get("data") or {}).items():
+        try:
+            found[name] = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError, TypeError):
+            continue
+    return found
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")

@@ -1,0 +1,141 @@
+"""The certificate that new TLS connections get, replaced without a restart.
+
+`secret` or `files` publishes pairs, the listener of `server` uses the context. A pair is loaded into a
+context of its own and must pass a whole handshake there before it is served: loading a certificate with the key of
+another into a live context would break every new connection.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frameworkinjector.certificates import bundle
+from frameworkinjector.errors import CertificateError
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable
+
+
+def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """Return a context that serves a PEM chain and its key over TLS 1.2 or newer.
+
+    Raises:
+        CertificateError: They cannot be read, or do not belong together.
+    """
+    context = _bare_context()
+    # The ssl module reads files only. The folder is private, and in memory in the Deployment.
+    with tempfile.TemporaryDirectory(prefix="frameworkinjector-") as folder:
+        chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        chain_file.write_bytes(certificate)
+        key_file.touch(mode=0o600)
+        key_file.write_bytes(key)
+        try:
+            context.load_cert_chain(chain_file, key_file)
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise CertificateError(f"the certificate and its key cannot be used together: {error}") from error
+    return context
+
+
+def client_context(authorities: bytes) -> ssl.SSLContext:
+    """Return a context that trusts exactly these PEM certificates, authorities or not.
+
+    Raises:
+        CertificateError: The text holds no certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Certificates from files come with or without their authority, so a trusted leaf is enough.
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=authorities.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise CertificateError(f"there is no certificate to trust: {error}") from error
+    return context
+
+
+def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
+    """Perform a handshake between a client and a server in memory.
+
+    Raises:
+        CertificateError: The client does not accept the certificate.
+    """
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    done = [False, False]
+    for _ in range(8):
+        for position, end in enumerate(ends):
+            if not done[position]:
+                try:
+                    end.do_handshake()
+                    done[position] = True
+                except ssl.SSLWantReadError:
+                    continue
+                except (ssl.SSLError, ssl.CertificateError) as error:
+                    raise CertificateError(f"a client of {name} would not accept the certificate: {error}") from error
+        if all(done):
+            return
+    raise CertificateError(f"the handshake with a client of {name} does not complete")
+
+
+class ServedCertificate:
+    """The certificate that is served now.
+
+    Args:
+        on_publish: Called with the expiry of each certificate that is published.
+
+    Attributes:
+        certificate: The chain, PEM; empty before the first `publish`.
+        trust: What a client trusts to accept it, PEM; empty before the first `publish`.
+        context: For the listener; `publish` changes the certificate that it serves.
+    """
+
+    def __init__(self, on_publish: Callable[[dt.datetime], None] | None = None) -> None:
+        self._on_publish = on_publish
+        self._current: ssl.SSLContext | None = None
+        self.certificate = b""
+        self.trust = b""
+        self.context = _bare_context()
+        # OpenSSL calls it for every connection, with or without a name from the client.
+        self.context.sni_callback = self._choose
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether a certificate has been published."""
+        return self._current is not None
+
+    def publish(self, certificate: bytes, key: bytes, trust: bytes, name: str) -> None:
+        """Serve this certificate on new connections from now on; open connections keep theirs.
+
+        Args:
+            certificate: The chain, PEM.
+            key: Its private key, PEM.
+            trust: What a client trusts to accept it, PEM.
+            name: The name by which a client calls.
+
+        Raises:
+            CertificateError: The pair does not work; the previous certificate stays served.
+        """
+        fresh = server_context(certificate, key)
+        check_handshake(fresh, client_context(trust), name)
+        ends = bundle.expiry(certificate)
+        self._current, self.certificate, self.trust = fresh, certificate, trust
+        if self._on_publish is not None:
+            self._on_publish(ends)
+
+    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _base: ssl.SSLContext) -> None:
+        if self._current is not None:
+            connection.context = self._current
+
+
+def _bare_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context

@@ -1,0 +1,218 @@
+"""Finds the Pods in a document, each as the controller of its kind would create it.
+
+`render` calls `pods_in`, and the client `objects_in`. What the injector decides depends on labels, annotations and the
+owner that a template does not have yet: `seen` is the Pod with them, `holder` the place in the document that the result
+goes to.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkcontroller.api import names as fc
+from frameworkinjector.errors import InjectorError
+from frameworkinjector.review.workload import JOB_UID, LWS_GROUP, LWS_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from frameworkinjector.review.barrier import JSON
+
+# Where the Pod templates of a kind are; `[]` stands for each item of a list, `?` for a field that may be absent.
+_TEMPLATES: Final = {
+    "Pod": ("",),
+    "PodTemplate": ("template",),
+    "Job": ("spec.template",),
+    "CronJob": ("spec.jobTemplate.spec.template",),
+    "Deployment": ("spec.template",),
+    "ReplicaSet": ("spec.template",),
+    "ReplicationController": ("spec.template",),
+    "StatefulSet": ("spec.template",),
+    "DaemonSet": ("spec.template",),
+    "JobSet": ("spec.replicatedJobs[].template.spec.template",),
+    "LeaderWorkerSet": (
+        "spec.leaderWorkerTemplate.leaderTemplate?",
+        "spec.leaderWorkerTemplate.workerTemplate",
+    ),
+    fc.KIND: ("spec.taskRoles[].task.pod",),
+}
+# Of a kind that is not known: where most kinds have their template.
+_USUAL: Final = ("", "template", "spec.template")
+_OWNERS: Final = {"CronJob": "Job", "JobSet": "Job", "Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
+_SOME_UID: Final = "00000000-0000-0000-0000-000000000000"
+
+
+class RenderError(InjectorError):
+    """A document cannot be rendered; the message names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """A Pod in a document.
+
+    Attributes:
+        where: The path of the Pod or template, "" for the object itself.
+        holder: The Pod or template in the document.
+        seen: The Pod as it would be created.
+        of_framework: Whether a Framework will create it.
+    """
+
+    where: str
+    holder: JSON
+    seen: JSON
+    of_framework: bool
+
+
+def objects_in(document: Any, where: str = "") -> Iterator[tuple[str, JSON]]:
+    """Yield each object of a document with its path: the object itself, or the items of a List.
+
+    Raises:
+        RenderError: The document is not an object, or `items` is not a list of objects.
+    """
+    if not isinstance(document, dict):
+        raise RenderError(f"{where}{': ' if where else ''}the document is not a Kubernetes object")
+    kind = document.get("kind")
+    if isinstance(kind, str) and kind.endswith("List"):
+        items = document.get("items")
+        for number, item in enumerate(_typed(items, list, f"{where}{', ' if where else ''}{kind}: items")):
+            yield from objects_in(item, f"{where}{', ' if where else ''}{kind} items[{number}]")
+    else:
+        yield where, document
+
+
+def pods_in(document: JSON, namespace: str) -> list[FoundPod]:
+    """Return the Pods of an object, an empty list if it is of a kind without any.
+
+    Args:
+        document: The object.
+        namespace: Where it will be created.
+
+    Raises:
+        RenderError: A field on the way to a template is missing or of a wrong type.
+    """
+    kind = document.get("kind")
+    if isinstance(kind, str) and kind in _TEMPLATES:
+        found = [pair for path in _TEMPLATES[kind] for pair in _at(document, path, "")]
+    else:
+        kind = ""
+        found = [pair for path in _USUAL for pair in _usual(document, path)][:1]
+    return [_found_pod(document, namespace, kind, where, holder) for where, holder in found]
+
+
+def _at(value: Any, path: str, where: str) -> Iterator[tuple[str, JSON]]:
+    if not path:
+        _typed(value, dict, where or "the document")
+        spec = f"{where}.spec" if where else "spec"
+        _typed(_typed(value.get("spec"), dict, spec).get("containers"), list, f"{spec}.containers")
+        yield where, value
+        return
+    head, _, rest = path.partition(".")
+    name = head.rstrip("[]?")
+    here = f"{where}.{name}" if where else name
+    value = _typed(value, dict, where or "the document").get(name)
+    if value is None and head.endswith("?"):
+        return
+    if head.endswith("[]"):
+        for number, item in enumerate(_typed(value, list, here)):
+            yield from _at(item, rest, f"{here}[{number}]")
+    else:
+        yield from _at(value, rest, here)
+
+
+def _usual(document: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+    value: Any = document
+    for name in filter(None, path.split(".")):
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, dict) and isinstance(value.get("spec"), dict) and "containers" in value["spec"]:
+        yield path, value
+
+
+def _typed(value: Any, wanted: type, where: str) -> Any:
+    if value is None:
+        raise RenderError(f"{where} is missing")
+    if not isinstance(value, wanted):
+        raise RenderError(f"{where} must be {'a list' if wanted is list else 'an object'}")
+    return value
+
+
+def _found_pod(document: JSON, namespace: str, kind: str, where: str, holder: JSON) -> FoundPod:
+    seen = copy.deepcopy(holder)
+    at = f"{where}.metadata" if where else "metadata"
+    metadata = seen["metadata"] = _typed(seen.get("metadata") or {}, dict, at)
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    if kind == fc.KIND:
+        labels, annotations = _of_framework(document, namespace, where, metadata)
+    elif where:
+        labels = _labels_of(document, kind, where)
+        owner = _OWNERS.get(kind, kind)
+        metadata["ownerReferences"] = [{"kind": owner, "controller": True}]
+        if owner not in {"Job", "ReplicaSet", "ReplicationController", "DaemonSet"}:
+            # These controllers number their Pods; of an unknown kind nothing else is known.
+            metadata["name"] = f"{_name(document)}-0"
+    for key, added in (("labels", labels), ("annotations", annotations)):
+        if added:
+            metadata[key] = _typed(metadata.get(key) or {}, dict, f"{at}.{key}") | added
+    return FoundPod(where, holder, seen, of_framework=kind == fc.KIND)
+
+
+def _labels_of(document: JSON, kind: str, where: str) -> dict[str, str]:
+    """Return the labels by which the kind's controller tells its Pods apart."""
+    if kind == "LeaderWorkerSet":
+        return {LWS_NAME: _name(document), LWS_GROUP: "0", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
+    if kind == "StatefulSet":
+        return {"apps.kubernetes.io/pod-index": "0"}
+    if kind not in {"Job", "CronJob", "JobSet"}:
+        return {}
+    labels = {JOB_UID: _SOME_UID, "batch.kubernetes.io/job-name": _name(document)}
+    job: Any = document
+    for part in where.replace("[", ".[").split(".")[:-1]:
+        job = job[int(part[1:-1])] if part.startswith("[") else job[part]
+        if kind == "JobSet" and part.startswith("["):
+            labels["jobset.sigs.k8s.io/replicatedjob-name"] = str(job.get("name"))
+    # `job` is now the spec of the Job; a JobSet makes its Jobs Indexed by default.
+    if job.get("completionMode", "Indexed" if kind == "JobSet" else None) == "Indexed":
+        labels["batch.kubernetes.io/job-completion-index"] = "0"
+    if kind == "JobSet":
+        labels["jobset.sigs.k8s.io/jobset-name"] = _name(document)
+    return labels
+
+
+def _of_framework(document: JSON, namespace: str, where: str, metadata: JSON) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels and annotations that the controller adds; give the Pod a name, and the user's text the names.
+
+    What it knows only when it creates the Pod stays a placeholder.
+    """
+    name = _name(document)
+    if not name:
+        raise RenderError("metadata.name is missing")
+    number = int(where.removeprefix("spec.taskRoles[").partition("]")[0])
+    role = document["spec"]["taskRoles"][number].get("name")
+    if not isinstance(role, str) or not role:
+        raise RenderError(f"spec.taskRoles[{number}].name is missing")
+    known = {
+        fc.FRAMEWORK_NAMESPACE: namespace,
+        fc.FRAMEWORK_NAME: name,
+        fc.TASKROLE_NAME: role,
+        fc.CONFIGMAP_NAME: fc.config_map_name(name),
+    }
+    for key in ("labels", "annotations"):
+        if isinstance(given := metadata.get(key), dict):
+            metadata[key] = {entry: _filled_in(text, known) for entry, text in given.items()}
+    metadata["name"] = fc.pod_name(name, role, 0)
+    values = {each: known.get(each, f"{{{{{each}}}}}") for each in fc.POD_ANNOTATIONS}
+    return {each: values[each] for each in fc.POD_LABELS}, values
+
+
+def _filled_in(text: Any, known: Mapping[str, str]) -> Any:
+    if isinstance(text, str):
+        for placeholder, value in known.items():
+            text = text.replace(f"{{{{{placeholder}}}}}", value)
+    return text
+
+
+def _name(document: JSON) -> str:
+    metadata = document.get("metadata")
+    return str((metadata.get("name") if isinstance(metadata, dict) else None) or "")

@@ -1,0 +1,208 @@
+"""The barrier container and its volumes, as JSON: what a Pod's settings and annotations become."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkbarrier import presets, values
+from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
+from frameworkcontroller.api import names as fc
+from frameworkinjector import names
+from frameworkinjector.review import resources, restart
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.resources import Claims
+from frameworkinjector.review.workload import own_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frameworkinjector.review.config import Config
+    from frameworkinjector.review.pod import Pod
+    from frameworkinjector.review.settings import Settings
+
+JSON = dict[str, Any]
+
+# The image's own user. Never root, also in a Pod that runs as root.
+DEFAULT_UID: Final = 65532
+TOKEN_SECONDS: Final = 3600
+PROBE_PERIOD_SECONDS: Final = 1
+PROBE_WAIT_SECONDS: Final = 50
+# The startup probe of a sidecar must outlast the barrier's timeout.
+PROBE_SLACK_SECONDS: Final = 60
+
+
+def framework_name(pod: Pod) -> str:
+    """Return the name of the Framework that the Pod belongs to, "" if there is none."""
+    return pod.annotations.get(fc.FRAMEWORK_NAME) or pod.labels.get(fc.FRAMEWORK_NAME, "")
+
+
+def container(
+    pod: Pod, namespace: str, settings: Settings, config: Config, env_files: EnvFiles, *, names_resolve: bool = False
+) -> JSON:
+    """Build the whole barrier container.
+
+    Args:
+        pod: The Pod as received.
+        namespace: That of the request: the Pod need not have one yet.
+        settings: What the Pod asks for.
+        config: What every barrier gets.
+        env_files: What the cluster supports.
+        names_resolve: Whether every chosen container has the barrier's hosts file as its /etc/hosts.
+    """
+    built: JSON = {
+        "name": names.CONTAINER,
+        "image": settings.image or config.barrier_image,
+        "imagePullPolicy": config.pull_policy.value,
+        "env": [
+            *_identity(pod, namespace),
+            *_peers(pod, settings),
+            *_options(settings, env_files, names_resolve=names_resolve),
+            *_definitions(settings, config),
+        ],
+        "resources": resources.decide(
+            pod,
+            Claims(settings.requests, settings.limits),
+            config.resources,
+            sidecar=settings.barrier.mode == "sidecar",
+        ),
+        # FallbackToLogsOnError: the controller reads the last line from the Pod's status either way.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": _uid(pod),
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [
+            {"name": names.VOLUME, "mountPath": settings.barrier.output_dir},
+            {"name": names.TOKEN_VOLUME, "mountPath": names.TOKEN_DIR, "readOnly": True},
+        ],
+    }
+    if settings.template:
+        mount = {"name": names.TEMPLATE_VOLUME, "mountPath": names.TEMPLATE_DIR, "readOnly": True}
+        built["volumeMounts"].append(mount)
+    if settings.barrier.mode == "sidecar":
+        built["restartPolicy"] = "Always"
+        built["startupProbe"] = _startup_probe(settings)
+    if settings.barrier.restart:
+        built["restartPolicyRules"] = list(restart.BARRIER_RULES)
+    return built
+
+
+def volumes(settings: Settings) -> tuple[JSON, ...]:
+    """Build the volumes that the barrier needs."""
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}}
+    authority = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    namespace = {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}
+    found: list[JSON] = [
+        {"name": names.VOLUME, "emptyDir": {"sizeLimit": "16Mi"}},
+        {"name": names.TOKEN_VOLUME, "projected": {"sources": [token, authority, namespace]}},
+    ]
+    if settings.template:
+        found.append({"name": names.TEMPLATE_VOLUME, "configMap": {"name": settings.template}})
+    return tuple(found)
+
+
+def pull_secrets(pod: Pod, config: Config) -> tuple[JSON, ...]:
+    """Build the entries of imagePullSecrets that the Pod lacks; those of its service account are in it already."""
+    own = {one.name for one in pod.spec.image_pull_secrets or ()}
+    return tuple({"name": name} for name in dict.fromkeys(config.pull_secrets) if name not in own)
+
+
+def _uid(pod: Pod) -> int:
+    security = pod.spec.security_context
+    return (security.run_as_user if security else None) or DEFAULT_UID
+
+
+def _literal(name: str, value: str) -> JSON:
+    # The kubelet expands $(NAME) in values; text of annotations must stay as it is.
+    return {"name": name, "value": value.replace("$", "$$")}
+
+
+def _field(name: str, path: str) -> JSON:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
+    """Yield who this Pod is: the variables that the controller sets in the containers of its Pod templates.
+
+    The barrier is added after the controller has built the Pod, so they come from the annotations, which say the same.
+    """
+    framework = framework_name(pod)
+    if not framework:
+        yield _literal(fc.FRAMEWORK_NAMESPACE, namespace)
+        yield _field(fc.POD_NAME, "metadata.name")
+        yield _field(fc.POD_UID, "metadata.uid")
+        return
+    derived = {
+        fc.FRAMEWORK_NAMESPACE: namespace,
+        fc.FRAMEWORK_NAME: framework,
+        fc.CONFIGMAP_NAME: fc.config_map_name(framework),
+    }
+    for name in fc.POD_ANNOTATIONS:
+        value = pod.annotations.get(name) or pod.labels.get(name) or derived.get(name)
+        if value:
+            yield _literal(name, value)
+    yield _field(fc.POD_UID, "metadata.uid")
+    attempt = pod.annotations.get(fc.TASK_ATTEMPT_ID)
+    if attempt:
+        prefix = _literal(fc.TASK_ATTEMPT_INSTANCE_UID, attempt)
+        yield {**prefix, "value": fc.attempt_instance_uid(prefix["value"], f"$({fc.POD_UID})")}
+
+
+def _peers(pod: Pod, settings: Settings) -> Iterator[JSON]:
+    """Yield the selector of a gang that the labels of the Pod name, if no annotation does."""
+    found = None if framework_name(pod) else own_selector(pod, settings)
+    if found is not None:
+        for variable, label in found.labels.items():
+            yield _field(variable, f"metadata.labels['{label}']")
+        yield {"name": SETTINGS["selector"].env, "value": found.text}
+
+
+def _options(settings: Settings, env_files: EnvFiles, *, names_resolve: bool) -> Iterator[JSON]:
+    """Yield the barrier's settings; what neither the Pod nor the injector sets is left to the barrier's defaults.
+
+    Names survive the retry of a peer, because a sidecar keeps the hosts file up to date, so they are better there.
+    """
+    chosen = {name: getattr(settings.barrier, name) for name in (*settings.given, "mode")}
+    if settings.template:
+        chosen["template_dir"] = names.TEMPLATE_DIR
+    if env_files is not EnvFiles.NONE:
+        chosen["env_syntax"] = env_files.value
+    if names_resolve and settings.barrier.mode == "sidecar":
+        chosen.setdefault("addresses", "name")
+    for name, setting in SETTINGS.items():
+        if name in chosen:
+            yield _literal(setting.env, values.as_text(chosen[name]))
+
+
+def _definitions(settings: Settings, config: Config) -> Iterator[JSON]:
+    """Yield the definitions of the operator's presets that the Pod has chosen: the barrier knows no others."""
+    chosen = [config.presets[name] for name in settings.barrier.presets if name in config.presets]
+    if chosen:
+        yield _literal(SETTINGS["preset_definitions"].env, presets.encode(chosen))
+
+
+def _startup_probe(settings: Settings) -> JSON:
+    """Build the probe that holds the application back until the file `generation` shows that the gate is open.
+
+    The barrier locks its folder while it waits. The probe waits for the lock, so that it needs one process in many
+    seconds, and succeeds in the moment in which the gate opens. A probe of a port would meet other Pods in the node's
+    network, and the proxies of meshes.
+    """
+    folder = settings.barrier.output_dir
+    wait = settings.barrier.timeout_sec + PROBE_SLACK_SECONDS
+    test = ["-s", f"{folder}/generation"]
+    if settings.barrier.restart:
+        # The file of the epoch before is there until the barrier runs. The kubelet makes a new termination log with
+        # each start of a container.
+        test = [f"{folder}/generation", "-nt", DEFAULT_TERMINATION_LOG]
+    return {
+        "exec": {"command": ["flock", "-s", "-w", str(PROBE_WAIT_SECONDS), folder, "test", *test]},
+        "periodSeconds": PROBE_PERIOD_SECONDS,
+        "timeoutSeconds": PROBE_WAIT_SECONDS + PROBE_PERIOD_SECONDS * 10,
+        # As if each probe ended at once, as it does until the barrier has the lock.
+        "failureThreshold": wait // PROBE_PERIOD_SECONDS,
+    }

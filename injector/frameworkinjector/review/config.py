@@ -1,0 +1,64 @@
+"""What the operator decides for every barrier container, and what the cluster supports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from frameworkbarrier.presets import Presets
+
+from frameworkinjector import __version__
+from frameworkinjector.review.resources import Claims, read_limits, read_requests
+
+# Of the same version, which does not move: a node may keep it.
+DEFAULT_BARRIER_IMAGE: Final = f"docker.io/frameworkcontroller/barrier:{__version__}"
+# docs/barrier.md has the measurements.
+DEFAULT_REQUESTS: Final = "cpu=10m,memory=32Mi"
+DEFAULT_LIMITS: Final = "cpu=100m,memory=96Mi"
+
+
+class PullPolicy(StrEnum):
+    """The `imagePullPolicy` of the barrier container."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class EnvFiles(StrEnum):
+    """Whether the API server supports `fileKeyRef`, and which syntax of the file its nodes read.
+
+    Kubernetes 1.34 (feature gate EnvFiles, alpha) reads `NAME=value`; 1.35 (beta, on by default) and later read only
+    `NAME='value'`.
+    """
+
+    NONE = "none"
+    PLAIN = "plain"
+    QUOTED = "quoted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What every barrier container gets.
+
+    Attributes:
+        version: The injector's version, for the status annotation.
+        barrier_image: The image, unless the Pod names another.
+        pull_policy: When the kubelet pulls the image.
+        pull_secrets: Names of Secrets for its registry, in the namespace of the Pod.
+        resources: What the barrier of a sidecar asks for, and the least limits of any barrier.
+        presets: The operator's own presets, by their names.
+        in_place_restart: Whether the cluster supports in-place restart.
+    """
+
+    version: str
+    barrier_image: str = DEFAULT_BARRIER_IMAGE
+    pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    pull_secrets: tuple[str, ...] = ()
+    resources: Claims = field(
+        default_factory=lambda: Claims(read_requests(DEFAULT_REQUESTS), read_limits(DEFAULT_LIMITS))
+    )
+    presets: Presets = field(default_factory=dict)
+    in_place_restart: bool = False

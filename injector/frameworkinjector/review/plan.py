@@ -1,0 +1,288 @@
+"""Decides what to add to a Pod, from the Pod as received, its settings and the injector's config.
+
+`review` and `render` call `decide` with a decoded Pod. It promises a plan, a reason to leave the Pod alone, or a
+refusal of settings that cannot work: no Pod starts half injected. It does no I/O and reads no clock.
+Source: docs/reference/injector.md, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frameworkinjector import names
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.review import barrier, folder, restart, variables, workload
+from frameworkinjector.review.eligibility import authors, platform, skew
+from frameworkinjector.review.reasons import Reason, Verdict, shown, verdict
+from frameworkinjector.review.settings import Delivery, Hosts, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frameworkbarrier import presets
+    from frameworkinjector.review.barrier import JSON
+    from frameworkinjector.review.config import Config, EnvFiles
+    from frameworkinjector.review.eligibility.skew import Skew
+    from frameworkinjector.review.pod import Container, Pod
+    from frameworkinjector.review.settings import Settings
+
+# Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
+MAX_CONTAINERS: Final = 100
+MAX_NAME: Final = 63
+_LISTED_AT_MOST: Final = 10
+_NEVER: Final = "Never"
+_DEFAULT_RESTART_POLICY: Final = "Always"
+_SIDECAR: Final = "sidecar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """What one container gets.
+
+    Attributes:
+        index: Its place in `spec.containers`.
+        name: Its name.
+        env: Variables to add before its own.
+        mounts: Mounts to add after its own.
+        command: The whole new command if it is wrapped, else None.
+        hosts: Whether the barrier's hosts file is mounted at its /etc/hosts.
+        warning: A sentence for the user, None if there is nothing to warn about.
+        rules: Entries of restartPolicyRules to add after its own.
+    """
+
+    index: int
+    name: str
+    env: tuple[JSON, ...]
+    mounts: tuple[JSON, ...]
+    command: tuple[str, ...] | None
+    hosts: bool
+    warning: str | None
+    rules: tuple[JSON, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is added to a Pod.
+
+    Attributes:
+        barrier: The barrier container.
+        volumes: Volumes to add after the Pod's own.
+        pull_secrets: Entries to add to the Pod's imagePullSecrets.
+        containers: What each chosen container gets.
+        status: The value of the status annotation.
+        warnings: Sentences for the user, in the answer of the API server.
+        skew: The versions of controller and barrier, if they are too far apart.
+    """
+
+    barrier: JSON
+    volumes: tuple[JSON, ...]
+    pull_secrets: tuple[JSON, ...]
+    containers: tuple[ContainerPlan, ...]
+    status: JSON
+    warnings: tuple[str, ...]
+    skew: Skew | None
+
+
+def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Plan | Verdict:
+    """Return what to add to a Pod that is being created in `namespace`, or why it is left alone.
+
+    Raises:
+        RefusalError: The Pod asks for the barrier with settings that cannot work.
+    """
+    if (reason := _left_alone(pod)) is not None:
+        return verdict(reason)
+    settings = parse(pod.annotations, config.presets)
+    _refuse_what_cannot_work(pod, settings)
+    restart.refuse(settings, config, of_framework=bool(barrier.framework_name(pod)))
+    chosen = _chosen(pod, settings)
+    _refuse_what_takes_too_much(chosen)
+    containers = [one for _, one in chosen]
+    way = variables.way_of(settings, containers, env_files)
+    variables.refuse_too_many_sources(containers, way)
+    plans = tuple(_container_plan(index, one, pod, settings, way, config.presets) for index, one in chosen)
+    names_resolve = all(one.hosts for one in plans)
+    apart = skew.between(pod, settings.image or config.barrier_image, config.version)
+    return Plan(
+        barrier=barrier.container(pod, namespace, settings, config, env_files, names_resolve=names_resolve),
+        volumes=barrier.volumes(settings),
+        pull_secrets=barrier.pull_secrets(pod, config),
+        containers=plans,
+        status={
+            "reason": Reason.INJECTED.slug,
+            "version": config.version,
+            "mode": settings.barrier.mode,
+            "env": way.value,
+            "containers": [one.name for one in plans],
+            "hosts": [one.name for one in plans if one.hosts],
+            **({"restart": settings.barrier.restart} if settings.barrier.restart else {}),
+        },
+        warnings=(
+            *_warnings(pod, settings),
+            *(one.warning for one in plans if one.warning),
+            *_unresolved(plans, settings),
+            *_killed_by_probes(pod, settings),
+            *((apart.sentence,) if apart else ()),
+        ),
+        skew=apart,
+    )
+
+
+def _warnings(pod: Pod, settings: Settings) -> Iterator[str]:
+    """Yield what may surprise the user of a Pod that no controller of Frameworks looks after.
+
+    Of the Pods of a Framework, the controller judges the barrier itself, whatever the kubelet does with it.
+    """
+    if barrier.framework_name(pod):
+        return
+    sidecar, policy = settings.barrier.mode == _SIDECAR, pod.spec.restart_policy or _DEFAULT_RESTART_POLICY
+    if sidecar or policy != _NEVER:
+        why = "it is a sidecar" if sidecar else f"restartPolicy is {shown(policy)} and not Never"
+        yield (
+            "A barrier that gives up (exit code 201 or 210) does not fail this Pod: "
+            f"{why}, so the kubelet restarts the barrier, and it waits again."
+        )
+
+
+def _unresolved(plans: Sequence[ContainerPlan], settings: Settings) -> list[str]:
+    """Warn of containers that get names of peers in variables but no hosts file that lists them."""
+    if settings.barrier.addresses != "name":
+        return []
+    return [
+        f"Container {shown(one.name)} gets names of its peers in variables ({names.PREFIX}addresses), but its "
+        f"{names.HOSTS_PATH} does not list them."
+        for one in plans
+        if not one.hosts
+    ]
+
+
+def _killed_by_probes(pod: Pod, settings: Settings) -> Iterator[str]:
+    """Warn of liveness probes by which a restart of the gang may end the Pod's sandbox."""
+    each = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    found = [one.name for one in each if one.liveness_probe and one.liveness_probe.failure_threshold == 1]
+    if found and settings.barrier.restart:
+        yield (
+            f"The livenessProbe of {_listed(found)} has failureThreshold 1: a restart of the gang during a probe may "
+            "count as its failure, by which the Pod gets another address. Set failureThreshold to 3, the default."
+        )
+
+
+def _left_alone(pod: Pod) -> Reason | None:
+    if pod.labels.get(names.LABEL) != names.LABEL_VALUE:
+        return Reason.NOT_OPTED_IN
+    if names.MIRROR_ANNOTATION in pod.annotations:
+        return Reason.MIRROR_POD
+    containers = [*(pod.spec.containers or ()), *(pod.spec.init_containers or ())]
+    if any(one.name == names.CONTAINER for one in containers):
+        return Reason.ALREADY_PRESENT
+    return None
+
+
+def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
+    """Check everything that does not depend on the chosen containers.
+
+    Raises:
+        RefusalError: The Pod has no container, is for Windows, lacks a setting, or uses a name of a barrier's volume.
+    """
+    spec = pod.spec
+    if not spec.containers:
+        raise RefusalError(verdict(Reason.MALFORMED_POD, problem="spec.containers is missing or empty"))
+    if platform.needs_windows(spec):
+        raise RefusalError(verdict(Reason.WINDOWS))
+    if settings.barrier.selector or not barrier.framework_name(pod):
+        workload.refuse_without_peers(pod, settings)
+    folder.refuse_reserved(settings.barrier.output_dir)
+    taken = {volume.name for volume in spec.volumes or ()}
+    for volume in barrier.volumes(settings):
+        if volume["name"] in taken:
+            raise RefusalError(verdict(Reason.VOLUME_TAKEN, volume=volume["name"]))
+
+
+def _chosen(pod: Pod, settings: Settings) -> list[tuple[int, Container]]:
+    """Return the application containers that the Pod names, all of its author if it names none, with their positions.
+
+    Raises:
+        RefusalError: The Pod names a container that it does not have.
+    """
+    if not settings.containers:
+        return authors.authors_containers(pod)
+    candidates = list(enumerate(pod.spec.containers or ()))
+    known, asked = [one.name for _, one in candidates], frozenset(settings.containers)
+    missing = asked.difference(known)
+    if missing:
+        name = next(one for one in settings.containers if one in missing)
+        details = {"annotation": f"{names.PREFIX}containers", "container": shown(name), "known": _listed(known)}
+        raise RefusalError(verdict(Reason.CONTAINER_NOT_FOUND, **details))
+    return [(index, one) for index, one in candidates if one.name in asked]
+
+
+def _refuse_what_takes_too_much(chosen: Sequence[tuple[int, Container]]) -> None:
+    """Bound the patch before it is made.
+
+    Raises:
+        RefusalError: There are too many chosen containers, or the name of one is longer than Kubernetes allows.
+    """
+    if len(chosen) > MAX_CONTAINERS:
+        details = {"count": str(len(chosen)), "limit": str(MAX_CONTAINERS), "annotation": f"{names.PREFIX}containers"}
+        raise RefusalError(verdict(Reason.TOO_MANY_CONTAINERS, **details))
+    for index, one in chosen:
+        if len(one.name) > MAX_NAME:
+            problem = f"spec.containers[{index}].name has more than {MAX_NAME} characters"
+            raise RefusalError(verdict(Reason.MALFORMED_POD, problem=problem))
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - _LISTED_AT_MOST} more" if len(items) > _LISTED_AT_MOST else ""
+    return ", ".join(shown(item)[1:-1] for item in items[:_LISTED_AT_MOST]) + more
+
+
+def _container_plan(
+    index: int, one: Container, pod: Pod, settings: Settings, way: Delivery, own_presets: presets.Presets
+) -> ContainerPlan:
+    folder.refuse_overlap(one, settings.barrier.output_dir)
+    mounts: list[JSON] = [{"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}]
+    hosts, warning = _hosts(pod, settings, one)
+    if hosts:
+        mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})
+    return ContainerPlan(
+        index=index,
+        name=one.name,
+        env=variables.variables_of(settings, one, way, own_presets),
+        mounts=tuple(mounts),
+        command=(f"{settings.barrier.output_dir}/run", *(one.command or ())) if way is Delivery.WRAP else None,
+        hosts=hosts,
+        warning=warning,
+        rules=restart.rules_of(one, pod, settings),
+    )
+
+
+def _mounts_at(one: Container, path: str) -> bool:
+    return any(posixpath.normpath(mount.mount_path) == path for mount in one.volume_mounts or ())
+
+
+def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | None]:
+    """Return whether the barrier's hosts file is mounted at a container's /etc/hosts, and a warning if not.
+
+    By default the mount yields to what the user does with /etc/hosts; with `hosts: mount` a conflict is refused.
+
+    Raises:
+        RefusalError: The Pod asks for the mount, and has hostAliases or a mount of its own there.
+    """
+    if settings.hosts is Hosts.NONE:
+        return False, None
+    asked, annotation = settings.hosts is Hosts.MOUNT, f"{names.PREFIX}hosts"
+    if _mounts_at(one, names.HOSTS_PATH):
+        if asked:
+            details = {"container": shown(one.name), "path": names.HOSTS_PATH, "annotation": annotation}
+            raise RefusalError(verdict(Reason.PATH_TAKEN, **details))
+        return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}, which does not list its peers."
+    if pod.has_host_aliases:
+        if asked:
+            raise RefusalError(verdict(Reason.HOST_ALIASES, annotation=annotation))
+        return (
+            False,
+            f"Container {shown(one.name)} keeps the Pod's hostAliases: {names.HOSTS_PATH} does not list its peers.",
+        )
+    # By default a Pod in the node's network keeps the node's /etc/hosts, whose names are valid there.
+    return asked or not pod.spec.host_network, None

@@ -1,0 +1,77 @@
+"""In-place restart: what the kubelet is to do when a container of the Pod exits, and which Pods cannot have it.
+
+`plan` calls `refuse` before it decides on containers, and `rules_of` for each of them; `barrier` takes `BARRIER_RULES`.
+Source: docs/reference/restart.md, sections 2 to 5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkinjector import names
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.review.reasons import Reason, shown, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frameworkinjector.review.config import Config
+    from frameworkinjector.review.pod import Container, Pod
+    from frameworkinjector.review.settings import Settings
+
+JSON = dict[str, Any]
+
+NEVER: Final = "Never"
+# As many as Kubernetes allows in a container.
+MAX_RULES: Final = 20
+SUCCEEDED: Final = 0
+PERMANENT: Final = 210
+
+
+def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
+    return {"action": "RestartAllContainers", "exitCodes": {"operator": operator, "values": list(codes)}}
+
+
+# With these codes a barrier says that it has not opened: no application runs, so it may start again alone.
+BARRIER_RULES: Final = (_restart_all("NotIn", (1, 201, 210)),)
+
+
+def refuse(settings: Settings, config: Config, *, of_framework: bool) -> None:
+    """Check what does not depend on the chosen containers.
+
+    Raises:
+        RefusalError: The cluster or the kind of Pod cannot have in-place restart, or a setting of it stands alone.
+    """
+    annotation = f"{names.PREFIX}restart"
+    if not settings.barrier.restart:
+        for alone in settings.given_for_restart:
+            details = {"annotation": f"{names.PREFIX}{alone}", "needed": annotation}
+            raise RefusalError(verdict(Reason.RESTART_NOT_ASKED, **details))
+        return
+    if not config.in_place_restart:
+        raise RefusalError(verdict(Reason.RESTART_UNSUPPORTED, annotation=annotation))
+    if not of_framework or settings.barrier.selector:
+        raise RefusalError(verdict(Reason.RESTART_WITHOUT_FRAMEWORK, annotation=annotation))
+    if settings.asks_for_init:
+        raise RefusalError(verdict(Reason.RESTART_IN_INIT, annotation=annotation, other=f"{names.PREFIX}mode"))
+
+
+def rules_of(one: Container, pod: Pod, settings: Settings) -> tuple[JSON, ...]:
+    """Return the rules to add after a container's own, which are read first.
+
+    Raises:
+        RefusalError: The kubelet would restart the container alone, or it has too many rules of its own.
+    """
+    if not settings.barrier.restart:
+        return ()
+    annotation = f"{names.PREFIX}restart"
+    policy = one.restart_policy or pod.spec.restart_policy or "Always"
+    if policy != NEVER:
+        details = {"annotation": annotation, "container": shown(one.name), "policy": shown(policy)}
+        raise RefusalError(verdict(Reason.RESTART_ALONE, **details))
+    if len(one.restart_policy_rules or ()) >= MAX_RULES:
+        details = {"container": shown(one.name), "limit": str(MAX_RULES), "annotation": annotation}
+        raise RefusalError(verdict(Reason.TOO_MANY_RESTART_RULES, **details))
+    if settings.restart_exit_codes:
+        return (_restart_all("In", settings.restart_exit_codes),)
+    return (_restart_all("NotIn", (SUCCEEDED, PERMANENT)),)

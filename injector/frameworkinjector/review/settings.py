@@ -1,0 +1,202 @@
+"""Reads a Pod's annotations into frozen settings: each has a validator, and an unknown one is refused.
+
+The table of the barrier's settings says which of them have an annotation and what their values may be, so that a typing
+error is refused when the Pod is created and not found in the log of a Pod that waits. Only the annotations that the
+barrier does not know (`env`, `hosts`, `containers`, `template`, `image`, `requests`, `limits`) are described here.
+Source: docs/reference/injector.md, section 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkbarrier import presets, values
+from frameworkbarrier.settings import SETTINGS
+from frameworkbarrier.settings import Settings as BarrierSettings
+from frameworkinjector import names
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.resources import Amounts, read_limits, read_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Host and path as the registry API defines them, then a tag and a digest; its business is typing errors, not policy.
+_IMAGE: Final = (
+    r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(?:@[a-z0-9]+:[a-f0-9]{32,128})?"
+)
+
+
+image_name: Final = values.matching(_IMAGE, "the name of an image", 1024)
+
+
+class Delivery(StrEnum):
+    """How the variables reach the application."""
+
+    AUTO = "auto"
+    FILE = "file"
+    WRAP = "wrap"
+    NONE = "none"
+
+
+class Hosts(StrEnum):
+    """Whether the application's /etc/hosts is the barrier's."""
+
+    MOUNT = "mount"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a Pod asks for.
+
+    Attributes:
+        barrier: The barrier's settings, as far as they have annotations; the others have their defaults.
+        given: The names of the barrier's settings that the Pod sets.
+        env: How the variables reach the application.
+        hosts: Whether /etc/hosts is mounted; None if the Pod did not say.
+        containers: The application containers that get something; all if it is empty.
+        template: The name of a ConfigMap of templates; "" if there is none.
+        image: The image of the barrier; "" for the injector's default.
+        requests: What the barrier requests; the injector decides on resources that are not there.
+        limits: The limits of the barrier; the injector decides on resources that are not there.
+        restart_limit: How often exits may restart the gang, as the controller reads it; None if the Pod did not say.
+        restart_exit_codes: Exits of the application that restart the gang; empty for the default.
+    """
+
+    barrier: BarrierSettings = field(default_factory=BarrierSettings)
+    given: frozenset[str] = frozenset()
+    env: Delivery = Delivery.AUTO
+    hosts: Hosts | None = None
+    containers: tuple[str, ...] = ()
+    template: str = ""
+    image: str = ""
+    requests: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+    restart_limit: int | None = None
+    restart_exit_codes: tuple[int, ...] = ()
+
+    @property
+    def given_for_restart(self) -> tuple[str, ...]:
+        """The annotations that the Pod has and that mean something only with `restart`."""
+        given = {
+            "restart-limit": self.restart_limit is not None,
+            "restart-exit-codes": bool(self.restart_exit_codes),
+            "restart-grace": "restart_grace_sec" in self.given,
+        }
+        return tuple(name for name, is_given in given.items() if is_given)
+
+    @property
+    def asks_for_init(self) -> bool:
+        """Whether the Pod itself asks for an init container."""
+        return "mode" in self.given and self.barrier.mode == "init"
+
+
+MAX_RESTARTS: Final = 2**31 - 1
+MAX_EXIT_CODE: Final = 255
+
+
+def _containers(text: str) -> tuple[str, ...]:
+    expected = "names of containers, separated by commas"
+    items = values.items(text, expected)
+    for item in items:
+        values.matching(values.DNS_LABEL, expected, 63)(item)
+    return items
+
+
+def _exit_codes(text: str) -> tuple[int, ...]:
+    expected = f"exit codes from 1 to {MAX_EXIT_CODE}, separated by commas"
+    found = [values.whole(1, MAX_EXIT_CODE)(item) for item in values.items(text, expected)]
+    return tuple(dict.fromkeys(found))
+
+
+def _delivery(text: str) -> Delivery:
+    return Delivery(values.one_of(*Delivery)(text))
+
+
+def _hosts(text: str) -> Hosts:
+    return Hosts(values.one_of(*Hosts)(text))
+
+
+_OWN: Final[Mapping[str, Callable[[str], Any]]] = {
+    "env": _delivery,
+    "hosts": _hosts,
+    "containers": _containers,
+    "template": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
+    "image": image_name,
+    "requests": read_requests,
+    "limits": read_limits,
+    "restart-limit": values.whole(0, MAX_RESTARTS),
+    "restart-exit-codes": _exit_codes,
+}
+# The names of the barrier's settings by their annotations.
+_BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
+# The manual explains the annotations in this order; those that are not named here come last.
+_READING_ORDER: Final = (
+    *(
+        "preset",
+        "mode",
+        "wait-for",
+        "timeout",
+        "env",
+        "hosts",
+        "ports",
+        "containers",
+        "selector",
+        "roles",
+        "role-label",
+    ),
+    *("slots", "run-launcher-as-worker", "nproc-per-node", "nnodes", "max-restarts"),
+    *("tf-roles", "rank-roles", "head-role", "addresses", "template", "output-dir"),
+    *("image", "requests", "limits"),
+    *("restart", "restart-limit", "restart-exit-codes", "restart-grace"),
+)
+KNOWN: Final = tuple(sorted((*_BARRIER, *_OWN), key=lambda name: (*_READING_ORDER, name).index(name)))
+# The injector writes it; a Pod template that was copied from a running Pod carries an old one, which is replaced.
+_IGNORED: Final = frozenset({names.STATUS})
+# The API server accepts no object with longer annotations, but it validates a Pod after admission.
+MAX_TEXT: Final = 262_144
+# Reads the files of all presets now, so that no review reads a file.
+presets.in_order()
+
+
+def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets.NONE) -> Settings:
+    """Read all annotations of a Pod, those under other prefixes left aside.
+
+    Args:
+        annotations: Those of the Pod.
+        own_presets: The operator's, which a Pod may choose too.
+
+    Raises:
+        RefusalError: An unknown annotation under the prefix, or a value that its validator does not accept.
+    """
+    own: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for key in sorted(annotations):
+        if not key.startswith(names.PREFIX) or key in _IGNORED:
+            continue
+        annotation, text = key.removeprefix(names.PREFIX), annotations[key].strip()
+        try:
+            if len(text) > MAX_TEXT:
+                raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
+            if annotation in _OWN:
+                own[annotation.replace("-", "_")] = _OWN[annotation](text)
+            elif annotation in _BARRIER:
+                name = _BARRIER[annotation]
+                found[name] = SETTINGS[name].read(text)
+                if name == "presets":
+                    values.check_presets(found[name], own_presets)
+            else:
+                details = {"annotation": shown(key, 120), "known": ", ".join(KNOWN)}
+                raise RefusalError(verdict(Reason.UNKNOWN_ANNOTATION, **details))
+        except values.BadValueError as fault:
+            details = {"annotation": key, "value": shown(annotations[key]), "expected": str(fault)}
+            raise RefusalError(verdict(Reason.BAD_VALUE, **details)) from None
+    given = frozenset(found)
+    if found.get("restart"):
+        # Only a sidecar learns that the gang starts again.
+        found.setdefault("mode", "sidecar")
+    return Settings(barrier=BarrierSettings(**found), given=given, **own)

@@ -1,0 +1,162 @@
+"""How the variables of the presets reach the containers, and which of them the user has set already.
+
+`plan` calls `way_of` once for a Pod and `variables_of` for each container. A value of the user wins, in each way: `env`
+of the container is known here; what `envFrom` brings the kubelet decides (`file`), or the barrier's script (`wrap`).
+A value of the image does not win, as with any variable of a Pod. Source: docs/reference/injector.md, section 1.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from frameworkbarrier import presets
+from frameworkinjector import names
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.settings import Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frameworkinjector.review.barrier import JSON
+    from frameworkinjector.review.pod import Container
+    from frameworkinjector.review.settings import Settings
+
+# Each of them costs one reference for each variable, and the API server sends Pods before it validates them.
+MAX_ENV_SOURCES: Final = 100
+MAX_NAME: Final = 253
+
+
+def way_of(settings: Settings, chosen: Sequence[Container], env_files: EnvFiles) -> Delivery:
+    """Return how variables reach the application: as asked for, or for `auto` the first way that works here.
+
+    Raises:
+        RefusalError: The cluster, the preset or a container does not allow the way that the Pod asks for.
+    """
+    annotation = f"{names.PREFIX}env"
+    bare = next((one.name for one in chosen if not one.command), None)
+    match settings.env:
+        case Delivery.FILE if not settings.barrier.presets:
+            raise RefusalError(verdict(Reason.FILE_WITHOUT_PRESET, annotation=annotation))
+        case Delivery.FILE if env_files is EnvFiles.NONE:
+            raise RefusalError(verdict(Reason.FILE_UNSUPPORTED, annotation=annotation))
+        case Delivery.WRAP if bare is not None:
+            details = {"annotation": annotation, "container": shown(bare), "advice": _leave_out(chosen)}
+            raise RefusalError(verdict(Reason.WRAP_WITHOUT_COMMAND, **details))
+        case Delivery.AUTO if not settings.barrier.presets:
+            # Nothing to set: the Pod asks for the gate and the files only, and must not depend on the server for that.
+            return Delivery.NONE
+        case Delivery.AUTO if env_files is not EnvFiles.NONE:
+            return Delivery.FILE
+        case Delivery.AUTO if bare is not None:
+            details = {"annotation": annotation, "container": shown(bare), "advice": _leave_out(chosen)}
+            raise RefusalError(verdict(Reason.NO_DELIVERY, **details))
+        case Delivery.AUTO:
+            return Delivery.WRAP
+        case _:
+            return settings.env
+
+
+def _leave_out(chosen: Sequence[Container]) -> str:
+    """Say how to leave out the containers without a command, with the value to write if one is left."""
+    listed = ",".join(shown(one.name)[1:-1] for one in chosen if one.command)
+    value = f": {listed}" if 0 < len(listed) <= 200 else ""
+    return f"name the containers that need the variables in annotation {names.PREFIX}containers{value}"
+
+
+def refuse_too_many_sources(chosen: Sequence[Container], way: Delivery) -> None:
+    """Bound what `envFrom` adds to the patch.
+
+    Raises:
+        RefusalError: There are too many sources, or the name of one is longer than Kubernetes allows.
+    """
+    if way is not Delivery.FILE:
+        return
+    count = sum(len(one.env_from or ()) for one in chosen)
+    if count > MAX_ENV_SOURCES:
+        details = {"count": str(count), "limit": str(MAX_ENV_SOURCES), "annotation": f"{names.PREFIX}containers"}
+        raise RefusalError(verdict(Reason.TOO_MANY_ENV_SOURCES, **details))
+    for one in chosen:
+        for position, (_, reference) in enumerate(_sources(one)):
+            if any(len(source["name"]) > MAX_NAME for source in reference.values()):
+                problem = (
+                    f"container {shown(one.name)}: the name in envFrom[{position}] has more than {MAX_NAME} characters"
+                )
+                raise RefusalError(verdict(Reason.MALFORMED_POD, problem=problem))
+
+
+def variables_of(
+    settings: Settings, one: Container, way: Delivery, own_presets: presets.Presets = presets.NONE
+) -> tuple[JSON, ...]:
+    """Return what goes before a container's own variables.
+
+    Args:
+        settings: Of the Pod.
+        one: The container.
+        way: How variables reach it.
+        own_presets: The operator's.
+    """
+    if way is Delivery.NONE or not settings.barrier.presets:
+        return ()
+    own = {variable.name for variable in one.env or ()}
+    of_presets = _entries(settings.barrier.presets, own_presets)
+    entry_of = {name: entry for name, entry in of_presets.items() if name not in own}
+    sources = [*_sources(one)]
+    entries: list[JSON] = []
+    if way is Delivery.FILE:
+        for name, entry in entry_of.items():
+            entries.append(entry)
+            entries += _from_sources(name, sources)
+    prefixes = tuple(prefix for prefix, _ in sources)
+    markers = {names.VARIABLES: ",".join(name for name in entry_of if not name.startswith(prefixes))}
+    if way is Delivery.WRAP and settings.env is Delivery.AUTO:
+        # By `auto` a program finds the same variables in each cluster.
+        markers[names.RUN] = "presets"
+    entries += [{"name": name, "value": value} for name, value in markers.items() if name not in own]
+    return tuple(entries)
+
+
+def _entries(chosen: tuple[str, ...], own_presets: presets.Presets) -> Mapping[str, JSON]:
+    """Return the variables of presets by name, each as the entry of `env` that reads it from the barrier's file."""
+    if own_presets.keys().isdisjoint(chosen):
+        return _entries_of_version(chosen)
+    return _made(presets.variables(chosen, own_presets))
+
+
+@lru_cache(maxsize=128)
+def _entries_of_version(chosen: tuple[str, ...]) -> Mapping[str, JSON]:
+    """Make the entries of presets of this version once: most Pods choose the same few."""
+    return _made(presets.variables(chosen))
+
+
+def _made(variables: Sequence[presets.PresetVariable]) -> Mapping[str, JSON]:
+    return {variable.name: _from_file(variable) for variable in variables}
+
+
+def _from_file(variable: presets.PresetVariable) -> JSON:
+    reference: JSON = {"volumeName": names.VOLUME, "path": "env", "key": variable.name}
+    if variable.optional:
+        reference["optional"] = True
+    return {"name": variable.name, "valueFrom": {"fileKeyRef": reference}}
+
+
+def _from_sources(name: str, sources: Sequence[tuple[str, JSON]]) -> Iterator[JSON]:
+    """Yield a variable once more for each source of `envFrom` that may have it.
+
+    A later entry of `env` replaces an earlier one, and the kubelet skips an optional reference to what is not there. So
+    the value of the user wins if there is one.
+    """
+    for prefix, reference in sources:
+        if name.startswith(prefix) and name != prefix:
+            key: JSON = {"key": name.removeprefix(prefix), "optional": True}
+            yield {"name": name, "valueFrom": {kind: {**source, **key} for kind, source in reference.items()}}
+
+
+def _sources(one: Container) -> Iterator[tuple[str, JSON]]:
+    """Yield prefix and reference of each source in `envFrom`."""
+    for source in one.env_from or ():
+        for kind, named in (("configMapKeyRef", source.config_map_ref), ("secretKeyRef", source.secret_ref)):
+            if named is not None:
+                yield source.prefix or "", {kind: {"name": named.name}}

@@ -1,0 +1,100 @@
+"""What a Pod that no Framework created says of its peers: the selector of its gang, its index, its role.
+
+`plan` and `barrier` ask it about Pods of a Job, a StatefulSet, a Deployment, a LeaderWorkerSet and so on. What cannot
+work is refused when the Pod is created, and not found in the log of a barrier that waits in vain.
+Source: docs/reference/injector.md, section 1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frameworkbarrier.values import INDEX_LABELS
+from frameworkinjector import names
+from frameworkinjector.errors import RefusalError
+from frameworkinjector.review.reasons import Reason, shown, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frameworkinjector.review.pod import Pod
+    from frameworkinjector.review.settings import Settings
+
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
+JOB_UID: Final = "batch.kubernetes.io/controller-uid"
+
+_INDEX: Final = re.compile(r"[0-9]{1,9}")
+_ORDINAL: Final = re.compile(r"-[0-9]{1,9}\Z")
+_ADVICE: Final = {
+    "Job": "set completionMode: Indexed in the Job",
+    "ReplicaSet": "use a StatefulSet or an Indexed Job instead of a Deployment",
+    "ReplicationController": "use a StatefulSet or an Indexed Job instead of a ReplicationController",
+    "DaemonSet": "use a StatefulSet or an Indexed Job instead of a DaemonSet",
+}
+_OTHER_ADVICE: Final = "give it such a label, or a name that ends in a number"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSelector:
+    """The selector of a gang that the labels of its Pods name: each label must equal that of this Pod.
+
+    Attributes:
+        labels: The keys of the labels, by the names of the variables that hold their values.
+    """
+
+    labels: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The selector, with references to the variables."""
+        return ",".join(f"{label}=$({variable})" for variable, label in self.labels.items())
+
+
+_OF_JOB: Final = OwnSelector({"FB_JOB_UID": JOB_UID})
+_OF_LWS: Final = OwnSelector({"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP})
+
+
+def own_selector(pod: Pod, settings: Settings) -> OwnSelector | None:
+    """Return the selector of a Pod that names none; None if nothing of the Pod says which its peers are.
+
+    The Pods of one Job are a gang, and so are those of one group of a LeaderWorkerSet. Each run of a CronJob is a Job.
+    """
+    if settings.barrier.selector or settings.barrier.role_label:
+        return None
+    if LWS_NAME in pod.labels:
+        return _OF_LWS
+    return _OF_JOB if pod.owner_kind == "Job" else None
+
+
+def refuse_without_peers(pod: Pod, settings: Settings) -> None:
+    """Check that a Pod without a Framework says who its peers are, and that they can know it.
+
+    Raises:
+        RefusalError: A setting is missing, or the Pod has no index or no role.
+    """
+    barrier = settings.barrier
+    if not barrier.selector and own_selector(pod, settings) is None:
+        raise RefusalError(verdict(Reason.SELECTOR_MISSING, annotation=f"{names.PREFIX}selector"))
+    if not barrier.roles:
+        raise RefusalError(verdict(Reason.ROLES_MISSING, annotation=f"{names.PREFIX}roles"))
+    if len(barrier.roles) > 1 and not barrier.role_label:
+        raise RefusalError(verdict(Reason.ROLE_LABEL_MISSING, annotation=f"{names.PREFIX}role-label"))
+    role = pod.labels.get(barrier.role_label) if barrier.role_label else None
+    if barrier.role_label and role not in barrier.roles:
+        found = "does not have" if role is None else f"has with the value {shown(role)}"
+        details = {"annotation": f"{names.PREFIX}role-label", "label": shown(barrier.role_label), "found": found}
+        raise RefusalError(verdict(Reason.ROLE_UNKNOWN, **details, roles=f"{names.PREFIX}roles"))
+    if not _has_index(pod):
+        advice = _ADVICE.get(pod.owner_kind, _OTHER_ADVICE)
+        raise RefusalError(verdict(Reason.INDEX_MISSING, labels=", ".join(INDEX_LABELS), advice=advice))
+
+
+def _has_index(pod: Pod) -> bool:
+    if LWS_NAME in pod.labels:
+        # A webhook of its own, which may be called later, adds the index.
+        return True
+    given = (source.get(label, "") for source in (pod.labels, pod.annotations) for label in INDEX_LABELS)
+    return any(map(_INDEX.fullmatch, given)) or _ORDINAL.search(pod.metadata.name or "") is not None

@@ -1,0 +1,145 @@
+"""Asks the API server what it supports: a field may be in its types while a feature gate is off.
+
+The questions are about `fileKeyRef` and about the action `RestartAllContainers` of `restartPolicyRules`. `run` starts
+`Probe.run` unless the command line gives the answers, and passes them to each review. It
+promises an answer as soon as the API server gives one, a new answer every hour, and no request inside a review.
+
+A question is a dry-run create of a PodTemplate, not of a Pod. Both pass the same validation of Pod specs, but nothing
+runs a PodTemplate, so permission to create one gives an attacker nothing. Permission to create Pods, dry run or not
+(RBAC does not distinguish the two), would give the holder of a stolen token every service account of the namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from frameworkinjector import retries
+from frameworkinjector.readiness import PartStatus
+from frameworkinjector.review import restart
+from frameworkinjector.review.config import EnvFiles
+from frameworkkube.errors import InvalidError, KubeError
+
+if TYPE_CHECKING:
+    from frameworkkube.rest import KubeClient
+
+EVERY_SECONDS: Final = 3600.0
+# After a failure, before the first answer: the replica is not ready without one.
+RETRY_SECONDS: Final = 2.0
+# After a failure, once there is an answer, which stays valid meanwhile.
+RETRY_KNOWN_SECONDS: Final = 60.0
+# From this minor version on, nodes read only the quoted syntax: see `EnvFiles`.
+FIRST_QUOTED_MINOR: Final = 35
+_log = structlog.get_logger(__name__)
+
+_REFERENCE: Final = {"volumeName": "probe", "path": "env", "key": "NAME"}
+
+
+def _template(**container: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"generateName": "frameworkinjector-probe-"},
+        "template": {
+            "spec": {
+                "containers": [{"name": "probe", "image": "probe", **container}],
+                "volumes": [{"name": "probe", "emptyDir": {}}],
+            }
+        },
+    }
+
+
+_WITH_ENV_FILE: Final = _template(env=[{"name": "NAME", "valueFrom": {"fileKeyRef": _REFERENCE}}])
+_WITH_RESTART: Final = _template(restartPolicy=restart.NEVER, restartPolicyRules=list(restart.BARRIER_RULES))
+
+
+class Probe:
+    """Knows what the cluster supports, once the API server has answered.
+
+    Args:
+        client: The client of the API server.
+        namespace: Where the injector may create PodTemplates.
+
+    Attributes:
+        env_files: Whether it supports `fileKeyRef`, and in which syntax; None before the first answer.
+        in_place_restart: Whether it supports in-place restart.
+        status: For readiness.
+    """
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self.env_files: EnvFiles | None = None
+        self.in_place_restart = False
+        self.status = PartStatus("not asked yet")
+
+    async def run(self) -> None:
+        """Ask at once and then hourly until cancelled; the last answer stays valid while a question fails."""
+        asking = retries.until_success(
+            KubeError,
+            pause=lambda: RETRY_SECONDS if self.env_files is None else RETRY_KNOWN_SECONDS,
+            on_failure=self._note_failure,
+        )
+        while True:
+            found: EnvFiles = await asking(self.ask)
+            if found is not self.env_files:
+                _log.info("support for fileKeyRef found", env_files=found.value)
+            restarts: bool = await asking(self.ask_in_place_restart)
+            if restarts is not self.in_place_restart:
+                _log.info("support for in-place restart found", in_place_restart=restarts)
+            self.env_files, self.in_place_restart = found, restarts
+            self.status.succeeded()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    def _note_failure(self, error: BaseException) -> None:
+        if self.status.failed(str(error)):
+            _log.warning("what the cluster supports is unknown", problem=str(error))
+
+    async def ask(self) -> EnvFiles:
+        """Ask once about `fileKeyRef`.
+
+        Raises:
+            KubeError: There is no answer, or one that is neither yes nor no.
+        """
+        # Gate off: the server drops the field, and a valueFrom without a source is invalid.
+        container = await self._created(_WITH_ENV_FILE)
+        if container is None or _reference_in(container) != _REFERENCE:
+            # A server that drops an unknown field silently.
+            return EnvFiles.NONE
+        return syntax_of(msgspec.json.decode(await self._client.get("/version")))
+
+    async def ask_in_place_restart(self) -> bool:
+        """Ask once about in-place restart.
+
+        Raises:
+            KubeError: There is no answer, or one that is neither yes nor no.
+        """
+        container = await self._created(_WITH_RESTART)
+        return container is not None and container.get("restartPolicyRules") == list(restart.BARRIER_RULES)
+
+    async def _created(self, template: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the container of the template as the API server would store it, None if it is invalid."""
+        path = f"/api/v1/namespaces/{self._namespace}/podtemplates"
+        body = msgspec.json.encode(template)
+        try:
+            answer = await self._client.request("POST", path, query={"dryRun": "All"}, body=body)
+        except InvalidError:
+            return None
+        container: dict[str, Any] = msgspec.json.decode(answer)["template"]["spec"]["containers"][0]
+        return container
+
+
+def syntax_of(version: dict[str, Any]) -> EnvFiles:
+    """Return the syntax that nodes of this `/version` read; managed clusters write the minor version as `35+`."""
+    digits = "".join(one for one in str(version.get("minor", "")) if one.isdigit())
+    return EnvFiles.QUOTED if int(digits or FIRST_QUOTED_MINOR) >= FIRST_QUOTED_MINOR else EnvFiles.PLAIN
+
+
+def _reference_in(container: dict[str, Any]) -> dict[str, Any] | None:
+    (variable,) = container["env"]
+    found: dict[str, Any] | None = variable.get("valueFrom", {}).get("fileKeyRef")
+    # The server adds the default of `optional`.
+    return None if found is None else {key: found[key] for key in _REFERENCE if key in found}

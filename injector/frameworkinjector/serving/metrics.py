@@ -1,0 +1,75 @@
+"""The metrics `frameworkinjector_*`; source of their names: docs/reference/injector.md, section 2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from frameworkinjector.review.reasons import Reason
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from frameworkinjector.review.reasons import Verdict
+
+_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    """The metrics of one server, in a registry of its own so that several servers in one process do not collide."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        requests = Counter(
+            "frameworkinjector_requests",
+            "Requests by outcome and reason.",
+            ("outcome", "reason"),
+            registry=self.registry,
+        )
+        # Every series exists from the start: a rate over a series that appears at 1 would miss the first request.
+        self._by_reason = {reason: requests.labels(reason.outcome.value, reason.slug) for reason in Reason}
+        self._seconds = Histogram(
+            "frameworkinjector_request_duration_seconds",
+            "From the end of the body to the answer.",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._expiry = Gauge(
+            "frameworkinjector_certificate_expiry_timestamp_seconds",
+            "Unix time at which the served certificate expires.",
+            registry=self.registry,
+        )
+        self.version_skew = Counter(
+            "frameworkinjector_version_skew",
+            "Injected Pods whose controller and barrier are too far apart in their versions.",
+            registry=self.registry,
+        )
+        closed = Counter(
+            "frameworkinjector_connections_closed",
+            "Connections that a limit closed: idle longest, too many of one source, or without a request.",
+            ("reason",),
+            registry=self.registry,
+        )
+        self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent")}
+        self.connections = Gauge("frameworkinjector_connections", "Open connections.", registry=self.registry)
+
+    def review(self, verdict: Verdict, seconds: float | None) -> None:
+        """Count one request; `seconds` is the time of its review, None if it was rejected before one."""
+        self._by_reason[verdict.reason].inc()
+        if seconds is not None:
+            self._seconds.observe(seconds)
+
+    def connection_closed(self, reason: str) -> None:
+        """Count a connection that a limit closed."""
+        self._closed[reason].inc()
+
+    def certificate(self, until: dt.datetime) -> None:
+        """Note the expiry of a certificate that is served from now on."""
+        self._expiry.set(until.timestamp())
+
+    def text(self) -> bytes:
+        """Return all metrics in the exposition format of Prometheus."""
+        return generate_latest(self.registry)

@@ -1,0 +1,193 @@
+"""The server process: builds the parts, runs them, and exits within ten seconds of SIGTERM.
+
+`__main__` calls `serve` with the options of the command line. It promises to answer `/healthz` from the start, to
+answer reviews as soon as there is a certificate, and to lose no review while it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from frameworkinjector import readiness
+from frameworkinjector.certificates.files import CertificateFiles
+from frameworkinjector.certificates.secret import ManagedCertificates, ManagedObjects
+from frameworkinjector.certificates.tls import ServedCertificate
+from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.review import Answer, answer
+from frameworkinjector.serving.capabilities import Probe
+from frameworkinjector.serving.limits import Limits
+from frameworkinjector.serving.log import place_of
+from frameworkinjector.serving.metrics import Metrics
+from frameworkinjector.serving.self_call import SelfCall
+from frameworkinjector.serving.server import ReviewServer
+from frameworkkube.health import HealthServer
+from frameworkkube.rest import KubeClient
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from frameworkinjector.certificates.issuing import Policy
+    from frameworkinjector.review.config import Config
+    from frameworkkube.credentials import Endpoint
+
+# The kubelet sends SIGTERM when the Pod leaves the Service; calls keep arriving until every node has learned of that.
+DRAIN_SECONDS: Final = 3.0
+STOP_SECONDS: Final = 4.0
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of the command line.
+
+    Attributes:
+        config: What goes into each barrier container.
+        namespace: The injector's own.
+        policy: Names and lives of the certificates that the injector makes; its first name is the Service's.
+        objects: The Secret and the webhook configuration.
+        endpoint: The API server; None if both certificate files and `env_files` are given.
+        certificate_files: The certificate and the key to serve; None to make them.
+        env_files: What the cluster supports; None to ask the API server.
+        host: The address to listen on; None for every address.
+        port: The port of the webhook.
+        health_port: The port of `/healthz`, `/readyz` and `/metrics`.
+        check_seconds: Time between two looks at the certificates.
+        settle_seconds: Time that an authority is in the webhook configuration before it is relied on.
+        limits: Bounds on what clients may cost.
+    """
+
+    config: Config
+    namespace: str
+    policy: Policy
+    objects: ManagedObjects
+    endpoint: Endpoint | None
+    certificate_files: tuple[Path, Path] | None
+    env_files: EnvFiles | None
+    host: str | None
+    port: int
+    health_port: int
+    check_seconds: float
+    settle_seconds: float
+    limits: Limits = field(default_factory=Limits)
+
+
+async def serve(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    await Injector(options).run()
+
+
+class Injector:
+    """All parts of one replica; created inside a running event loop."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._metrics = Metrics()
+        self._served = ServedCertificate(on_publish=self._metrics.certificate)
+        self._client = None
+        if options.endpoint is not None:
+            self._client = KubeClient(options.endpoint, user_agent="frameworkinjector", max_connections=4)
+        self._certificates = self._certificate_source()
+        self._probe = None if options.env_files is not None else Probe(self._needed_client(), options.namespace)
+        self._self_call = SelfCall(self._served, options.policy.names[0])
+        self._server = ReviewServer(self._review, self._metrics, options.limits)
+        self._health = HealthServer(str, self.not_ready, self._metrics.text)
+        self._stopping = False
+
+    def _needed_client(self) -> KubeClient:
+        assert self._client is not None, "the command line finds an endpoint for every part that needs one"
+        return self._client
+
+    def _certificate_source(self) -> ManagedCertificates | CertificateFiles:
+        options = self._options
+        if options.certificate_files is not None:
+            return CertificateFiles(*options.certificate_files, options.policy.names[0], self._served)
+        return ManagedCertificates(
+            self._needed_client(),
+            options.objects,
+            options.policy,
+            self._served,
+            check_seconds=options.check_seconds,
+            settle_seconds=options.settle_seconds,
+        )
+
+    def not_ready(self) -> list[str]:
+        """Return why this replica should get no calls, one clause each; empty if it is ready."""
+        parts = {"certificate": self._certificates.status}
+        if self._probe is not None:
+            parts["what the cluster supports"] = self._probe.status
+        parts["call to itself"] = self._self_call.status
+        return readiness.not_ready(parts, stopping=self._stopping)
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        asked_to_stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_loop_fault)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked_to_stop.set)
+        tasks = [asyncio.create_task(part) for part in await self._start()]
+        stop = asyncio.create_task(asked_to_stop.wait())
+        try:
+            # No part ends by itself: one that does has met a defect, which ends the process too.
+            done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await self._stop(drain=stop in done)
+            for task in done:
+                task.result()
+        finally:
+            for task in (stop, *tasks):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(stop, *tasks, return_exceptions=True)
+            if self._client is not None:
+                await self._client.close()
+
+    async def _start(self) -> list[Coroutine[Any, Any, None]]:
+        """Start the listeners, and return the parts that run beside them."""
+        options = self._options
+        health_port = await self._health.start(options.host, options.health_port)
+        # The server listens before there is a certificate: until then every handshake fails, as every call would.
+        port = await self._server.start(options.host, options.port, self._served.context)
+        _log.info("started", version=options.config.version, port=port, health_port=health_port)
+        parts = [self._certificates.run(), self._self_call.run(options.host, port)]
+        if self._probe is not None:
+            parts.append(self._probe.run())
+        return parts
+
+    async def _stop(self, *, drain: bool) -> None:
+        self._stopping = True
+        self._server.drain()
+        _log.info("stopping")
+        if drain:
+            await asyncio.sleep(DRAIN_SECONDS)
+        await self._server.stop(STOP_SECONDS)
+        await self._health.stop()
+        _log.info("stopped")
+
+    def _review(self, body: bytes) -> Answer:
+        return answer(body, self._config(), self._env_files())
+
+    def _config(self) -> Config:
+        """Return the configuration with what the API server answered last."""
+        config = self._options.config
+        if self._probe is None or self._probe.in_place_restart is config.in_place_restart:
+            return config
+        return replace(config, in_place_restart=self._probe.in_place_restart)
+
+    def _env_files(self) -> EnvFiles:
+        """Return what the cluster supports: as the command line says, or as the API server answered last."""
+        known = self._options.env_files if self._probe is None else self._probe.env_files
+        return EnvFiles.NONE if known is None else known
+
+
+def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log a fault outside of requests, such as a broken connection, by its type and place, never by its bytes."""
+    error = context.get("exception")
+    at = "" if error is None else place_of(error)
+    _log.warning("connection failed", error=type(error).__name__, at=at)

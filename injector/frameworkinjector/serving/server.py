@@ -1,0 +1,242 @@
+"""The HTTPS server that the API server calls with an AdmissionReview for each new Pod with the barrier's label.
+
+`run` creates one `ReviewServer` and starts it with the listener's TLS context. The server bounds bodies in bytes and in
+time, passes them to a reviewer (`review.answer`), sends what it returns, logs one line and counts one request. It
+promises to answer every request: with 200 for a review, with 4xx for anything else, never with 3xx, because an answer
+must not redirect the API server. `stop` loses no request that has arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
+
+from frameworkinjector.review.reasons import Outcome, Reason, Verdict, verdict
+from frameworkinjector.review.review import Answer, rejected
+from frameworkinjector.serving.limits import Limits
+from frameworkinjector.serving.log import place_of
+from frameworkkube.listener import Listener
+
+if TYPE_CHECKING:
+    import ssl
+
+    from frameworkinjector.serving.metrics import Metrics
+
+PATH: Final = "/mutate"
+QUIET_SECONDS: Final = 0.3
+_log = structlog.get_logger("frameworkinjector")
+
+
+class Reviewer(Protocol):
+    """Turns a body into an answer; must not raise."""
+
+    def __call__(self, body: bytes, /) -> Answer:
+        """Review one body."""
+
+
+class _RejectedError(Exception):
+    """The request is not a review that the server can read; the verdict says why."""
+
+    def __init__(self, found: Verdict) -> None:
+        super().__init__(found.sentence)
+        self.verdict = found
+
+
+class ReviewServer:
+    """Listens, reads bodies, calls the reviewer, answers, logs and counts.
+
+    Args:
+        review: Reviews one body.
+        metrics: Where requests and connections are counted.
+        limits: Bounds on what clients may cost.
+    """
+
+    def __init__(self, review: Reviewer, metrics: Metrics, limits: Limits | None = None) -> None:
+        self._review = review
+        self._metrics = metrics
+        self._limits = limits or Limits()
+        self._large = asyncio.Semaphore(self._limits.large_bodies)
+        self._http = web.Server(
+            self._handle,
+            keepalive_timeout=self._limits.connections.idle_seconds,
+            access_log=None,
+            logger=_FaultLog(metrics).logger(),
+            # The server refuses Content-Encoding, so a compressed body is never expanded.
+            auto_decompress=False,
+            # A request whose connection is lost frees its buffers at once, not when its turn to be read comes.
+            handler_cancellation=True,
+            lingering_time=1.0,
+        )
+        self._listener = Listener(
+            self._http, self._limits.connections, metrics.connections.set, metrics.connection_closed
+        )
+        self._stopping = False
+        self._in_flight = 0
+        self._begun = 0
+
+    async def start(self, host: str | None, port: int, context: ssl.SSLContext | None) -> int:
+        """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
+        return self._listener.start(host, port, context)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether connections wait for a place."""
+        return self._listener.has_waiting
+
+    def drain(self) -> None:
+        """Keep answering, and close each connection after its next answer so that clients connect elsewhere."""
+        self._stopping = True
+
+    async def stop(self, seconds: float) -> None:
+        """Accept no new connections, let requests finish for at most `seconds`, and close all connections."""
+        self._stopping = True
+        self._listener.close()
+        # Requests end before connections are closed: a connection that is being closed reads nothing, so a request on
+        # its way would be lost.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not await self._is_quiet():
+                    continue
+        self._http.pre_shutdown()
+        await self._http.shutdown(0.5)
+        self._listener.abort()
+        # Transports that were aborted close in the next turns of the event loop.
+        await asyncio.sleep(0.1)
+
+    async def _is_quiet(self) -> bool:
+        """Report whether nothing was asked for `QUIET_SECONDS`: no request began, is in flight, or is still to come."""
+        begun = self._begun
+        await asyncio.sleep(QUIET_SECONDS)
+        return self._begun == begun and not self._in_flight and not self._listener.awaits_requests
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._in_flight += 1
+        self._begun += 1
+        try:
+            with self._listener.request(request):
+                return self._response(await self._answer(request))
+        finally:
+            self._in_flight -= 1
+
+    async def _answer(self, request: web.BaseRequest) -> Answer:
+        """Read and review one request, count it and log it."""
+        seconds: float | None = None
+        try:
+            body = await self._read_body(request)
+        except _RejectedError as error:
+            answer = rejected(error.verdict)
+        else:
+            started = time.perf_counter()
+            answer = self._review(body)
+            seconds = time.perf_counter() - started
+        self._metrics.review(answer.verdict, seconds)
+        if answer.skew:
+            self._metrics.version_skew.inc()
+        _log_answer(answer)
+        return answer
+
+    def _response(self, answer: Answer) -> web.Response:
+        response = web.Response(status=answer.status, body=answer.body, content_type="application/json")
+        if self._stopping or self._listener.has_waiting or answer.verdict.reason.outcome is Outcome.REJECTED:
+            # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
+            # body is not read.
+            response.force_close()
+        return response
+
+    async def _read_body(self, request: web.BaseRequest) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            _RejectedError: The request is not a review, or its body is too large, too slow or incomplete.
+        """
+        limits = self._limits
+        problem = _head_problem(request, limits)
+        if problem is not None:
+            raise _RejectedError(problem)
+        length = request.content_length
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                if length is not None and length <= limits.small_bytes:
+                    return await _read_at_most(request, limits.body_bytes)
+                async with self._large:
+                    return await _read_at_most(request, limits.body_bytes)
+        except TimeoutError:
+            raise _RejectedError(verdict(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}")) from None
+        except (RequestPayloadError, PayloadAccessError, ValueError):
+            raise _RejectedError(verdict(Reason.NOT_A_REVIEW, problem="it is incomplete")) from None
+
+
+def _head_problem(request: web.BaseRequest, limits: Limits) -> Verdict | None:
+    """Return why a request is rejected by its head alone, None if its body is to be read."""
+    if request.path != PATH:
+        return verdict(Reason.WRONG_PATH, path=PATH)
+    if request.method != "POST":
+        return verdict(Reason.WRONG_METHOD)
+    if request.content_type != "application/json" or "Content-Encoding" in request.headers:
+        return verdict(Reason.WRONG_MEDIA_TYPE)
+    if request.content_length is not None and request.content_length > limits.body_bytes:
+        return verdict(Reason.BODY_TOO_LARGE, limit=str(limits.body_bytes))
+    return None
+
+
+async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
+    found = bytearray()
+    while chunk := await request.content.readany():
+        found += chunk
+        if len(found) > limit:
+            raise _RejectedError(verdict(Reason.BODY_TOO_LARGE, limit=str(limit)))
+    return bytes(found)
+
+
+def _log_answer(answer: Answer) -> None:
+    """Log one line about a request, without any part of the Pod."""
+    reason = answer.verdict.reason
+    fields = {
+        "uid": answer.uid,
+        "kind": answer.kind[:64],
+        "namespace": answer.namespace[:64],
+        "outcome": reason.outcome.value,
+        "reason": reason.slug,
+    }
+    if answer.failure is not None:
+        # The text of an exception may quote the Pod; its type and place do not.
+        _log.error("review failed", **fields, error=type(answer.failure).__name__, at=place_of(answer.failure))
+    elif answer.skew is not None:
+        _log.warning(
+            "reviewed; the versions of controller and barrier are too far apart",
+            **fields, controller=answer.skew.controller, barrier=answer.skew.barrier,
+        )  # fmt: skip
+    else:
+        _log.info("reviewed", **fields)
+
+
+class _FaultLog(logging.Handler):
+    """Replaces aiohttp's own messages about broken requests, which quote the bytes that it could not parse."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(logging.WARNING)
+        self._metrics = metrics
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count and log bytes that are not HTTP as a rejected request, and log any other fault by type and place."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            found = verdict(Reason.NOT_HTTP)
+            self._metrics.review(found, None)
+            _log_answer(rejected(found))
+        else:
+            _log.error("request failed", error=type(error).__name__, at="" if error is None else place_of(error))
+
+    def logger(self) -> logging.Logger:
+        """Return a logger whose records reach this handler only."""
+        found = logging.Logger("frameworkinjector.http", logging.WARNING)  # noqa: LOG001 -- one logger for each server
+        found.addHandler(self)
+        return found
