@@ -99,23 +99,24 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
     """
     # Modules that are imported are not garbage; looking for some takes a tenth of the start.
     gc.disable()
-    from frameworkbarrier.output import OutputDirectory
-    from frameworkbarrier.wait import Progress, SourceReader, wait
+    from frameworkbarrier.files.output import OutputDirectory
+    from frameworkbarrier.gate.wait import Progress, SourceReader, wait
 
     progress = Progress(log, time.monotonic)
     termination.describe = progress.describe_with_time
     with OutputDirectory(settings.output_dir) as folder:
         # The network comes last: a failure of the settings or of the folder needs none.
-        from frameworkbarrier import access, container, render, sources
-        from frameworkbarrier.gate import decide
-        from frameworkbarrier.kube import Api
-        from frameworkbarrier.writer import Writer
+        from frameworkbarrier.files import container, render
+        from frameworkbarrier.files.writer import Writer
+        from frameworkbarrier.gate.gate import decide
+        from frameworkbarrier.source import access, choose
+        from frameworkbarrier.source.api import Api
 
         # Who finds this file finds all files; one of an earlier run would open a startup probe too early.
         folder.remove(render.GENERATION)
         start = None
         if settings.restart:
-            from frameworkbarrier.restart import OwnStart
+            from frameworkbarrier.gate.epoch import OwnStart
 
             start = OwnStart(folder, log)
         if settings.mode == "sidecar":
@@ -123,7 +124,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         reader = SourceReader()
         signal.set_wakeup_fd(reader.wakeup_fd, warn_on_full_buffer=False)
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
-        reader.start(sources.observe(settings, api))
+        reader.start(choose.observe(settings, api))
         this_container = container.read(settings.template_dir)
 
         def prepare() -> None:
@@ -141,7 +142,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
             while_waiting=prepare,
         )
         termination.describe = lambda: " while the files were written"
-        writer = Writer(folder, settings, this_container, lambda: sources.read_framework(settings, api), log)
+        writer = Writer(folder, settings, this_container, lambda: choose.read_framework(settings, api), log)
         count = writer.write(released)
         if settings.mode == "sidecar":
             folder.let_go()
@@ -153,14 +154,14 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         )
         log.info(last)
         if settings.mode == "sidecar":
-            from frameworkbarrier import sidecar
+            from frameworkbarrier.gate import sidecar
 
             gc.enable()
             termination.describe = lambda: ""
             if start is not None:
-                from frameworkbarrier import restart
+                from frameworkbarrier.gate import epoch
 
-                restart.follow(reader, settings, gang, writer, log, folder, start)
+                epoch.follow(reader, settings, gang, writer, log, folder, start)
             sidecar.follow(reader, settings.identity, gang, writer, log)
     return last
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from frameworkbarrier.text import is_dns_name, is_role_name
 
 if TYPE_CHECKING:
-    from frameworkbarrier import presets as known
+    from frameworkbarrier.presets import model as known
 
 # Where a Pod's index is, in labels and then in annotations.
 INDEX_LABELS = (
@@ -295,7 +295,7 @@ def check_presets(chosen: Collection[str], own: "known.Presets") -> None:
     """
     if not chosen:
         return
-    from frameworkbarrier import presets as known
+    from frameworkbarrier.presets import model as known
 
     if not set(chosen) <= set(known.names(own)):
         raise BadValueError(f"one or more of {', '.join(known.in_order(own))}, separated by commas")
@@ -303,7 +303,7 @@ def check_presets(chosen: Collection[str], own: "known.Presets") -> None:
 
 def definitions(value: str) -> "known.Presets":
     """Accept definitions of presets as the injector writes them."""
-    from frameworkbarrier import presets as known
+    from frameworkbarrier.presets import model as known
 
     try:
         return known.decode_all(value)

@@ -21,7 +21,8 @@ TEMPLATE_DIR: Final = "/etc/frameworkbarrier/templates"
 TOKEN_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- a path
 HOSTS_PATH: Final = "/etc/hosts"
 
-# What the injector tells the barrier's scripts in a container (frameworkbarrier.environment, frameworkbarrier.render).
+# What the injector tells the barrier's scripts in a container (frameworkbarrier.files.environment,
+# frameworkbarrier.files.render).
 VARIABLES: Final = "FB_VARIABLES"
 RUN: Final = "FB_RUN"
 

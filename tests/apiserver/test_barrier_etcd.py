@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkbarrier import settings
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.render import render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.render import render
 from localcluster import binaries, ports
 from localcluster.progress import Lines
 from testkit.waiting import eventually

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkbarrier import roster as barrier_roster
+from frameworkbarrier.source import roster as barrier_roster
 from testkit.frameworks import role, two_controllers
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually

@@ -12,7 +12,7 @@ import pytest
 import urllib3
 import yaml
 
-from frameworkbarrier import presets
+from frameworkbarrier.presets import model as presets
 from frameworkinjector.review.config import EnvFiles
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.logs import complete_lines

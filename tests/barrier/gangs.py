@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from frameworkbarrier.gate import Observation, Released, decide
-from frameworkbarrier.roster import decode
+from frameworkbarrier.gate.gate import Observation, Released, decide
 from frameworkbarrier.settings import Identity
+from frameworkbarrier.source.roster import decode
 
 
 def uid(role: str, index: int, instance: int = 0) -> str:

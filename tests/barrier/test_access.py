@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 import responses
 
-from frameworkbarrier import access
-from frameworkbarrier.access import Access, Token
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.kube import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
+from frameworkbarrier.source import access
+from frameworkbarrier.source.access import Access, Token
+from frameworkbarrier.source.api import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from frameworkbarrier import follow
-from frameworkbarrier.access import Access
-from frameworkbarrier.follow import Follower, Update
-from frameworkbarrier.gang import Gang
-from frameworkbarrier.gate import Observation
-from frameworkbarrier.kube import Api
-from frameworkbarrier.views import PodsView
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Observation
+from frameworkbarrier.source import follow
+from frameworkbarrier.source.access import Access
+from frameworkbarrier.source.api import Api
+from frameworkbarrier.source.follow import Follower, Update
+from frameworkbarrier.source.views import PodsView
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import pytest
 from tenacity import RetryCallState, Retrying
 
-from frameworkbarrier import follow, kube
-from frameworkbarrier.access import Access, Token
 from frameworkbarrier.errors import StillForbiddenError
-from frameworkbarrier.follow import Follower, Update
-from frameworkbarrier.gate import Fault
+from frameworkbarrier.gate.gate import Fault
+from frameworkbarrier.source import api as kube
+from frameworkbarrier.source import follow
+from frameworkbarrier.source.access import Access, Token
+from frameworkbarrier.source.follow import Follower, Update
 from testkit.waiting import eventually
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 

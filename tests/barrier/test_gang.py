@@ -1,5 +1,5 @@
-from frameworkbarrier.gang import Missing
-from frameworkbarrier.gate import Observation, Released, Waiting, decide
+from frameworkbarrier.gate.gang import Missing
+from frameworkbarrier.gate.gate import Observation, Released, Waiting, decide
 from frameworkbarrier.settings import Identity
 from tests.barrier.gangs import observation, roster, uid
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from frameworkbarrier import render, settings
-from frameworkbarrier.container import ContainerContext
+from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.output import File
+from frameworkbarrier.files import render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.output import File
 from tests.barrier.gangs import environment, ip, released, roster
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from frameworkbarrier import presets, render, settings
-from frameworkbarrier.container import ContainerContext
+from frameworkbarrier import settings
+from frameworkbarrier.files import render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.presets import model as presets
 from tests.barrier.gangs import environment, released, roster
 
 FOLDER = Path(__file__).parent / "golden"

@@ -14,13 +14,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from frameworkbarrier import settings
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.environment import EXPORT_FUNCTION
 from frameworkbarrier.errors import BarrierError, SettingsError
-from frameworkbarrier.gate import Fault, Observation, Released, decide
-from frameworkbarrier.render import render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.environment import EXPORT_FUNCTION
+from frameworkbarrier.files.render import render
+from frameworkbarrier.gate.gate import Fault, Observation, Released, decide
 from frameworkbarrier.shape import ShapeError
-from frameworkbarrier.views import FrameworkView, PodsView, RosterView
+from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from tests.barrier.documents import DOCUMENTS, HOSTILE, a_configmap, a_framework, a_list, tampered
 from tests.barrier.gangs import configmap, environment, roster, uid
 

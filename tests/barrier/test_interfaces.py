@@ -5,9 +5,10 @@ import struct
 
 import pytest
 
-from frameworkbarrier import container, interfaces, settings
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.render import render
+from frameworkbarrier import settings
+from frameworkbarrier.files import container, interfaces
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.render import render
 from frameworkbarrier.text import canonical_ip
 from tests.barrier.gangs import environment, released, roster
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from frameworkbarrier import kube
-from frameworkbarrier.access import Access, Token
+from frameworkbarrier.source import api as kube
+from frameworkbarrier.source.access import Access, Token
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]

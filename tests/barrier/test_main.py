@@ -252,7 +252,8 @@ def test_a_fault_that_nobody_thought_of_exits_1_and_says_so_in_the_last_line(
     start: Callable[..., Barrier], serve: Serve, folder: Path
 ) -> None:
     (folder.parent / "sitecustomize.py").write_text(
-        "import frameworkbarrier.wait as w\ndef fail(*a, **k): raise ZeroDivisionError('unthought of')\nw.wait = fail\n"
+        "import frameworkbarrier.gate.wait as w\n"
+        "def fail(*a, **k): raise ZeroDivisionError('unthought of')\nw.wait = fail\n"
     )
     barrier = start(serve(always(roster({"worker": 1}))).url, environment(PYTHONPATH=str(folder.parent)))
     code, last = barrier.ends()

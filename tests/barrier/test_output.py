@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frameworkbarrier.errors import OutputError, SettingsError
-from frameworkbarrier.output import SCRIPT, File, OutputDirectory
+from frameworkbarrier.files.output import SCRIPT, File, OutputDirectory
 
 
 def write(folder: Path, *files: File) -> None:

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from frameworkbarrier import presets, render, settings
-from frameworkbarrier.container import ContainerContext
+from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.presets import PresetError
+from frameworkbarrier.files import render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.presets import model as presets
+from frameworkbarrier.presets.model import PresetError
 from tests.barrier.gangs import environment, ip, released, roster
 
 HUB: dict[str, Any] = {

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from frameworkbarrier import render, settings
-from frameworkbarrier.container import ContainerContext
+from frameworkbarrier import settings
+from frameworkbarrier.files import render
+from frameworkbarrier.files.container import ContainerContext
 from localcluster import packages
 from localcluster.progress import Lines
 from tests.barrier.gangs import environment, ip, released, roster

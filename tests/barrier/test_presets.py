@@ -1,9 +1,10 @@
 import pytest
 
-from frameworkbarrier import presets, settings
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.presets import PresetVariable
-from frameworkbarrier.render import render
+from frameworkbarrier import settings
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.render import render
+from frameworkbarrier.presets import model as presets
+from frameworkbarrier.presets.model import PresetVariable
 from tests.barrier.gangs import environment, released, roster
 
 ROLES = {"worker": 2, "dashboard": 1}

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from frameworkbarrier import environment as subject
-from frameworkbarrier import render, settings
-from frameworkbarrier.container import ContainerContext
+from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.output import File
-from frameworkbarrier.variables import Variable
+from frameworkbarrier.files import environment as subject
+from frameworkbarrier.files import render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.output import File
+from frameworkbarrier.files.variables import Variable
 from localcluster import packages
 from localcluster.progress import Lines
 from tests.barrier.gangs import environment, ip, released, roster

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from frameworkbarrier.errors import EpochEndedError, SettingsError
-from frameworkbarrier.gate import Behind, Released, Waiting, decide
+from frameworkbarrier.files.output import OutputDirectory
+from frameworkbarrier.gate.epoch import OwnStart, leave
+from frameworkbarrier.gate.gate import Behind, Released, Waiting, decide
 from frameworkbarrier.log import Log
-from frameworkbarrier.output import OutputDirectory
-from frameworkbarrier.restart import OwnStart, leave
-from frameworkbarrier.roster import RosterError, decode
 from frameworkbarrier.settings import parse
+from frameworkbarrier.source.roster import RosterError, decode
 from testkit.waiting import eventually
 from tests.barrier.faulty_server import FaultyServer, Script
 from tests.barrier.gangs import environment, observation, roster, uid
@@ -183,7 +183,7 @@ def test_a_gate_that_closes_again_begins_the_ten_seconds_anew(folder: Path) -> N
 
 
 def test_the_wait_looks_again_when_the_ten_seconds_are_over(folder: Path) -> None:
-    from frameworkbarrier.wait import Progress, wait
+    from frameworkbarrier.gate.wait import Progress, wait
 
     script = Reader((0, observation(closed(3))), (1, observation(gang(3, 4, 2))))
     log = Log(stream=io.StringIO())

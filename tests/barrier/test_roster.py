@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkbarrier import roster as subject
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.roster import RosterError
+from frameworkbarrier.source import roster as subject
+from frameworkbarrier.source.roster import RosterError
 from tests.barrier.gangs import configmap, roster
 
 

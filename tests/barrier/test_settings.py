@@ -1,7 +1,8 @@
 import pytest
 
-from frameworkbarrier import presets, settings
+from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import Identity
 from tests.barrier.gangs import environment, uid
 

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from frameworkbarrier import settings, sources
-from frameworkbarrier.access import Access
+from frameworkbarrier import settings
 from frameworkbarrier.errors import BarrierError
-from frameworkbarrier.follow import Follower, Update, View
-from frameworkbarrier.gate import Fault, Observation
-from frameworkbarrier.kube import Api
+from frameworkbarrier.gate.gate import Fault, Observation
 from frameworkbarrier.settings import Identity
-from frameworkbarrier.views import FrameworkView, PodsView, RosterView
+from frameworkbarrier.source import choose
+from frameworkbarrier.source.access import Access
+from frameworkbarrier.source.api import Api
+from frameworkbarrier.source.follow import Follower, Update, View
+from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from tests.barrier.documents import DOCUMENTS, a_configmap, a_framework, a_list
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import environment, uid
@@ -131,7 +132,7 @@ def test_a_wrong_shape_is_a_sentence_and_the_next_answer_counts(
             reply.status(404, "no")
 
     read = settings.parse(environment() | environ)
-    items = sources.observe(read, Api(Access(serve(script).url)))
+    items = choose.observe(read, Api(Access(serve(script).url)))
     first, second = next(items), next(items)
     assert isinstance(first, Fault)
     assert says in first.text

@@ -13,12 +13,12 @@ from unittest.mock import Mock
 import pytest
 
 from frameworkbarrier.errors import BarrierError, OutputError, SettingsError
-from frameworkbarrier.follow import SILENCE_SEC
+from frameworkbarrier.files.writer import Writer
+from frameworkbarrier.gate.sidecar import follow
+from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Identity
-from frameworkbarrier.sidecar import follow
-from frameworkbarrier.wait import SourceReader
-from frameworkbarrier.writer import Writer
+from frameworkbarrier.source.follow import SILENCE_SEC
 from testkit.waiting import eventually, patience
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, observation, released, roster, uid

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from frameworkbarrier import framework, pods, settings, sources
-from frameworkbarrier.access import Access
+from frameworkbarrier import settings
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
-from frameworkbarrier.gang import Gang
-from frameworkbarrier.gate import Fault, Observation
-from frameworkbarrier.kube import Api
-from frameworkbarrier.roster import decode
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Fault, Observation
 from frameworkbarrier.settings import Identity
 from frameworkbarrier.shape import ShapeError
-from frameworkbarrier.sources import ConfigMapAnswer, Source, choose
-from frameworkbarrier.views import FrameworkView, PodsView
+from frameworkbarrier.source import choose as sources
+from frameworkbarrier.source import framework, pods
+from frameworkbarrier.source.access import Access
+from frameworkbarrier.source.api import Api
+from frameworkbarrier.source.choose import ConfigMapAnswer, Source, choose
+from frameworkbarrier.source.roster import decode
+from frameworkbarrier.source.views import FrameworkView, PodsView
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, roster, uid
 
@@ -378,7 +380,7 @@ def test_a_role_that_is_still_on_its_way_changes_no_source(serve: Serve, wait_fo
 def test_where_only_the_framework_may_be_read_it_is_after_the_time_that_a_role_may_take(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.source.follow.FORBIDDEN_SEC", 0.0)
     document = framework_object({"worker": [task("worker", 0)]})
     items = sources.observe(
         settings.parse(environment()), Api(Access(serve(answers(configmap=403, framework=document)).url))
@@ -394,7 +396,7 @@ def test_where_only_the_framework_may_be_read_it_is_after_the_time_that_a_role_m
 def test_who_asks_for_arrivals_needs_the_configmap_and_is_told_so(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.source.follow.FORBIDDEN_SEC", 0.0)
     document = framework_object({"worker": [task("worker", 0)]})
     with pytest.raises(StillForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
         first(serve(answers(configmap=403, framework=document)), FB_WAIT_FOR="arrived")
@@ -404,8 +406,8 @@ def test_who_asks_for_arrivals_needs_the_configmap_and_is_told_so(
 def test_while_the_framework_is_the_source_a_roster_is_looked_for(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, before: object
 ) -> None:
-    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
-    monkeypatch.setattr("frameworkbarrier.sources.LOOK_AGAIN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.source.follow.FORBIDDEN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.source.choose.LOOK_AGAIN_SEC", 0.0)
     incomplete = framework_object({"worker": [task("worker", 0, None)]})
     shown: list[Any] = [403 if before == 403 else configmap(None)]
 
@@ -444,7 +446,7 @@ def test_the_whole_framework_stays_in_memory_only_where_it_is_written(
 
 def test_a_gang_that_was_complete_stays_with_its_source(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generations of two sources are not comparable."""
-    monkeypatch.setattr("frameworkbarrier.sources.LOOK_AGAIN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.source.choose.LOOK_AGAIN_SEC", 0.0)
     complete = framework_object({"worker": [task("worker", 0)]})
 
     def script(request: Request, reply: Reply) -> None:
@@ -464,7 +466,7 @@ def test_a_gang_that_was_complete_stays_with_its_source(serve: Serve, monkeypatc
 def test_where_neither_may_be_read_the_roster_is_what_is_asked_for(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frameworkbarrier.follow.FORBIDDEN_SEC", 0.0)
+    monkeypatch.setattr("frameworkbarrier.source.follow.FORBIDDEN_SEC", 0.0)
     with pytest.raises(StillForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
         first(serve(answers(configmap=403, framework=403)))
 

@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from frameworkbarrier import container as container_module
-from frameworkbarrier import render, settings
-from frameworkbarrier.container import ContainerContext
+from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.files import container as container_module
+from frameworkbarrier.files import render
+from frameworkbarrier.files.container import ContainerContext
 from tests.barrier.gangs import environment, released, roster
 
 

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from frameworkbarrier import settings, sources
-from frameworkbarrier.access import Access
-from frameworkbarrier.gate import Observation
-from frameworkbarrier.kube import Api
+from frameworkbarrier import settings
+from frameworkbarrier.gate.gate import Observation
+from frameworkbarrier.source import choose
+from frameworkbarrier.source.access import Access
+from frameworkbarrier.source.api import Api
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
 Serve = Callable[[Script], FaultyServer]
@@ -31,7 +32,7 @@ def test_the_pods_of_every_page_of_a_list_are_in_the_gang(serve: Serve) -> None:
 
     server = serve(script)
     read = settings.parse({"FB_SELECTOR": "app=web", "FB_ROLES": "worker=5", "FC_FRAMEWORK_NAMESPACE": "lab"})
-    items = list(islice(sources.observe(read, Api(Access(server.url))), 1))
+    items = list(islice(choose.observe(read, Api(Access(server.url))), 1))
     assert isinstance(items[0], Observation)
     assert items[0].gang.complete
     assert [task.pod for task in items[0].gang.roles[0].tasks] == [f"web-{index}" for index in range(5)]

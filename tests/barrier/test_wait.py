@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from frameworkbarrier.errors import GoneError, WaitTimeoutError
-from frameworkbarrier.gate import Fault, Observation
+from frameworkbarrier.gate.gate import Fault, Observation
+from frameworkbarrier.gate.wait import Progress, SourceReader, wait
 from frameworkbarrier.log import Log, leave_message
 from frameworkbarrier.settings import Identity
-from frameworkbarrier.wait import Progress, SourceReader, wait
 from tests.barrier.gangs import observation, roster, uid
 
 ME = Identity("worker", 0, uid("worker", 0))

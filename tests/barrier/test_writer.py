@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from frameworkbarrier import settings
-from frameworkbarrier.access import Access
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.kube import Api
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.output import OutputDirectory
+from frameworkbarrier.files.writer import Writer
 from frameworkbarrier.log import Log
-from frameworkbarrier.output import OutputDirectory
-from frameworkbarrier.sources import read_framework
-from frameworkbarrier.writer import Writer
+from frameworkbarrier.source.access import Access
+from frameworkbarrier.source.api import Api
+from frameworkbarrier.source.choose import read_framework
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import environment, released, roster
 

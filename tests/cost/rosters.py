@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from frameworkbarrier import roster as barrier
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.shape import ShapeError
+from frameworkbarrier.source import roster as barrier
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkbarrier import presets
+from frameworkbarrier.presets import model as presets
 from frameworkinjector import __version__
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles

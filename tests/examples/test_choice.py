@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from frameworkbarrier import presets
+from frameworkbarrier.presets import model as presets
 from frameworkdemo.examples import catalogue
 from tests.examples.choice import IN_CI, KINDS, ONLY_LONG, OTHER_TESTS
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameworkbarrier import errors, presets, values
+from frameworkbarrier import errors, values
 from frameworkbarrier import settings as barrier_settings
 from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS, Setting
 from frameworkinjector import names
 from frameworkinjector.errors import RefusalError

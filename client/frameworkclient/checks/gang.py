@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from frameworkbarrier.container import ContainerContext
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Gang, Role, Task, assemble
-from frameworkbarrier.gate import Released
-from frameworkbarrier.render import Rendered, render
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.render import Rendered, render
+from frameworkbarrier.gate.gang import Gang, Role, Task, assemble
+from frameworkbarrier.gate.gate import Released
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkbarrier import presets, values
+from frameworkbarrier import values
+from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from frameworkbarrier.presets import Presets
+    from frameworkbarrier.presets.model import Presets
 
 from frameworkinjector import __version__
 from frameworkinjector.review.resources import Claims, read_limits, read_requests

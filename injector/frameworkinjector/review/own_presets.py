@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Final
 
-from frameworkbarrier import presets
+from frameworkbarrier.presets import model as presets
 from frameworkinjector.errors import InjectorError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from frameworkinjector.review.settings import Delivery, Hosts, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frameworkbarrier import presets
+    from frameworkbarrier.presets import model as presets
     from frameworkinjector.review.barrier import JSON
     from frameworkinjector.review.config import Config, EnvFiles
     from frameworkinjector.review.eligibility.skew import Skew

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkbarrier import presets, values
+from frameworkbarrier import values
+from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS
 from frameworkbarrier.settings import Settings as BarrierSettings
 from frameworkinjector import names

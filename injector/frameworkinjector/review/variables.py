@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from frameworkbarrier import presets
+from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
 from frameworkinjector.errors import RefusalError
 from frameworkinjector.review.config import EnvFiles

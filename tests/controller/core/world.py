@@ -18,7 +18,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from frameworkbarrier import roster as barrier_roster
+from frameworkbarrier.source import roster as barrier_roster
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import Labels, Meta, OwnerReference, Partial

@@ -8,8 +8,8 @@ documents 64 KiB a file), so `env` stays below 60 KiB as a whole.
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
+from frameworkbarrier.files.variables import Addresses, Variable
 from frameworkbarrier.text import size
-from frameworkbarrier.variables import Addresses, Variable
 
 VARIABLE_LIMIT = 96 * 1024
 """Bytes of a value that is still exported."""

@@ -1,6 +1,6 @@
 """The three things that a `Follower` follows, each translated into Observations of the gang. No requests are made here.
 
-`sources` makes one view for the chosen source. A view takes what the API server answers and returns what that means: an
+`choose` makes one view for the chosen source. A view takes what the API server answers and returns what that means: an
 Observation, or a Fault if the roster cannot be used. It raises a `ShapeError` for what is no object of its kind.
 """
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from frameworkbarrier import framework, pods, roster
 from frameworkbarrier.errors import GoneError
-from frameworkbarrier.gang import Gang, Role
-from frameworkbarrier.gate import Fault, Observation
+from frameworkbarrier.gate.gang import Gang, Role
+from frameworkbarrier.gate.gate import Fault, Observation
 from frameworkbarrier.settings import Identity, Settings
 from frameworkbarrier.shape import ShapeError, rows, table, word
+from frameworkbarrier.source import framework, pods, roster
 from frameworkbarrier.text import one_line
 
 

@@ -7,11 +7,11 @@ who finds the file `generation` finds all files of that generation. It knows no 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.gate import Released
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.output import OutputDirectory
+from frameworkbarrier.files.render import FRAMEWORK_JSON, render, wants_framework
+from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.log import Log
-from frameworkbarrier.output import OutputDirectory
-from frameworkbarrier.render import FRAMEWORK_JSON, render, wants_framework
 from frameworkbarrier.settings import Settings
 
 

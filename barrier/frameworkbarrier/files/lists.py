@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from frameworkbarrier.gang import Gang, Role
-from frameworkbarrier.gate import Released
+from frameworkbarrier.gate.gang import Gang, Role
+from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.text import bracketed
 
 LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"

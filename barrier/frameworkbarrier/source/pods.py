@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Gang, Task, assemble, gpus_of, is_place, is_ready
+from frameworkbarrier.gate.gang import Gang, Task, assemble, gpus_of, is_place, is_ready
 from frameworkbarrier.shape import ShapeError, rows, table, word
 from frameworkbarrier.text import is_dns_name, one_line
 from frameworkbarrier.values import INDEX_LABELS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Gang, Missing, Role, Task
+from frameworkbarrier.gate.gang import Gang, Missing, Role, Task
 from frameworkbarrier.settings import Identity
 
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import MISSING_SHOWN, Gang, Missing, Role, Task, is_place
+from frameworkbarrier.gate.gang import MISSING_SHOWN, Gang, Missing, Role, Task, is_place
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError, table, word
 from frameworkbarrier.text import is_dns_name, is_ip, is_role_name, one_line, pod_name

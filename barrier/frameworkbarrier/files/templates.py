@@ -11,8 +11,8 @@ from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.files.variables import compact_json
 from frameworkbarrier.text import bracketed
-from frameworkbarrier.variables import compact_json
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined,

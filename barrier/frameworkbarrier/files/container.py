@@ -6,8 +6,8 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from frameworkbarrier import interfaces
 from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.files import interfaces
 from frameworkbarrier.text import is_dns_name
 
 ETC_HOSTS = "/etc/hosts"

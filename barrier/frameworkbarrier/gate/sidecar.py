@@ -1,7 +1,7 @@
 """The life of a native sidecar after the gate has opened: it follows the gang and rewrites the files.
 
 `__main__` calls `follow` after the first write, with the source that it waited on. It never returns: SIGTERM ends the
-process, or the end of its epoch in a gang that restarts in place (`restart`). It promises that the files are those of
+process, or the end of its epoch in a gang that restarts in place (`epoch`). It promises that the files are those of
 the last complete gang that could be written.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from frameworkbarrier.errors import BarrierError, SettingsError
-from frameworkbarrier.gang import Gang
-from frameworkbarrier.gate import Behind, Observation, Released, Waiting, decide
+from frameworkbarrier.files.writer import Writer
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Behind, Observation, Released, Waiting, decide
+from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Identity
-from frameworkbarrier.wait import SourceReader
-from frameworkbarrier.writer import Writer
 
 FAULT_LINE_SEC = 60.0
 """Least time between two lines about faults."""

@@ -1,6 +1,6 @@
 """Follows one thing at the API server despite faults: reads it, watches it, and reads it again only when needed.
 
-`sources` iterates over a `Follower` of each `View`. A follower never ends by itself; it raises only what can never get
+`choose` iterates over a `Follower` of each `View`. A follower never ends by itself; it raises only what can never get
 better. Every pause between two requests is decided here, so that a faulty server gets less than one request a second.
 
 A watch has a server timeout shorter than its read timeout, so silence beyond that can only mean a dead connection, and
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from frameworkbarrier.errors import StillForbiddenError
-from frameworkbarrier.gate import Fault
-from frameworkbarrier.kube import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
+from frameworkbarrier.gate.gate import Fault
 from frameworkbarrier.shape import ShapeError, table, word
+from frameworkbarrier.source.api import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

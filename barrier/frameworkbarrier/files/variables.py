@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Gang, Role
-from frameworkbarrier.presets import Preset
+from frameworkbarrier.gate.gang import Gang, Role
+from frameworkbarrier.presets.model import Preset
 from frameworkbarrier.text import bracketed
 
 LAUNCHER = "launcher"

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from frameworkbarrier.errors import BarrierError, EpochEndedError, WaitTimeoutError
-from frameworkbarrier.gate import Behind, Fault, Observation, Released, Waiting, decide
+from frameworkbarrier.gate.gate import Behind, Fault, Observation, Released, Waiting, decide
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Identity
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from frameworkbarrier import context, lists, presets, variables
-from frameworkbarrier.container import ContainerContext
-from frameworkbarrier.environment import (
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.files import context, lists, variables
+from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.environment import (
     ENV_FILE_LIMIT,
     OverflowFiles,
     env_file,
@@ -19,14 +20,14 @@ from frameworkbarrier.environment import (
     injector_script,
     presets_script,
 )
-from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Gang
-from frameworkbarrier.gate import Released
-from frameworkbarrier.output import PLAIN, SCRIPT, File
-from frameworkbarrier.presets import Preset
+from frameworkbarrier.files.output import PLAIN, SCRIPT, File
+from frameworkbarrier.files.variables import Variable
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Released
+from frameworkbarrier.presets import model as presets
+from frameworkbarrier.presets.model import Preset
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.text import size
-from frameworkbarrier.variables import Variable
 
 FRAMEWORK_JSON = "framework.json"
 GENERATION = "generation"
@@ -63,7 +64,7 @@ def warm_up(settings: Settings, container: ContainerContext) -> None:
         SettingsError: a template has a wrong syntax.
     """
     if settings.presets or container.templates:
-        from frameworkbarrier.templates import compile_template
+        from frameworkbarrier.files.templates import compile_template
 
         for name in settings.presets:
             preset = presets.load(name, settings.preset_definitions)
@@ -171,7 +172,7 @@ def _of_preset(
 
 def _variables(preset: Preset, names: Mapping[str, Any], known: Mapping[str, Variable]) -> Iterator[Variable]:
     """Render the variables of a preset that are not known; an empty result sets nothing."""
-    from frameworkbarrier.templates import render as render_template
+    from frameworkbarrier.files.templates import render as render_template
 
     for name, source in preset.variables.items():
         if name in known or not (value := render_template(name, source, names).strip()):
@@ -217,7 +218,7 @@ def _user_files(
 
 def _template_file(name: str, source: str, names: Mapping[str, Any]) -> File:
     """Render a file; one that begins with `#!` is executable."""
-    from frameworkbarrier.templates import render as render_template
+    from frameworkbarrier.files.templates import render as render_template
 
     text = render_template(name, source, names)
     return File(name, text.encode(), SCRIPT if text.startswith("#!") else PLAIN)

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from frameworkbarrier.errors import EpochEndedError, OutputError
-from frameworkbarrier.gang import Gang
-from frameworkbarrier.gate import Behind, Observation, Released, Waiting, decide
+from frameworkbarrier.files.output import File, OutputDirectory
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Behind, Observation, Released, Waiting, decide
 from frameworkbarrier.log import Log
-from frameworkbarrier.output import File, OutputDirectory
 from frameworkbarrier.settings import Identity, Settings
 
 if TYPE_CHECKING:
-    from frameworkbarrier.wait import SourceReader
-    from frameworkbarrier.writer import Writer
+    from frameworkbarrier.files.writer import Writer
+    from frameworkbarrier.gate.wait import SourceReader
 
 STARTS = "starts"
 RESTARTING = "restarting"
@@ -103,7 +103,7 @@ def follow(
     Raises:
         EpochEndedError: a later epoch begins, or this barrier has failed.
     """
-    from frameworkbarrier import sidecar
+    from frameworkbarrier.gate import sidecar
 
     def judge(observation: Observation, identity: Identity) -> Released | Waiting | Behind:
         found = observation.gang

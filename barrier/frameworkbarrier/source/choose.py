@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from frameworkbarrier import access
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
-from frameworkbarrier.follow import Follower, Update
-from frameworkbarrier.gang import answers
-from frameworkbarrier.gate import Fault, Observation
-from frameworkbarrier.kube import Api, ApiError
-from frameworkbarrier.render import wants_framework
+from frameworkbarrier.files.render import wants_framework
+from frameworkbarrier.gate.gang import answers
+from frameworkbarrier.gate.gate import Fault, Observation
 from frameworkbarrier.settings import Identity, Settings
 from frameworkbarrier.shape import ShapeError
+from frameworkbarrier.source import access
+from frameworkbarrier.source.api import Api, ApiError
+from frameworkbarrier.source.follow import Follower, Update
+from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from frameworkbarrier.text import is_dns_name
-from frameworkbarrier.views import FrameworkView, PodsView, RosterView
 
 WAIT_FOR_ANNOTATION = "barrier.frameworkcontroller.microsoft.com/wait-for"
 """By which a Pod template asks, also without the injector, that its roster counts arrivals."""

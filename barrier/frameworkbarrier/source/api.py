@@ -11,7 +11,7 @@ from typing import Any
 import requests
 import urllib3.exceptions
 
-from frameworkbarrier.access import Access
+from frameworkbarrier.source.access import Access
 from frameworkbarrier.text import one_line
 
 CONNECT_TIMEOUT_SEC = 5.0

@@ -7,11 +7,11 @@ Source: docs/barrier.md, section Templates.
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from frameworkbarrier import variables
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.gang import Gang, Role, Task
-from frameworkbarrier.gate import Released
-from frameworkbarrier.presets import Preset
+from frameworkbarrier.files import variables
+from frameworkbarrier.gate.gang import Gang, Role, Task
+from frameworkbarrier.gate.gate import Released
+from frameworkbarrier.presets.model import Preset
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.text import bracketed, canonical_ip
 

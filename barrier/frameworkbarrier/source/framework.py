@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from frameworkbarrier.errors import GoneError
-from frameworkbarrier.gang import Gang, Task, assemble, gpus_of, is_place, is_ready
-from frameworkbarrier.roster import unpack
+from frameworkbarrier.gate.gang import Gang, Task, assemble, gpus_of, is_place, is_ready
 from frameworkbarrier.settings import MAX_COUNT, MAX_INDEX, Identity
 from frameworkbarrier.shape import ShapeError, count, rows, table, word
+from frameworkbarrier.source.roster import unpack
 from frameworkbarrier.text import is_dns_name, is_role_name, one_line, pod_name
 
 API = "/apis/frameworkcontroller.microsoft.com/v1"
