@@ -1,7 +1,7 @@
 """Where the cluster is and who the user is, as kubectl finds it: kubeconfig, context, namespace, impersonation.
 
-`frameworkkube.credentials` reads the kubeconfig, and has the official client run its plugins. This module adds what
-that leaves out: the namespace of the context, and `as`, `as-uid`, `as-groups` and `as-user-extra` of its user.
+`frameworkkube.http.credentials` reads the kubeconfig, and has the official client run its plugins. This module adds
+what that leaves out: the namespace of the context, and `as`, `as-uid`, `as-groups` and `as-user-extra` of its user.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.errors import AccessError
-from frameworkkube import kubeconfig as plainly
-from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
 from frameworkkube.errors import CredentialsError
+from frameworkkube.http import kubeconfig as plainly
+from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

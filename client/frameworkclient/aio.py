@@ -30,7 +30,7 @@ from frameworkclient.version import __version__
 from frameworkclient.views import FrameworkView, FrameworkViews, Result
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkkube.rest import KubeClient, resource_path
+from frameworkkube.http.client import KubeClient, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence

@@ -11,8 +11,8 @@ import contextlib
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from frameworkclient.errors import translated
-from frameworkkube.informer import Informer
-from frameworkkube.store import HasMetadata
+from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.store import HasMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 T = TypeVar("T", bound=HasMetadata)
 

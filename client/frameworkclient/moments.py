@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from frameworkclient.following import Collection
 from frameworkclient.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
-from frameworkkube.rest import resource_path
+from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

@@ -11,7 +11,7 @@ from frameworkkube.errors import GoneError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 PAGE: Final = 100
 """Objects of a page; a Framework with thousands of Tasks has a MiB."""

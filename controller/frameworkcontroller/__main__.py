@@ -14,8 +14,8 @@ from frameworkcontroller.engine.config.settings import FILE_NAME, SettingsError,
 from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR, configure_logging
 from frameworkcontroller.engine.requests.discovery import NotServedError
 from frameworkcontroller.engine.run import serve
-from frameworkkube.credentials import discover
 from frameworkkube.errors import CredentialsError, EtcdRestoredError
+from frameworkkube.http.credentials import discover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

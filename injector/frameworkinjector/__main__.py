@@ -122,7 +122,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
     from frameworkinjector.certificates.issuing import Policy
     from frameworkinjector.certificates.secret import ManagedObjects
     from frameworkinjector.serving.run import Options
-    from frameworkkube import credentials
+    from frameworkkube.http import credentials
 
     files = None if options.tls_cert_file is None else (options.tls_cert_file, options.tls_key_file)
     endpoint = None
@@ -154,8 +154,8 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
 
 def _audit(options: argparse.Namespace) -> int:
     from frameworkinjector.offline import commands
-    from frameworkkube import credentials
     from frameworkkube.errors import CredentialsError
+    from frameworkkube.http import credentials
 
     try:
         endpoint = credentials.discover(kubeconfig=options.kubeconfig)

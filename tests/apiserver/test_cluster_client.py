@@ -11,9 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from frameworkkube.credentials import Endpoint, from_kubeconfig
-from frameworkkube.informer import Informer
-from frameworkkube.rest import (
+from frameworkkube.http.client import (
     PARTIAL_METADATA,
     PARTIAL_METADATA_LIST,
     AlreadyExistsError,
@@ -26,7 +24,9 @@ from frameworkkube.rest import (
     UnauthorizedError,
     resource_path,
 )
-from frameworkkube.watchevents import WireDecoder
+from frameworkkube.http.credentials import Endpoint, from_kubeconfig
+from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.watch_events import WireDecoder
 from localcluster import Cluster
 from localcluster.client import RawClient
 from testkit.waiting import eventually, patience

@@ -10,8 +10,8 @@ import pytest
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.credentials import from_kubeconfig
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import from_kubeconfig
 from localcluster.client import ApiStatusError
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually_async, patience

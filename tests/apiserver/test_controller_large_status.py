@@ -15,8 +15,8 @@ from frameworkcontroller.core.machines import attempt
 from frameworkcontroller.core.policies import completion
 from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.credentials import from_kubeconfig
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import from_kubeconfig
 from tests.controller.core.values import framework
 
 if TYPE_CHECKING:

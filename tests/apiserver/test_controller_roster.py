@@ -13,8 +13,8 @@ from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import Done, Failed, GrantRosterAccess, Missing, WriteRoster
 from frameworkcontroller.engine.requests.manifests import Subject, roster_access
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.credentials import from_kubeconfig
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import from_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.election import LEASE_DURATION_SECONDS, LeaderElection
-from frameworkkube.rest import KubeClient, KubeError, resource_path
+from frameworkkube.election.election import LEASE_DURATION_SECONDS, LeaderElection
+from frameworkkube.http.client import KubeClient, KubeError, resource_path
+from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from frameworkinjector.offline import commands
 from frameworkinjector.offline.audit import findings
-from frameworkkube.credentials import Endpoint, from_kubeconfig
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint, from_kubeconfig
 from tests.injector.replica_processes import LABEL, create, framework_pod
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import yaml
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.serving import capabilities
 from frameworkinjector.serving.capabilities import Probe
-from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import ForbiddenError
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.ports import free_port
 from localcluster.supervisor import Supervisor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import urllib3
 
 from frameworkcontroller.api import names
-from frameworkkube.rest import PARTIAL_METADATA_LIST
+from frameworkkube.http.client import PARTIAL_METADATA_LIST
 from localcluster.client import ApiStatusError
 from testkit.frameworks import framework, role
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
-from frameworkkube.credentials import Endpoint
+from frameworkkube.http.credentials import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -10,9 +10,9 @@ import pytest
 from frameworkclient.logs.container import LOST, Connections, ContainerLog
 from frameworkclient.logs.lines import LogSource
 from frameworkclient.logs.selection import LogSelection
-from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import ForbiddenError
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import container, pod
 from tests.client.test_log_lines import stamp
 from tests.kube.faketime import FakeTime

@@ -16,7 +16,7 @@ import pytest
 from frameworkclient.logs import collector, container
 from frameworkclient.logs.container import REST_LOST
 from frameworkclient.logs.selection import LogSelection
-from frameworkkube import session
+from frameworkkube.http import session
 from tests.client.documents import SUCCEEDED, framework, role
 from tests.client.played import FRAMEWORKS, PODS, Json, PlayedServer, a_client
 

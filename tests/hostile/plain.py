@@ -20,9 +20,9 @@ import msgspec
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS
-from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
-from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient, resource_path
+from frameworkkube.http.credentials import from_kubeconfig
 from tests.hostile.kinds import SCALE_SECONDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.serving.limits import Limits
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.server import ReviewServer
-from frameworkkube.listener import ConnectionLimits
+from frameworkkube.serving.listener import ConnectionLimits
 from tests.injector.loopback_server import LoopbackServer
 from tests.injector.reviews import reviewed
 

@@ -17,7 +17,7 @@ from frameworkkube.errors import ConflictError, NotFoundError
 from tests.injector.reviews import SERVICE
 
 if TYPE_CHECKING:
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 OBJECTS = ManagedObjects(namespace="system", secret="tls", webhook_configuration="injector")
 # Longer than the age of an authority that is due, so that real handshakes accept its certificate.

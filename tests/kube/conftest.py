@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import structlog
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.informer import Informer
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.informer.informer import Informer
 from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import DECODER, PATH, Changes, Pod

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.election import LeaderElection
-from frameworkkube.rest import KubeClient, KubeError
+from frameworkkube.election.election import LeaderElection
+from frameworkkube.http.client import KubeClient, KubeError
+from frameworkkube.http.credentials import Endpoint
 from tests.kube.scripted import Connection, ScriptedServer, Step, a_server, answer, refusal, reset_connection, silence
 
 COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/system/leases"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
 from tests.kube.scripted import Connection, ScriptedServer, answer, watch
 
 if TYPE_CHECKING:

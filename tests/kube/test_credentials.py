@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from frameworkkube.credentials import Endpoint, discover, from_kubeconfig, in_cluster
 from frameworkkube.errors import CredentialsError
+from frameworkkube.http.credentials import Endpoint, discover, from_kubeconfig, in_cluster
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
 

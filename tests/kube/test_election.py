@@ -6,13 +6,13 @@ import itertools
 import pytest
 import structlog
 
-from frameworkkube.election import (
+from frameworkkube.election.election import (
     LEASE_DURATION_SECONDS,
     RENEW_DEADLINE_SECONDS,
     check_times,
     unique_identity,
 )
-from frameworkkube.rest import TooManyRequestsError
+from frameworkkube.http.client import TooManyRequestsError
 from tests.kube.electorate import (
     CONFLICT,
     ERROR,

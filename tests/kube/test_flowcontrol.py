@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.rest import (
+from frameworkkube.http.client import (
     KubeClient,
     RequestTimeoutError,
     ServerError,
     TooManyRequestsError,
 )
+from frameworkkube.http.credentials import Endpoint
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal, reset_connection, silence
 

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 import uvloop
 
-from frameworkkube.health import CONNECTIONS, HealthServer
-from frameworkkube.listener import ConnectionLimits
+from frameworkkube.serving.health import CONNECTIONS, HealthServer
+from frameworkkube.serving.listener import ConnectionLimits
 from testkit.waiting import eventually_async, patience
 
 IDLE = 2000

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from frameworkkube.informer import Informer
-from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST
+from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST
+from frameworkkube.informer.informer import Informer
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import Changes, Pod, added, bookmark, deleted, listing, modified, pod
 from tests.kube.scripted import ScriptedServer, after, answer, watch
@@ -245,6 +245,6 @@ async def test_last_activity_is_when_the_server_last_sent_anything(
 
 
 def test_silence_is_noticed_within_70_seconds_by_default() -> None:
-    from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS
+    from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS
 
     assert pytest.approx(70) == INACTIVITY_TIMEOUT_SECONDS

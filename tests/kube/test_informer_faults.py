@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.informer import Informer
-from frameworkkube.rest import INACTIVITY_TIMEOUT_SECONDS, EtcdRestoredError, KubeClient
+from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS, EtcdRestoredError, KubeClient
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.informer.informer import Informer
 from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import DECODER, PATH, Changes, Pod, added, bookmark, error, listing, modified, pod
@@ -493,8 +493,8 @@ async def test_a_401_after_token_rotation_is_not_seen_by_the_cache(
 
 
 async def test_a_silent_list_is_bounded(server: ScriptedServer, client: KubeClient) -> None:
-    from frameworkkube.informer import LIST_TIMEOUT_SECONDS
-    from frameworkkube.rest import RequestTimeoutError
+    from frameworkkube.http.client import RequestTimeoutError
+    from frameworkkube.informer.informer import LIST_TIMEOUT_SECONDS
 
     assert LIST_TIMEOUT_SECONDS <= 60
     server.on("GET", silence())

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from frameworkkube.informer import Informer
-from frameworkkube.watchevents import UndecodableObject, WireDecoder
+from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
 from tests.kube.pods import Changes, Pod, added, deleted, listing, modified, pod
 from tests.kube.scripted import ScriptedServer, answer, watch
 

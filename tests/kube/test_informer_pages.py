@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from frameworkkube.informer import Informer
-from frameworkkube.paging import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
-from frameworkkube.rest import AnswerTooLargeError, KubeClient
-from frameworkkube.watchevents import WireDecoder
+from frameworkkube.http.client import AnswerTooLargeError, KubeClient
+from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.paging import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
+from frameworkkube.informer.watch_events import WireDecoder
 from testkit.waiting import patience
 from tests.kube.pods import Changes, Meta, Pod, pod
 from tests.kube.scripted import Connection, ScriptedServer, answer, watch

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from frameworkkube.informer import Informer
-from frameworkkube.lists import Lists, Way
-from frameworkkube.rest import PARTIAL_METADATA, EtcdRestoredError
+from frameworkkube.http.client import PARTIAL_METADATA, EtcdRestoredError
+from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.lists import Lists, Way
 from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.pods import Changes, Pod, added, bookmark, deleted, end_of_list, error, listing, modified, pod

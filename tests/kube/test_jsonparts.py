@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkkube import jsonparts
-from frameworkkube.watchevents import UndecodableObject, WireDecoder
+from frameworkkube.informer import json_parts
+from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -23,12 +23,12 @@ INDENTS = st.sampled_from([None, 0, 3])
 @given(st.dictionaries(st.text(), VALUES), INDENTS, st.booleans())
 def test_an_object_is_cut_as_the_json_library_reads_it(value: object, indent: int | None, is_ascii: bool) -> None:
     document = json.dumps(value, indent=indent, ensure_ascii=is_ascii).encode()
-    assert {name: json.loads(part) for name, part in jsonparts.members(b" " + document).items()} == value
+    assert {name: json.loads(part) for name, part in json_parts.members(b" " + document).items()} == value
 
 
 @given(st.lists(VALUES), INDENTS)
 def test_an_array_is_cut_as_the_json_library_reads_it(value: object, indent: int | None) -> None:
-    assert [json.loads(part) for part in jsonparts.elements(json.dumps(value, indent=indent).encode())] == value
+    assert [json.loads(part) for part in json_parts.elements(json.dumps(value, indent=indent).encode())] == value
 
 
 @given(st.dictionaries(st.text(), VALUES, min_size=1), st.data())
@@ -36,21 +36,21 @@ def test_one_member_is_cut_without_a_look_at_what_follows(value: dict[str, objec
     name = data.draw(st.sampled_from(list(value)))
     before = {other: value[other] for other in list(value)[: list(value).index(name)]}
     document = json.dumps(before | {name: value}).encode()[:-1] + b', "rest": [[[['
-    assert {key: json.loads(part) for key, part in jsonparts.members_of(document, name).items()} == value
+    assert {key: json.loads(part) for key, part in json_parts.members_of(document, name).items()} == value
     with pytest.raises(KeyError):
-        jsonparts.members_of(json.dumps(before).encode(), name)
+        json_parts.members_of(json.dumps(before).encode(), name)
 
 
 @given(st.dictionaries(st.text(), VALUES, min_size=1), st.data())
 def test_a_document_that_is_cut_off_is_refused(value: object, data: st.DataObject) -> None:
     document = json.dumps(value).encode()
     with pytest.raises(ValueError, match=r"byte|end|truncated"):
-        jsonparts.members(document[: data.draw(st.integers(0, len(document) - 1))])
+        json_parts.members(document[: data.draw(st.integers(0, len(document) - 1))])
 
 
 @given(st.binary() | st.text('[]{}",:\\a ').map(str.encode))
 def test_bytes_of_any_kind_are_cut_or_refused(document: bytes) -> None:
-    for cut in (jsonparts.members, jsonparts.elements):
+    for cut in (json_parts.members, json_parts.elements):
         with contextlib.suppress(ValueError):
             cut(document)
 
@@ -71,7 +71,7 @@ def test_an_event_of_a_deep_object_is_read_without_a_look_at_each_of_its_bracket
 ) -> None:
     """Each took 0.7 s, and all others of its kind waited for it."""
     looks = 0
-    cut = jsonparts._end_of_value
+    cut = json_parts._end_of_value
 
     def counted(document: bytes, at: int) -> int:
         nonlocal looks
@@ -79,7 +79,7 @@ def test_an_event_of_a_deep_object_is_read_without_a_look_at_each_of_its_bracket
         looks += document.count(b"[", at, end)
         return end
 
-    monkeypatch.setattr(jsonparts, "_end_of_value", counted)
+    monkeypatch.setattr(json_parts, "_end_of_value", counted)
     deep = b"[" * 2000 + b"]" * 2000 + b",[]" * 300_000
     meta = b'"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}'
     for tail in (b"", b"\n"):
@@ -95,5 +95,5 @@ def test_an_event_of_a_deep_object_is_read_without_a_look_at_each_of_its_bracket
 def test_the_time_is_linear_whatever_the_document(document: bytes) -> None:
     began = time.process_time()
     with contextlib.suppress(ValueError):
-        jsonparts.members(document)
+        json_parts.members(document)
     assert time.process_time() - began < 10

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from frameworkkube import kubeconfig
-from frameworkkube.credentials import Endpoint, from_kubeconfig
+from frameworkkube.http import kubeconfig
+from frameworkkube.http.credentials import Endpoint, from_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +139,7 @@ def test_several_files_missing_ones_and_proxies_are_left_to_the_official_client(
 def test_data_is_written_where_only_the_user_reads_it_and_is_gone_with_the_process(write: Callable[..., str]) -> None:
     file = write({"client-certificate-data": data("c"), "client-key-data": data("k")})
     program = (
-        "import json, os, sys; from frameworkkube import kubeconfig\n"
+        "import json, os, sys; from frameworkkube.http import kubeconfig\n"
         "found = [kubeconfig.plain(sys.argv[1], None) for _ in range(2)]\n"
         "key = found[0].client_key_file\n"
         "mode = oct(os.stat(key).st_mode & 0o777)\n"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.rest import (
+from frameworkkube.http.client import (
     PARTIAL_METADATA,
     REQUEST_TIMEOUT_SECONDS,
     AlreadyExistsError,
@@ -26,6 +25,7 @@ from frameworkkube.rest import (
     UnauthorizedError,
     resource_path,
 )
+from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import (

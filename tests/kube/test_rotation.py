@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.rest import CredentialsError, KubeClient, TransportError, UnauthorizedError
+from frameworkkube.http.client import CredentialsError, KubeClient, TransportError, UnauthorizedError
+from frameworkkube.http.credentials import Endpoint
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, answer, refusal
 

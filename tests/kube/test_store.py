@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkkube.store import Store
+from frameworkkube.informer.store import Store
 from tests.kube.pods import Changes, Meta, Pod
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkkube.credentials import Endpoint
-from frameworkkube.linesplitter import MAX_LINE_BYTES, LineSplitter
-from frameworkkube.rest import GoneError, InactivityTimeoutError, KubeClient, RequestTimeoutError, TransportError
+from frameworkkube.http.client import GoneError, InactivityTimeoutError, KubeClient, RequestTimeoutError, TransportError
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.lines import MAX_LINE_BYTES, LineSplitter
 from testkit.waiting import patience
 from tests.kube.scripted import ScriptedServer, Step, a_client, a_server, after, answer, refusal, silence, watch
 from tests.kube.virtualtime import in_virtual_time

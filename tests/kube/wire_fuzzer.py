@@ -18,8 +18,8 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkkube.errors import KubeError
-from frameworkkube.linesplitter import LineSplitter
-from frameworkkube.watchevents import UndecodableObject, WireDecoder
+from frameworkkube.http.lines import LineSplitter
+from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
 
 DECODERS: dict[str, WireDecoder[Any]] = {
     "Framework": WireDecoder(FRAMEWORK_DECODER),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from frameworkkube.session import Sockets
+from frameworkkube.http.session import Sockets
 from testkit.waiting import patience
 
 if TYPE_CHECKING:

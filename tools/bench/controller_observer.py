@@ -17,14 +17,14 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta, Partial, Wire
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core.gang.roster import Published
-from frameworkkube.informer import Informer
-from frameworkkube.rest import PARTIAL_METADATA, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA, resource_path
+from frameworkkube.informer.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from frameworkcontroller.api.pod import Pod
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 
 class ObservedStatus(Wire, frozen=True):

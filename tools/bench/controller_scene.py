@@ -14,9 +14,9 @@ from metrics import counted
 from scene import component, new_cluster
 
 from frameworkcontroller.api import names
-from frameworkkube.credentials import from_kubeconfig
 from frameworkkube.errors import TransportError
-from frameworkkube.rest import KubeClient, resource_path
+from frameworkkube.http.client import KubeClient, resource_path
+from frameworkkube.http.credentials import from_kubeconfig
 from localcluster import Depth
 from localcluster.kwok import RUN_SECONDS
 

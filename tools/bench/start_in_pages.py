@@ -7,7 +7,7 @@ import sys
 
 from frameworkcontroller.__main__ import main
 from frameworkcontroller.engine.cache import caches
-from frameworkkube.informer import Informer
+from frameworkkube.informer.informer import Informer
 
 if __name__ == "__main__":
     caches.Informer = functools.partial(Informer, streamed=False)  # type: ignore[assignment, attr-defined]

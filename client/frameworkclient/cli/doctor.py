@@ -18,7 +18,7 @@ from frameworkclient.health import Answer, Facts, Grade, Refusal, answers
 from frameworkclient.text import sanitize
 from frameworkcontroller.api import names
 from frameworkkube.errors import ApiStatusError
-from frameworkkube.rest import resource_path
+from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from frameworkclient.aio import AsyncClient

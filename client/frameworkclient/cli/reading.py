@@ -24,7 +24,7 @@ from frameworkclient.views import FrameworkView, FrameworkViews
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkkube.rest import resource_path
+from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

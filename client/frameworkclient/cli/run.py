@@ -71,7 +71,7 @@ class Cluster:
 def guarded(work: Callable[[], int | None]) -> int:
     """Call a command and return its exit code."""
     from frameworkclient import errors
-    from frameworkkube.lines import before_first_line
+    from frameworkkube.log import before_first_line
 
     _quiet_libraries()
     try:
@@ -126,7 +126,7 @@ def _quiet_libraries() -> None:
     """Send what the Kubernetes client logs to stderr, one line each: stdout is the output."""
     import logging
 
-    from frameworkkube.lines import before_first_line
+    from frameworkkube.log import before_first_line
 
     before_first_line(_configure_structlog)
     logging.basicConfig(format=f"{program()}: %(message)s", level=logging.ERROR)

@@ -20,7 +20,7 @@ from frameworkclient.logs.merge import merged
 from frameworkclient.pods import TASK_POD_DECODER
 from frameworkcontroller.api import names
 from frameworkkube.errors import ForbiddenError, KubeError, UnauthorizedError
-from frameworkkube.rest import resource_path
+from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

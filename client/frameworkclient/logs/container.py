@@ -13,7 +13,7 @@ from frameworkclient.logs.lines import LineCutter, LogBatch, Position
 from frameworkclient.pods import TASK_POD_DECODER
 from frameworkkube.backoff import pause_seconds
 from frameworkkube.errors import ApiStatusError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError
-from frameworkkube.rest import KubeClient, resource_path
+from frameworkkube.http.client import KubeClient, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.reconcile.config import CoreConfig
     from frameworkcontroller.core.reconcile.decision import Decision
     from frameworkcontroller.engine.requests.performer import Performer
-    from frameworkkube.rest import KubeClient
-    from frameworkkube.watchevents import UndecodableObject
+    from frameworkkube.http.client import KubeClient
+    from frameworkkube.informer.watch_events import UndecodableObject
 
 _log = structlog.get_logger(__name__)
 

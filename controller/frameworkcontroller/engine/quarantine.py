@@ -21,7 +21,7 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.status import UnreadableStatusError
 from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkkube.backoff import retrying
-from frameworkkube.rest import KubeClient, KubeError, NotFoundError
+from frameworkkube.http.client import KubeClient, KubeError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

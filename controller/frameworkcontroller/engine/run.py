@@ -19,16 +19,16 @@ from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.rate_limiter import RateLimiter
 from frameworkcontroller.engine.requests.discovery import NotServedError, wait_until_served
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.credentials import SERVICE_ACCOUNT_ROOT
-from frameworkkube.election import LeaderElection, exit_at_once, unique_identity
-from frameworkkube.health import HealthServer
-from frameworkkube.rest import EtcdRestoredError, KubeClient
+from frameworkkube.election.election import LeaderElection, exit_at_once, unique_identity
+from frameworkkube.http.client import EtcdRestoredError, KubeClient
+from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT
+from frameworkkube.serving.health import HealthServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from frameworkcontroller.engine.config.settings import Settings
-    from frameworkkube.credentials import Endpoint
+    from frameworkkube.http.credentials import Endpoint
 
 _log = structlog.get_logger(__name__)
 

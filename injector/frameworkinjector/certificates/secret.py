@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from frameworkinjector.certificates.issuing import Policy
     from frameworkinjector.certificates.tls import ServedCertificate
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 RETRY_SECONDS: Final = 1.0

@@ -18,7 +18,7 @@ from frameworkinjector.review.pod import Named
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 PAGE: Final = 500
 _LIVING: Final = frozenset({"Pending", "Running"})

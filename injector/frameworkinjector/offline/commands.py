@@ -14,7 +14,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from frameworkinjector.offline.audit import Finding
-    from frameworkkube.credentials import Endpoint
+    from frameworkkube.http.credentials import Endpoint
 
 EXIT_FOUND: Final = 1
 EXIT_ERROR: Final = 2
@@ -46,7 +46,7 @@ def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: Text
 
 async def _findings(endpoint: Endpoint, namespace: str | None) -> list[Finding]:
     from frameworkinjector.offline.audit import findings
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
     client = KubeClient(endpoint, user_agent="frameworkinjector-audit", max_connections=2)
     try:

@@ -24,7 +24,7 @@ from frameworkinjector.review.config import EnvFiles
 from frameworkkube.errors import InvalidError, KubeError
 
 if TYPE_CHECKING:
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 EVERY_SECONDS: Final = 3600.0
 # After a failure, before the first answer: the replica is not ready without one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from frameworkkube.listener import ConnectionLimits
+from frameworkkube.serving.listener import ConnectionLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.self_call import SelfCall
 from frameworkinjector.serving.server import ReviewServer
-from frameworkkube.health import HealthServer
-from frameworkkube.rest import KubeClient
+from frameworkkube.http.client import KubeClient
+from frameworkkube.serving.health import HealthServer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from frameworkinjector.certificates.issuing import Policy
     from frameworkinjector.review.config import Config
-    from frameworkkube.credentials import Endpoint
+    from frameworkkube.http.credentials import Endpoint
 
 # The kubelet sends SIGTERM when the Pod leaves the Service; calls keep arriving until every node has learned of that.
 DRAIN_SECONDS: Final = 3.0

@@ -23,7 +23,7 @@ from frameworkinjector.review.reasons import Outcome, Reason, Verdict, verdict
 from frameworkinjector.review.review import Answer, rejected
 from frameworkinjector.serving.limits import Limits
 from frameworkinjector.serving.log import place_of
-from frameworkkube.listener import Listener
+from frameworkkube.serving.listener import Listener
 
 if TYPE_CHECKING:
     import ssl

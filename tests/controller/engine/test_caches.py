@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.engine.cache.caches import Caches
-from frameworkkube.rest import GoneError
+from frameworkkube.http.client import GoneError
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.engine.cache.caches import FrameworkKey
-    from frameworkkube.watchevents import UndecodableObject
+    from frameworkkube.informer.watch_events import UndecodableObject
 
 PODS = "/api/v1/pods"
 

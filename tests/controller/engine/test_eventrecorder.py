@@ -14,7 +14,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.engine.observe import event_recorder
 from frameworkcontroller.engine.observe.event_recorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
 from frameworkcontroller.engine.requests.manifests import Subject
-from frameworkkube.rest import NotFoundError, ServerError
+from frameworkkube.http.client import NotFoundError, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -27,7 +27,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.rest import (
+from frameworkkube.http.client import (
     PARTIAL_METADATA,
     ApiStatusError,
     ConflictError,

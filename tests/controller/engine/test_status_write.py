@@ -23,12 +23,19 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.rest import ConflictError, InvalidError, KubeError, NotFoundError, ServerError, TooManyRequestsError
+from frameworkkube.http.client import (
+    ConflictError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
 from tests.controller.core.values import framework, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 SUBJECT = Subject("ns", "fw", "framework-uid")
 

@@ -17,13 +17,13 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
-from frameworkkube.informer import Informer
-from frameworkkube.rest import PARTIAL_METADATA, KubeClient, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA, KubeClient, resource_path
+from frameworkkube.informer.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frameworkkube.watchevents import UndecodableObject
+    from frameworkkube.informer.watch_events import UndecodableObject
 
 FrameworkKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Framework."""

@@ -5,7 +5,7 @@ A key that is not known, or a value that is not valid, stops the start with one 
 controller are read as they are.
 
 The structs below are the one home of names, limits and defaults; a test compares `default.yaml` with them. The
-election's defaults are those of `frameworkkube.election`.
+election's defaults are those of `frameworkkube.election.election`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.config.document import DocumentError, decode
 from frameworkcontroller.engine.config.failure_spec import CodeSpec, check_codes, parse_regex
-from frameworkkube.credentials import Endpoint
-from frameworkkube.election import (
+from frameworkkube.election.election import (
     LEASE_DURATION_SECONDS,
     RENEW_DEADLINE_SECONDS,
     RETRY_PERIOD_SECONDS,
     check_times,
 )
 from frameworkkube.errors import CredentialsError
+from frameworkkube.http.credentials import Endpoint
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -254,7 +254,7 @@ class Metrics:
         self._leads.labels(name).set_function(holds)
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
-        """Count one HTTP exchange that has ended (see `frameworkkube.transport.RequestObserver`)."""
+        """Count one HTTP exchange that has ended (see `frameworkkube.http.transport.RequestObserver`)."""
         self._requests.labels(code, method, host).inc()
         self._request_seconds.labels(method, host).observe(seconds)
 

@@ -14,10 +14,10 @@ import structlog
 import tenacity
 
 from frameworkcontroller.api import names
-from frameworkkube.rest import KubeError
+from frameworkkube.http.client import KubeError
 
 if TYPE_CHECKING:
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 _log = structlog.get_logger(__name__)
 

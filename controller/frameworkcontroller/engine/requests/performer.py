@@ -47,7 +47,7 @@ from frameworkcontroller.core.status import verdict
 from frameworkcontroller.engine.cache.slim_pods import slim_meta
 from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
-from frameworkkube.rest import (
+from frameworkkube.http.client import (
     PARTIAL_METADATA,
     AlreadyExistsError,
     ApiStatusError,

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from frameworkkube.lines import Logger
+from frameworkkube.log import Logger
 
 if TYPE_CHECKING:
     import ssl

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from frameworkkube.lines import Logger
-from frameworkkube.listener import ConnectionLimits, Listener
+from frameworkkube.log import Logger
+from frameworkkube.serving.listener import ConnectionLimits, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
-from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import CredentialsError
-from frameworkkube.lines import Logger
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.log import Logger
 
 _log = Logger(__name__)
 

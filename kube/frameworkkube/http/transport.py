@@ -9,11 +9,11 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import ApiStatusError, UnauthorizedError, error_of
-from frameworkkube.flowcontrol import FlowControl
-from frameworkkube.rotation import RotatingCredentials
-from frameworkkube.session import Sockets, new_session
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.flow_control import FlowControl
+from frameworkkube.http.rotation import RotatingCredentials
+from frameworkkube.http.session import Sockets, new_session
 
 _LARGE_BODY_BYTES = 1 << 20
 _MAX_ERROR_BYTES = 1 << 20

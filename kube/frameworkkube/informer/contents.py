@@ -6,9 +6,9 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from frameworkkube.lines import Logger
-from frameworkkube.store import Change, HasMetadata, ObjectKey, Store
-from frameworkkube.watchevents import Event, EventType, UndecodableObject
+from frameworkkube.informer.store import Change, HasMetadata, ObjectKey, Store
+from frameworkkube.informer.watch_events import Event, EventType, UndecodableObject
+from frameworkkube.log import Logger
 
 _log = Logger(__name__)
 

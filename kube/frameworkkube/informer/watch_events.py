@@ -8,9 +8,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from frameworkkube import jsonparts
 from frameworkkube.errors import ApiStatusError, KubeError, error_of_status
-from frameworkkube.store import HasMetadata
+from frameworkkube.informer import json_parts
+from frameworkkube.informer.store import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
 D = TypeVar("D")
@@ -205,8 +205,8 @@ def _raw_list(body: bytes) -> _RawList:
     try:
         return _raw_lists.decode(body)
     except (ValueError, RecursionError):
-        parts = jsonparts.members(body)
-        items = [msgspec.Raw(item) for item in jsonparts.elements(parts["items"])]
+        parts = json_parts.members(body)
+        items = [msgspec.Raw(item) for item in json_parts.elements(parts["items"])]
         return _RawList(_list_meta.decode(parts["metadata"]), items)
 
 
@@ -223,7 +223,7 @@ def _raw_event(line: bytes) -> tuple[_RawEvent, Identity | None]:
         if plain is not None and (identity := _identity(msgspec.Raw(plain[2]))).resource_version:
             # As the API server writes it: its end is known without a look at each bracket of a deep object.
             return _RawEvent(plain[1].decode(), msgspec.Raw(plain[2])), identity
-        parts = jsonparts.members(line)
+        parts = json_parts.members(line)
         found = msgspec.Raw(parts["object"])
         if not (identity := _identity(found)).resource_version:
             # Nobody's object: the stream itself is broken, and only a list gets past that.
@@ -238,7 +238,7 @@ def _identity(raw: msgspec.Raw) -> Identity:
     except (ValueError, RecursionError):
         pass
     try:
-        metadata = jsonparts.members_of(bytes(raw), "metadata")
+        metadata = json_parts.members_of(bytes(raw), "metadata")
     except (ValueError, LookupError):
         return Identity()
     return Identity(*(_text(metadata.get(field.encode_name)) for field in msgspec.structs.fields(Identity)))

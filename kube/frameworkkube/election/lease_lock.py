@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 import tenacity
 
+from frameworkkube.election.lease import API_VERSION, Lease
 from frameworkkube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from frameworkkube.lease import API_VERSION, Lease
-from frameworkkube.lines import Logger
+from frameworkkube.log import Logger
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 _log = Logger(__name__)
 

@@ -23,7 +23,6 @@ from typing import Generic, NoReturn, TypeVar
 import msgspec
 
 from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, Backoff
-from frameworkkube.contents import Contents, key_of
 from frameworkkube.errors import (
     ApiStatusError,
     EtcdRestoredError,
@@ -33,17 +32,25 @@ from frameworkkube.errors import (
     RequestTimeoutError,
     is_from_the_future,
 )
-from frameworkkube.lines import Logger
-from frameworkkube.lists import LIST_TIMEOUT_SECONDS, STREAM, Lists, NotStreamedError, Pager, Way, is_refusal
-from frameworkkube.rest import (
+from frameworkkube.http.client import (
     INACTIVITY_TIMEOUT_SECONDS,
     JSON,
     PARTIAL_METADATA_LIST,
     REQUEST_TIMEOUT_SECONDS,
     KubeClient,
 )
-from frameworkkube.store import Change, HasMetadata, ObjectKey, version_number
-from frameworkkube.watchevents import Event, EventType, MalformedError, UndecodableObject, WireDecoder, decoded
+from frameworkkube.informer.contents import Contents, key_of
+from frameworkkube.informer.lists import LIST_TIMEOUT_SECONDS, STREAM, Lists, NotStreamedError, Pager, Way, is_refusal
+from frameworkkube.informer.store import Change, HasMetadata, ObjectKey, version_number
+from frameworkkube.informer.watch_events import (
+    Event,
+    EventType,
+    MalformedError,
+    UndecodableObject,
+    WireDecoder,
+    decoded,
+)
+from frameworkkube.log import Logger
 
 _log = Logger(__name__)
 

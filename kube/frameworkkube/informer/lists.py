@@ -10,10 +10,10 @@ from enum import Enum, auto
 from typing import Final, Generic, TypeVar
 
 from frameworkkube.errors import AnswerTooLargeError, ApiStatusError, KubeError
-from frameworkkube.paging import PageSize
-from frameworkkube.rest import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
-from frameworkkube.store import HasMetadata
-from frameworkkube.watchevents import Page, WireDecoder, decoded
+from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
+from frameworkkube.informer.paging import PageSize
+from frameworkkube.informer.store import HasMetadata
+from frameworkkube.informer.watch_events import Page, WireDecoder, decoded
 
 T = TypeVar("T", bound=HasMetadata)
 

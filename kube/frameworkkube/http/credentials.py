@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from frameworkkube import kubeconfig as plainly
 from frameworkkube.errors import CredentialsError
-from frameworkkube.lines import Logger
+from frameworkkube.http import kubeconfig as plainly
+from frameworkkube.log import Logger
 
 _log = Logger(__name__)
 

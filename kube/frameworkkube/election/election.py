@@ -2,7 +2,7 @@
 
 The controller's `run` makes one `LeaderElection` and awaits `run(lead)`, with the work as a coroutine function. The
 promise: the work runs only while this process holds the Lease, `holds` says so at any moment, and a process whose work
-cannot be stopped in time ends. The requests are `leaselock`'s; this module decides when to make them.
+cannot be stopped in time ends. The requests are `lease_lock`'s; this module decides when to make them.
 
 Object and fields are client-go's (`tools/leaderelection`), so `kubectl get lease` shows what people know, and programs
 of both kinds may compete for one Lease. What differs serves the rule that two replicas never work at once:
@@ -28,14 +28,14 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from frameworkkube.election.lease_lock import LeaseLock
 from frameworkkube.errors import ApiStatusError, KubeError
-from frameworkkube.leaselock import LeaseLock
-from frameworkkube.lines import Logger
+from frameworkkube.log import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from frameworkkube.rest import KubeClient
+    from frameworkkube.http.client import KubeClient
 
 _log = Logger(__name__)
 

@@ -15,7 +15,6 @@ from contextlib import aclosing
 import aiohttp
 import msgspec
 
-from frameworkkube.credentials import Endpoint
 from frameworkkube.errors import (
     AlreadyExistsError,
     AnswerTooLargeError,
@@ -36,10 +35,11 @@ from frameworkkube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from frameworkkube.linesplitter import LineSplitter
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.lines import LineSplitter
+from frameworkkube.http.session import cause_of
+from frameworkkube.http.transport import REQUESTS, STREAMS, RequestObserver, Transport
 from frameworkkube.paths import resource_path, with_query
-from frameworkkube.session import cause_of
-from frameworkkube.transport import REQUESTS, STREAMS, RequestObserver, Transport
 
 __all__ = [
     "JSON",

@@ -1,0 +1,1 @@
+"""The HTTP servers of the programs: a listener with bounds, and the health port."""
