@@ -39,11 +39,11 @@ if TYPE_CHECKING:
         UnreachableError,
         WaitTimeoutError,
     )
-    from frameworkclient.eventviews import EventView
     from frameworkclient.logs.lines import LogLine
-    from frameworkclient.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
-    from frameworkclient.podtemplate import pod_template
-    from frameworkclient.views import FrameworkView, FrameworkViews, Result, RoleView, TaskView
+    from frameworkclient.model.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
+    from frameworkclient.model.pod_template import pod_template
+    from frameworkclient.views.events import EventView
+    from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result, RoleView, TaskView
 
 _HOMES = {
     "access": ("Impersonation",),
@@ -65,11 +65,11 @@ _HOMES = {
         "UnreachableError",
         "WaitTimeoutError",
     ),
-    "eventviews": ("EventView",),
+    "views.events": ("EventView",),
     "logs.lines": ("LogLine",),
-    "manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
-    "podtemplate": ("pod_template",),
-    "views": ("FrameworkView", "FrameworkViews", "Result", "RoleView", "TaskView"),
+    "model.manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
+    "model.pod_template": ("pod_template",),
+    "views.framework": ("FrameworkView", "FrameworkViews", "Result", "RoleView", "TaskView"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from frameworkclient import access, actions
+from frameworkclient import access
+from frameworkclient.cluster import actions
+from frameworkclient.cluster.goals import GOALS, reached
+from frameworkclient.cluster.pages import objects
 from frameworkclient.errors import (
     AlreadyExistsError,
     ArgumentError,
@@ -21,13 +24,11 @@ from frameworkclient.errors import (
     WaitTimeoutError,
     translated,
 )
-from frameworkclient.eventviews import EventView, newest, selectors
-from frameworkclient.goals import GOALS, reached
-from frameworkclient.manifest import Framework
-from frameworkclient.pages import objects
-from frameworkclient.pods import TASK_POD_DECODER, TaskPod
+from frameworkclient.model.manifest import Framework
 from frameworkclient.version import __version__
-from frameworkclient.views import FrameworkView, FrameworkViews, Result
+from frameworkclient.views.events import EventView, newest, selectors
+from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkkube.http.client import KubeClient, resource_path
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from frameworkclient.following import Collection
-    from frameworkclient.goals import Goal
+    from frameworkclient.cluster.following import Collection
+    from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogBatch
     from frameworkclient.logs.selection import LogSelection
     from frameworkcontroller.api.framework import Framework as Stored
@@ -169,7 +170,7 @@ class AsyncClient:
         self, name: str, task: str = "", *, namespace: str | None = None, on_kept: Callable[[Path], None] | None = None
     ) -> actions.Retry:
         """See `Client.retry`; `on_kept` is called with the file of the manifest before a Framework is deleted."""
-        from frameworkclient.keeping import kept, named
+        from frameworkclient.cluster.keeping import kept, named
 
         try:
             view = await self.get(name, namespace=namespace)
@@ -292,7 +293,7 @@ class AsyncClient:
     @asynccontextmanager
     async def following(self, view: FrameworkView, wake: asyncio.Event) -> AsyncIterator[Collection[Stored]]:
         """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed."""
-        from frameworkclient.following import Collection
+        from frameworkclient.cluster.following import Collection
 
         async with Collection(
             self.kube,
@@ -345,7 +346,7 @@ class AsyncClient:
             pass
 
     async def _submit_again(self, view: FrameworkView, on_kept: Callable[[Path], None] | None) -> None:
-        from frameworkclient.keeping import keep, named
+        from frameworkclient.cluster.keeping import keep, named
 
         manifest = actions.again(view.to_dict())
         with named(None), suppress(AlreadyExistsError):

@@ -7,8 +7,8 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from frameworkclient.actions import check_task
 from frameworkclient.aio import AsyncClient
+from frameworkclient.cluster.actions import check_task
 from frameworkclient.logs.selection import LogSelection
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from frameworkclient.access import Impersonation
-    from frameworkclient.actions import Retry
-    from frameworkclient.eventviews import EventView
-    from frameworkclient.goals import Goal
+    from frameworkclient.cluster.actions import Retry
+    from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogLine
-    from frameworkclient.manifest import Framework
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView, FrameworkViews, Result
+    from frameworkclient.model.manifest import Framework
+    from frameworkclient.views.events import EventView
+    from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result
+    from frameworkclient.views.pods import TaskPod
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from frameworkclient import (
     Role,
     WaitTimeoutError,
 )
-from frameworkclient.actions import DeletePod
+from frameworkclient.cluster.actions import DeletePod
 from testkit.waiting import patience
 
 if TYPE_CHECKING:

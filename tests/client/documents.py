@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from frameworkclient.eventviews import EVENT_DECODER, EventView
-from frameworkclient.pods import TASK_POD_DECODER, TaskPod
-from frameworkclient.views import FrameworkView
+from frameworkclient.views.events import EVENT_DECODER, EventView
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 
 Json = dict[str, Any]
 

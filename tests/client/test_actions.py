@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkclient import actions
+from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError
 from tests.client.documents import SUCCEEDED, framework, role, task
 
 if TYPE_CHECKING:
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 FANCY = {"fancyRetryPolicy": True}
 

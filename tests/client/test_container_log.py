@@ -21,7 +21,7 @@ from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusa
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from frameworkclient.pods import TaskPod
+    from frameworkclient.views.pods import TaskPod
 
 LOG = "/api/v1/namespaces/demo/pods/training-worker-0/log"
 SOURCE = LogSource("worker-0", (0, 0), "training-worker-0", "uid-worker-0", "main", 0, "worker-0")

@@ -12,8 +12,8 @@ from frameworkclient.diagnosis.framework import findings, summary
 from tests.client.documents import NOW, completion, condition, container, event, framework, pod, role, task
 
 if TYPE_CHECKING:
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.pods import TaskPod
 
 PENDING = [task(0, "AttemptPreparing")]
 LABEL = {"frameworkcontroller.microsoft.com/barrier": "enabled"}

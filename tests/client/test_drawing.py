@@ -9,18 +9,18 @@ import pytest
 from rich.console import Console
 
 from frameworkclient.cli.changes import changes
+from frameworkclient.cli.commands.live import speaker
 from frameworkclient.cli.describe import description
-from frameworkclient.cli.live import speaker
 from frameworkclient.cli.picture import picture
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import Colours
-from frameworkclient.html import framework_html, list_html
-from frameworkclient.moments import Moment
-from frameworkclient.pods import Stage
+from frameworkclient.cluster.moments import Moment
+from frameworkclient.views.html import framework_html, list_html
+from frameworkclient.views.pods import Stage
 from tests.client.documents import BEGIN, NOW, SUCCEEDED, completion, container, event, framework, pod, role, task
 
 if TYPE_CHECKING:
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 PLAIN = Colours()
 OOM = completion(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frameworkclient.cli.commands.reading import ASKED_PODS, events_of, pods_and_events
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.reading import ASKED_PODS, events_of, pods_and_events
+from frameworkclient.cluster.pages import PAGE
 from frameworkclient.errors import RefusedError
-from frameworkclient.eventviews import KEPT_BYTES, newest
-from frameworkclient.pages import PAGE
+from frameworkclient.views.events import KEPT_BYTES, newest
 from tests.client.documents import framework, role, task
 from tests.client.played import BEGIN, EVENTS, FRAMEWORKS, PlayedServer, a_client
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frameworkclient.health import STATUS_ANNOTATION, Facts, Refusal, answers
+from frameworkclient.diagnosis.health import STATUS_ANNOTATION, Facts, Refusal, answers
 from frameworkcontroller.api.definition import crd
 from tests.client.documents import NOW
 

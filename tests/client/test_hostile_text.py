@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frameworkclient.cli.logprint import LogPrinter
+from frameworkclient.cli.commands.logs import LogPrinter
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.diagnosis.tasks import creation_advice
 from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.text import sanitize, shorten
+from frameworkclient.views.text import sanitize, shorten
 from tests.client.documents import container, pod
 from tests.client.test_log_lines import SOURCE, stamp
 

@@ -14,7 +14,7 @@ from frameworkclient.checks.pods import pods_of
 from frameworkclient.checks.problem import Severity
 from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
-from frameworkclient.yamltext import documents
+from frameworkclient.model.yaml_text import documents
 from frameworkcontroller.api import definition
 from tests.client.broken import REFUSED, SOUND, TAKEN, changed, many_roles
 

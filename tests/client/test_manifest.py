@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkclient import (
-    CompletionPolicy,
-    Dependency,
-    Framework,
-    ManifestError,
-    RetryPolicy,
-    Role,
-    functions,
-    pod_template,
-)
-from frameworkclient.yamltext import documents
+from frameworkclient import CompletionPolicy, Dependency, Framework, ManifestError, RetryPolicy, Role, pod_template
+from frameworkclient.model import functions
+from frameworkclient.model.yaml_text import documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkclient.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
+from frameworkclient.views.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
 from frameworkcontroller.api.spec import RetryPolicy
 from tests.client.documents import NOW, SUCCEEDED, completion, condition, framework, role, task
 
 if TYPE_CHECKING:
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 FANCY = {"fancyRetryPolicy": True, "maxRetryCount": 2}
 TRANSIENT = completion(-101, "PodExternalDeleted", "Transient")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from frameworkclient import aio, keeping
-from frameworkclient.actions import SubmitAgain
+from frameworkclient import aio
+from frameworkclient.cluster import keeping
+from frameworkclient.cluster.actions import SubmitAgain
 from frameworkclient.errors import (
     ArgumentError,
     ClientError,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from frameworkclient.cli.writing import numbers_of
+from frameworkclient.cli.commands.writing import numbers_of
 from frameworkclient.errors import ArgumentError
-from frameworkclient.setting import set_field
-from frameworkclient.text import duration, seconds_of
+from frameworkclient.model.set_field import set_field
+from frameworkclient.views.text import duration, seconds_of
 
 MANIFEST = {
     "kind": "Framework",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frameworkclient.text import sanitize
+from frameworkclient.views.text import sanitize
 
 
 def test_control_sequences_and_what_is_not_visible_are_removed() -> None:

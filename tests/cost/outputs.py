@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frameworkclient.cli.logprint import LogPrinter
+from frameworkclient.cli.commands.logs import LogPrinter
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine, LogSource
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.text import sanitize, shorten
+from frameworkclient.views.text import sanitize, shorten
 from tests.cost.bounds import LINE_BYTES
 from tests.cost.genes import joined, mutated_pieces
 from tests.cost.meter import Size

@@ -21,7 +21,7 @@ from localcluster import images
 from tests.client.documents import SUCCEEDED, container, framework, pod
 
 if TYPE_CHECKING:
-    from frameworkclient.pods import TaskPod
+    from frameworkclient.views.pods import TaskPod
 
 INDEX = (catalogue.FOLDER / "README.md").read_text()
 LIMIT = 100

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from frameworkclient.pods import IMAGE_ERRORS, TaskPod
+from frameworkclient.views.pods import IMAGE_ERRORS, TaskPod
 from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
 

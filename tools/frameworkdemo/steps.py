@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from frameworkclient.text import sanitize
+from frameworkclient.views.text import sanitize
 from localcluster.progress import Lines
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ def wait(
 
     Exit code 3 says that it has failed, 4 that the time is over, 5 that it was deleted.
     """
-    from frameworkclient.cli import writing
-    from frameworkclient.text import seconds_of
+    from frameworkclient.cli.commands import writing
+    from frameworkclient.views.text import seconds_of
 
     seconds = seconds_of(timeout, "--timeout") if timeout else None
     goal: Any = for_
@@ -59,7 +59,7 @@ def scale(
     tasks: Annotated[list[str], typer.Argument(help="New numbers of Tasks, like worker=4.", metavar="ROLE=NUMBER...")],
 ) -> None:
     """Change numbers of Tasks, also while they run."""
-    from frameworkclient.cli import writing
+    from frameworkclient.cli.commands import writing
     from frameworkclient.cli.output import resource_name, write
 
     numbers = writing.numbers_of(tasks)
@@ -79,7 +79,7 @@ def retry(
 
     A Framework that is Completed is deleted and submitted again.
     """
-    from frameworkclient.cli import writing
+    from frameworkclient.cli.commands import writing
 
     cluster.run(lambda client: writing.retry(client, name, task))
 
@@ -93,7 +93,7 @@ def delete(
 ) -> None:
     """Delete Frameworks with all their Pods."""
     from frameworkclient.cli.output import resource_name, write
-    from frameworkclient.text import seconds_of
+    from frameworkclient.views.text import seconds_of
 
     seconds = seconds_of(timeout, "--timeout") if timeout else None
 

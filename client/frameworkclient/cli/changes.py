@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frameworkclient.outlook import ending, waiting
-from frameworkclient.pods import Stage
-from frameworkclient.text import sanitize
+from frameworkclient.views.outlook import ending, waiting
+from frameworkclient.views.pods import Stage
+from frameworkclient.views.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from frameworkclient.moments import Moment
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.cluster.moments import Moment
+    from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.pods import TaskPod
 
 
 def changes(before: Moment | None, after: Moment, now: datetime) -> list[str]:

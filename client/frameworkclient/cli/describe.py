@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.tables import STATE_COLOURS, events_table
-from frameworkclient.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
-from frameworkclient.pods import Stage
-from frameworkclient.text import counted, sanitize, since
+from frameworkclient.views.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
+from frameworkclient.views.pods import Stage
+from frameworkclient.views.text import counted, sanitize, since
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkclient.cli.terminal import Colours
-    from frameworkclient.eventviews import EventView
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView, RoleView, TaskView
+    from frameworkclient.views.events import EventView
+    from frameworkclient.views.framework import FrameworkView, RoleView, TaskView
+    from frameworkclient.views.pods import TaskPod
     from frameworkcontroller.api.spec import TaskRoleSpec
 
 EVENTS: Final = 10

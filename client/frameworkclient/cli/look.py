@@ -24,7 +24,7 @@ def list_frameworks(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, with a line for each change.")] = False,
 ) -> None:
     """List Frameworks, and what they wait for."""
-    from frameworkclient.cli import reading
+    from frameworkclient.cli.commands import reading
 
     cluster.run(
         lambda client: reading.list_frameworks(
@@ -36,7 +36,7 @@ def list_frameworks(
 @command(app)
 def get(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
     """Show one Framework, also as YAML or JSON."""
-    from frameworkclient.cli import reading
+    from frameworkclient.cli.commands import reading
 
     view = cluster.run(lambda client: client.get(name))
     reading.write_frameworks([view], output, single=True)
@@ -45,7 +45,7 @@ def get(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
 @command(app)
 def describe(cluster: Cluster, name: Name) -> None:
     """Show its Tasks as a tree: what has failed, what follows."""
-    from frameworkclient.cli import reading
+    from frameworkclient.cli.commands import reading
 
     cluster.run(lambda client: reading.describe(client, name))
 
@@ -56,7 +56,7 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
 
     Without a terminal there is a line for each change and for each line of the log.
     """
-    from frameworkclient.cli import live, writing
+    from frameworkclient.cli.commands import live, writing
 
     return interruptible(name, cluster, lambda: writing.report(cluster.run(lambda client: live.show(client, name))))
 
@@ -64,7 +64,7 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
 @command(app)
 def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
     """Say why a Framework does not run, and what to do."""
-    from frameworkclient.cli import diagnosis
+    from frameworkclient.cli.commands import why as diagnosis
 
     cluster.run(lambda client: diagnosis.why(client, name, output))
 
@@ -72,7 +72,7 @@ def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
 @command(app)
 def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
     """List the Events of a Framework and its Pods."""
-    from frameworkclient.cli import reading
+    from frameworkclient.cli.commands import reading
 
     cluster.run(lambda client: reading.events_of(client, name, output))
 
@@ -104,7 +104,7 @@ def logs(
     ] = None,
 ) -> ExitCode | None:
     """Show the logs of all Tasks, each line with its Task."""
-    from frameworkclient.cli import reading
+    from frameworkclient.cli.commands import reading
 
     async def work(client: Any) -> None:
         selection = reading.selection_of(
@@ -129,6 +129,6 @@ def doctor(
     output: Report = Format.TABLE,
 ) -> ExitCode:
     """Say whether the cluster can run Frameworks for you."""
-    from frameworkclient.cli import doctor as checks
+    from frameworkclient.cli.commands import doctor as checks
 
     return cluster.run(lambda client: checks.doctor(client, system_namespace, output))

@@ -52,10 +52,10 @@ def run(
     output: DryDocument = Format.YAML,
 ) -> ExitCode | None:
     """Run a command on several Pods, without YAML."""
-    from frameworkclient.cli import offline, writing
+    from frameworkclient.cli.commands import offline, writing
     from frameworkclient.cli.output import as_json, write
     from frameworkclient.errors import ArgumentError
-    from frameworkclient.text import seconds_of
+    from frameworkclient.views.text import seconds_of
 
     if not image:
         raise ArgumentError("--image: is missing; name the image of the containers")
@@ -101,7 +101,7 @@ def submit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Let the API server check it; create nothing.")] = False,
 ) -> ExitCode | None:
     """Create the Frameworks of a file."""
-    from frameworkclient.cli import offline, writing
+    from frameworkclient.cli.commands import offline, writing
 
     found = writing.manifests_in(filename)
     manifests = writing.with_settings(found, settings or [])
@@ -124,7 +124,7 @@ def lint(
     output: Report = Format.TABLE,
 ) -> ExitCode:
     """Check the Frameworks of a file, without a cluster."""
-    from frameworkclient.cli import offline, writing
+    from frameworkclient.cli.commands import offline, writing
 
     manifests = writing.manifests_in(filename, others=True)
     writing.with_settings(manifests, settings or [])
@@ -153,7 +153,7 @@ def render(
 
     Placeholders are filled and the barrier is injected, as the controller and the injector of this version do.
     """
-    from frameworkclient.cli import offline, writing
+    from frameworkclient.cli.commands import offline, writing
     from frameworkclient.errors import ArgumentError
 
     if templates:

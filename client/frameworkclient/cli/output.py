@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.cli.options import Format
-from frameworkclient.text import sanitize
+from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def as_json(value: Any) -> str:
 
 def as_yaml(value: dict[str, Any]) -> str:
     """Return YAML."""
-    from frameworkclient.yamltext import dump
+    from frameworkclient.model.yaml_text import dump
 
     return dump(value)
 

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from frameworkclient.cli.changes import headline
 from frameworkclient.cli.describe import STAGE_COLOURS
-from frameworkclient.outlook import ending, task_outlook, waiting
-from frameworkclient.pods import Stage
-from frameworkclient.text import sanitize, since
+from frameworkclient.views.outlook import ending, task_outlook, waiting
+from frameworkclient.views.pods import Stage
+from frameworkclient.views.text import sanitize, since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frameworkclient.moments import Moment
+    from frameworkclient.cluster.moments import Moment
 
 _FRAME: Final = 8
 """Lines of the picture beside Tasks and log."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.output import table
-from frameworkclient.outlook import waiting
-from frameworkclient.text import shorten, since
+from frameworkclient.views.outlook import waiting
+from frameworkclient.views.text import shorten, since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from frameworkclient.cli.terminal import Colours
-    from frameworkclient.eventviews import EventView
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.events import EventView
+    from frameworkclient.views.framework import FrameworkView
 
 STATE_COLOURS: Final = {
     "AttemptRunning": "green",

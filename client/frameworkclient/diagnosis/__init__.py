@@ -1,4 +1,5 @@
 """Why a Framework does not run, and what to do: the facts of status, Pods, Events and barriers in plain words.
 
-Pure. `cli.diagnosis` gathers the `evidence`; `framework` looks at the whole, `tasks` at each Task and its Pod.
+Pure. `cli.commands.why` gathers the `evidence`; `framework` looks at the whole, `tasks` at each Task and its Pod.
+`health` says the same of the installation.
 """

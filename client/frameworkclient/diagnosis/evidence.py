@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from frameworkclient.text import listed
+from frameworkclient.views.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from frameworkclient.eventviews import EventView
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.events import EventView
+    from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.pods import TaskPod
 
 MESSAGE: Final = 400
 """Characters that are shown of a message of others."""

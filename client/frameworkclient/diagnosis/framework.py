@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import creation_advice, finding_of
-from frameworkclient.outlook import ending, retry_time
-from frameworkclient.text import shorten, since
+from frameworkclient.views.outlook import ending, retry_time
+from frameworkclient.views.text import shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 UNSEEN_SECONDS: Final = 10
 

@@ -6,16 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
-from frameworkclient.outlook import ending, is_ready
-from frameworkclient.pods import IMAGE_ERRORS, Stage
-from frameworkclient.text import counted, listed, shorten, since
+from frameworkclient.views.outlook import ending, is_ready
+from frameworkclient.views.pods import IMAGE_ERRORS, Stage
+from frameworkclient.views.text import counted, listed, shorten, since
 from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frameworkclient.pods import ContainerStatus, TaskPod
-    from frameworkclient.views import TaskView
+    from frameworkclient.views.framework import TaskView
+    from frameworkclient.views.pods import ContainerStatus, TaskPod
 
 STUCK_SECONDS: Final = 120
 """A Pod that ends takes its grace period, 30 s by default."""

@@ -12,12 +12,12 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from frameworkclient.cluster.following import Collection
 from frameworkclient.errors import DeletedError, translated
-from frameworkclient.following import Collection
 from frameworkclient.logs.container import LOST, Connections, ContainerLog, most_connections, reason_of
 from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.logs.merge import merged
-from frameworkclient.pods import TASK_POD_DECODER
+from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkcontroller.api import names
 from frameworkkube.errors import ForbiddenError, KubeError, UnauthorizedError
 from frameworkkube.http.client import resource_path
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from frameworkclient.aio import AsyncClient
     from frameworkclient.logs.selection import LogSelection
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.pods import TaskPod
 
 QUEUED: Final = 16
 """Batches that wait for the reader; each is at most what a connection's buffer holds."""

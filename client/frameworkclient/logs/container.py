@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.logs.lines import LineCutter, LogBatch, Position
-from frameworkclient.pods import TASK_POD_DECODER
+from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkkube.backoff import pause_seconds
 from frameworkkube.errors import ApiStatusError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError
 from frameworkkube.http.client import KubeClient, resource_path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from frameworkclient.logs.lines import LogLine, LogSource
     from frameworkclient.logs.selection import LogSelection
-    from frameworkclient.pods import TaskPod
+    from frameworkclient.views.pods import TaskPod
 
 CONNECT_SECONDS: Final = 30.0
 PIECE_BYTES: Final = 16 * 1024

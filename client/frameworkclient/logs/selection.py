@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frameworkclient.logs.lines import LogLine
-    from frameworkclient.pods import ContainerStatus, TaskPod
+    from frameworkclient.views.pods import ContainerStatus, TaskPod
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import time
 from typing import TYPE_CHECKING
 
 from frameworkclient import ClientError, DeletedError, NotFoundError, UnreachableError
-from frameworkclient.pods import Stage
-from frameworkclient.text import sanitize
+from frameworkclient.views.pods import Stage
+from frameworkclient.views.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from frameworkclient import Client, FrameworkView
-    from frameworkclient.pods import TaskPod
+    from frameworkclient.views.pods import TaskPod
 
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 60.0

@@ -6,22 +6,22 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from frameworkclient.cli.commands.reading import pods_and_events
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_document
-from frameworkclient.cli.reading import pods_and_events
 from frameworkclient.cli.terminal import program
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
 from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.pods import Stage
-from frameworkclient.text import sanitize
+from frameworkclient.views.pods import Stage
+from frameworkclient.views.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frameworkclient.aio import AsyncClient
-    from frameworkclient.pods import TaskPod
+    from frameworkclient.views.pods import TaskPod
 
 ASKED_BARRIERS: Final = 3
 """They all wait for the same Tasks."""

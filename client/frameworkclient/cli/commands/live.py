@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Final, Self
 from frameworkclient.cli.changes import changes
 from frameworkclient.cli.output import write
 from frameworkclient.cli.terminal import is_interactive
+from frameworkclient.cluster.moments import moments
 from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.moments import moments
-from frameworkclient.text import sanitize
+from frameworkclient.views.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from types import TracebackType
 
     from frameworkclient.aio import AsyncClient
-    from frameworkclient.moments import Moment
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.cluster.moments import Moment
+    from frameworkclient.views.framework import FrameworkView
 
 REFRESH_PER_SECOND: Final = 4
 _LINES: Final = 60

@@ -9,14 +9,14 @@ from frameworkclient.checks.lint import lint
 from frameworkclient.checks.pods import pods_of
 from frameworkclient.checks.problem import Severity
 from frameworkclient.checks.templates import injected
+from frameworkclient.cli.commands.writing import numbers_of
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_json, as_list, as_yaml, write
 from frameworkclient.cli.terminal import colours_for, say
-from frameworkclient.cli.writing import numbers_of
 from frameworkclient.errors import ArgumentError
-from frameworkclient.manifest import Framework, RetryPolicy, Role
-from frameworkclient.text import counted, sanitize
+from frameworkclient.model.manifest import Framework, RetryPolicy, Role
+from frameworkclient.views.text import counted, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,24 +6,24 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frameworkclient import actions
+from frameworkclient.cli.commands.reading import write_logs
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.output import resource_name, write
-from frameworkclient.cli.reading import write_logs
 from frameworkclient.cli.terminal import program, say
+from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.setting import set_field
-from frameworkclient.text import sanitize
-from frameworkclient.yamltext import documents
+from frameworkclient.model.set_field import set_field
+from frameworkclient.model.yaml_text import documents
+from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frameworkclient.aio import AsyncClient
-    from frameworkclient.goals import Goal
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.cluster.goals import Goal
+    from frameworkclient.views.framework import FrameworkView
 
 
 def manifests_in(files: Sequence[str], *, others: bool = False) -> list[tuple[str, dict[str, Any]]]:

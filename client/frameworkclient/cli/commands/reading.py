@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from frameworkclient.actions import check_task
+from frameworkclient.cli.commands.logs import LogPrinter, LogSaver
 from frameworkclient.cli.describe import description
-from frameworkclient.cli.logprint import LogPrinter, LogSaver
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_list, resource_name, write, write_document
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import colours_for, is_interactive, say
+from frameworkclient.cluster.actions import check_task
 from frameworkclient.errors import ArgumentError, ForbiddenError
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.text import counted, seconds_of
-from frameworkclient.views import FrameworkView, FrameworkViews
+from frameworkclient.views.framework import FrameworkView, FrameworkViews
+from frameworkclient.views.text import counted, seconds_of
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frameworkclient.aio import AsyncClient
-    from frameworkclient.eventviews import EventView
-    from frameworkclient.pods import TaskPod
+    from frameworkclient.views.events import EventView
+    from frameworkclient.views.pods import TaskPod
 
 ASKED_PODS: Final = 5
 """Pods whose Events are asked for by a request each; for each, the API server looks at all Events of the namespace."""
@@ -53,7 +53,7 @@ async def list_frameworks(
 async def _follow_list(
     client: AsyncClient, known: FrameworkViews, output: Format, *, all_namespaces: bool, selector: str
 ) -> None:
-    from frameworkclient.following import Collection
+    from frameworkclient.cluster.following import Collection
 
     wake = asyncio.Event()
     namespace = None if all_namespaces else client.namespace

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from frameworkclient.text import shorten
+from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta, Wire
 from frameworkcontroller.api.pod import Container, ContainerState, PodCondition

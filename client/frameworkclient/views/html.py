@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING
 
-from frameworkclient.outlook import ending, task_outlook, waiting
-from frameworkclient.text import since
+from frameworkclient.views.outlook import ending, task_outlook, waiting
+from frameworkclient.views.text import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 
 def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> str:

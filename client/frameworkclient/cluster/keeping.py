@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frameworkclient.errors import ArgumentError, ClientError
-from frameworkclient.yamltext import dump
+from frameworkclient.model.yaml_text import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from frameworkclient.following import Collection
-from frameworkclient.pods import TASK_POD_DECODER, TaskPod
+from frameworkclient.cluster.following import Collection
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkkube.http.client import resource_path
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from frameworkclient.aio import AsyncClient
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 
 @dataclass(frozen=True)

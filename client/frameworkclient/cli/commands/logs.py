@@ -6,7 +6,7 @@ import re
 from typing import IO, TYPE_CHECKING, Final, TextIO
 
 from frameworkclient.cli.terminal import Colours, say
-from frameworkclient.text import SEQUENCE
+from frameworkclient.views.text import SEQUENCE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import msgspec
 
-from frameworkclient import functions, yamltext
 from frameworkclient.errors import ManifestError
-from frameworkclient.podtemplate import pod_template
+from frameworkclient.model import functions, yaml_text
+from frameworkclient.model.pod_template import pod_template
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import CompletionPolicy, Dependency, RetryPolicy
@@ -217,7 +217,7 @@ class Framework:
 
     def to_yaml(self) -> str:
         """Return the manifest as YAML."""
-        return yamltext.dump(self.to_dict())
+        return yaml_text.dump(self.to_dict())
 
     @classmethod
     def from_dict(cls, manifest: Mapping[str, Any]) -> Self:
@@ -263,7 +263,7 @@ class Framework:
         Raises:
             ManifestError: It is not valid; the message names the line or the field.
         """
-        return cls.from_dict(_object(yamltext.parse(text, "the manifest"), "the manifest"))
+        return cls.from_dict(_object(yaml_text.parse(text, "the manifest"), "the manifest"))
 
 
 def _changed(policy: Wire) -> dict[str, Any]:

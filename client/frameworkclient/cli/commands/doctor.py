@@ -13,9 +13,9 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_json, as_yaml, write
 from frameworkclient.cli.terminal import colours_for
+from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
 from frameworkclient.errors import translated
-from frameworkclient.health import Answer, Facts, Grade, Refusal, answers
-from frameworkclient.text import sanitize
+from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.http.client import resource_path

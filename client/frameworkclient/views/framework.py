@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from frameworkclient.errors import FailedError
-from frameworkclient.manifest import Framework
+from frameworkclient.model.manifest import Framework
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
@@ -183,7 +183,7 @@ class FrameworkView:
         return f"<Framework {self.namespace}/{self.name}: {state}, ready {self.ready_text or '-'}>"
 
     def _repr_html_(self) -> str:
-        from frameworkclient.html import framework_html
+        from frameworkclient.views.html import framework_html
 
         return framework_html(self)
 
@@ -312,6 +312,6 @@ class FrameworkViews(tuple[FrameworkView, ...]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        from frameworkclient.html import list_html
+        from frameworkclient.views.html import list_html
 
         return list_html(self)

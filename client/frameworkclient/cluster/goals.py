@@ -9,7 +9,7 @@ from frameworkcontroller.api.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
 
 Goal: TypeAlias = Literal["completed", "succeeded", "running", "ready", "deleted"]
 GOALS: Final[tuple[Goal, ...]] = ("completed", "succeeded", "running", "ready", "deleted")

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from frameworkclient.errors import ArgumentError, ManifestError
-from frameworkclient.yamltext import scalar
+from frameworkclient.model.yaml_text import scalar
 
 _SEGMENT: Final = re.compile(r"\.?(?P<key>[A-Za-z0-9_-]+)|\[(?P<entry>[^\[\]\"]+)\]|\[\"(?P<quoted>[^\"]*)\"\]")
 _TOP: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})

@@ -1,6 +1,6 @@
 """Whether a cluster can run Frameworks for this user: facts in, one line per question out. Pure.
 
-`cli.doctor` asks the API server for the facts.
+`cli.commands.doctor` asks the API server for the facts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkclient.text import duration, shorten
+from frameworkclient.views.text import duration, shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.definition import crd
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.errors import ArgumentError
-from frameworkclient.manifest import LAST_APPLIED
-from frameworkclient.outlook import counts_text
-from frameworkclient.pods import Stage
+from frameworkclient.model.manifest import LAST_APPLIED
+from frameworkclient.views.outlook import counts_text
+from frameworkclient.views.pods import Stage
 from frameworkcontroller.api.codes import TRANSIENT, Code
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
 from frameworkcontroller.api.status import TaskCompletion
@@ -18,8 +18,8 @@ from frameworkcontroller.core.policies.retry import decide_retry
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frameworkclient.pods import TaskPod
-    from frameworkclient.views import FrameworkView
+    from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.pods import TaskPod
     from frameworkcontroller.api.spec import RetryPolicy
     from frameworkcontroller.api.status import RetryPolicyStatus
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from frameworkclient.text import counted, duration, listed, shorten
+from frameworkclient.views.text import counted, duration, listed, shorten
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, Code
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import COMPLETING, State
@@ -19,7 +19,7 @@ from frameworkcontroller.core.policies.retry import ALWAYS, ON_ANY_FAILURE, deci
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkclient.views import FrameworkView, RoleView, TaskView
+    from frameworkclient.views.framework import FrameworkView, RoleView, TaskView
     from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
 
 UNSEEN_SECONDS: Final = 10

@@ -1,0 +1,1 @@
+"""What the commands do, each imported when it runs."""
