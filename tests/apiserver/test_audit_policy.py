@@ -57,7 +57,7 @@ def audited(cluster: Cluster, tmp_path: Path) -> Iterator[Audited]:
     arguments = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
     kept = [argument for argument in arguments if argument.partition("=")[0] not in own]
     command = [*kept, *(f"{name}={value}" for name, value in own.items())]
-    second = dataclasses.replace(cluster, server=f"https://127.0.0.1:{port}")
+    second = dataclasses.replace(cluster, api_port=port)
     with (tmp_path / "server.log").open("wb") as output, contextlib.closing(RawClient(second)) as raw:
         process = subprocess.Popen(command, stdout=output, stderr=output)
 

@@ -77,7 +77,7 @@ def beside(cluster: Cluster, gates: str, folder: Path) -> Iterator[Cluster]:
     log = folder / "kube-apiserver.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stderr=stderr, stdout=stderr)
-    other = dataclasses.replace(cluster, server=f"https://127.0.0.1:{port}")
+    other = dataclasses.replace(cluster, api_port=port)
     try:
 
         def answers() -> None:
