@@ -7,12 +7,13 @@ it. Pauses between requests must not: a wall clock that is set back by an hour w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-from frameworkcontroller.core.machines.attempt import after, utc_seconds
+from frameworkcontroller.api.spec import MAX_SECONDS
 
-if TYPE_CHECKING:
-    from datetime import datetime
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,21 @@ class Now:
     def steadily(self, deadline: datetime) -> datetime:
         """Return when the steady clock will show this time of day, if nobody sets the wall clock."""
         return after(self.steady, deadline - self.wall)
+
+
+def duration(seconds: int) -> timedelta:
+    """Return so many seconds, at most `MAX_SECONDS` in either direction: the number may be anybody's."""
+    return timedelta(seconds=min(max(seconds, -MAX_SECONDS), MAX_SECONDS))
+
+
+def after(moment: datetime, delay: timedelta) -> datetime:
+    """Return the moment so much later; if no date is that late or early, the moment itself."""
+    try:
+        return moment + delay
+    except OverflowError:
+        return moment
+
+
+def utc_seconds(moment: datetime) -> datetime:
+    """Return the moment in UTC and whole seconds, as Kubernetes and the status write times."""
+    return moment.astimezone(UTC).replace(microsecond=0)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.core.clock import duration
 from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed
-from frameworkcontroller.core.machines.attempt import duration
 from frameworkcontroller.core.machines.framework import expiry_of
 from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.workers import Executor

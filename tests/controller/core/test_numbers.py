@@ -19,7 +19,7 @@ from frameworkcontroller.api.spec import (
     bounded,
 )
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.machines import attempt
+from frameworkcontroller.core.clock import after, duration
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import core_config
 from tests.controller.core.world import Plan, World, framework_of
@@ -163,4 +163,4 @@ def test_a_spec_within_its_bounds_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize("moment", [datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)])
 @pytest.mark.parametrize("seconds", [-(2**63), 2**63])
 def test_no_time_overflows(moment: datetime, seconds: int) -> None:
-    assert isinstance(attempt.after(moment, attempt.duration(seconds)), datetime)
+    assert isinstance(after(moment, duration(seconds)), datetime)

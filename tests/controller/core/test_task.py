@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
 from frameworkcontroller.api.status import RetryPolicyStatus
-from frameworkcontroller.core.machines.attempt import complete, move, utc_seconds
+from frameworkcontroller.core.clock import utc_seconds
+from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import Action, conclude, new_task, record_pod, step
 from frameworkcontroller.core.policies.readiness import obstacle_of
 from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated

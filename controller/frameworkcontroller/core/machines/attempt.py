@@ -6,13 +6,12 @@ decide what leads from one state to the next; this module does the bookkeeping.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from frameworkcontroller.api.spec import MAX_SECONDS
 from frameworkcontroller.api.states import NEXT, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 
@@ -110,21 +109,3 @@ def complete(
     if status.completion is not None:
         return status
     return replace(status, attempt_status=replace(status.attempt_status, completion_status=completion))
-
-
-def duration(seconds: int) -> timedelta:
-    """Return so many seconds, at most `MAX_SECONDS` in either direction: the number may be anybody's."""
-    return timedelta(seconds=min(max(seconds, -MAX_SECONDS), MAX_SECONDS))
-
-
-def after(moment: datetime, delay: timedelta) -> datetime:
-    """Return the moment so much later; if no date is that late or early, the moment itself."""
-    try:
-        return moment + delay
-    except OverflowError:
-        return moment
-
-
-def utc_seconds(moment: datetime) -> datetime:
-    """Return the moment in UTC and whole seconds, as Kubernetes and the status write times."""
-    return moment.astimezone(UTC).replace(microsecond=0)

@@ -14,8 +14,9 @@ from frameworkcontroller.api.codes import Attribute, Code
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, GOING, State
 from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
+from frameworkcontroller.core.clock import after, duration
 from frameworkcontroller.core.machines import orphans
-from frameworkcontroller.core.machines.attempt import Step, after, complete, duration, follow, move
+from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
 from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from frameworkcontroller.core.machines.attempt import after
+from frameworkcontroller.core.clock import after
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta

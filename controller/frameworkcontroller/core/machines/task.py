@@ -19,8 +19,9 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import RETAIN_NEVER, RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
+from frameworkcontroller.core.clock import after, duration
 from frameworkcontroller.core.machines import barrier_exit, orphans
-from frameworkcontroller.core.machines.attempt import Step, after, complete, duration, follow, move
+from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
 from frameworkcontroller.core.machines.retention import may_stay
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.classification import CodeInfo

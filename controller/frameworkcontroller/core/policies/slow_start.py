@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.policies.backoff import pause_seconds
-from frameworkcontroller.core.status.role import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set

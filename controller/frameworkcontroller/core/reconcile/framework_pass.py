@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.core import events
+from frameworkcontroller.core.clock import duration
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     CreateConfigMap,
@@ -163,8 +164,8 @@ class FrameworkPhase:
             spec=ctx.spec,
             being_deleted=ctx.framework.metadata.deletion_timestamp is not None,
             held_back=self._state.held_back is not None,
-            creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
-            completed_retain=attempt.duration(self._config.framework_completed_retain_sec),
+            creation_timeout=duration(self._config.object_local_cache_creation_timeout_sec),
+            completed_retain=duration(self._config.framework_completed_retain_sec),
             conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
             requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
             creates_pods=ctx.in_flight.creates_pods,

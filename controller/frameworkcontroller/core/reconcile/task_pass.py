@@ -17,8 +17,9 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
+from frameworkcontroller.core.clock import EARLIEST, duration
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
-from frameworkcontroller.core.machines import attempt, framework, task
+from frameworkcontroller.core.machines import framework, task
 from frameworkcontroller.core.machines.orphans import is_hidden_pod
 from frameworkcontroller.core.machines.retention import ended_at
 from frameworkcontroller.core.pods import snapshots
@@ -26,7 +27,6 @@ from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.retry import decide_retry
 from frameworkcontroller.core.restart import epoch
-from frameworkcontroller.core.status.role import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,7 +202,7 @@ class TaskPhase:
             now=ctx.stamp,
             retry_policy=ctx.spec.task_of(role).retry_policy,
             graceful_timeout_sec=self._state.roles[role].graceful_timeout_sec,
-            creation_timeout=attempt.duration(self._config.object_local_cache_creation_timeout_sec),
+            creation_timeout=duration(self._config.object_local_cache_creation_timeout_sec),
             codes=self._config.codes,
             attempt_ending=framework.is_ending(self._state.status),
             config_map_name=names.config_map_name(self._name),

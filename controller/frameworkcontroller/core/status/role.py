@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStatus
+from frameworkcontroller.core.clock import EARLIEST, LATEST
 from frameworkcontroller.core.policies.classification import text_length
 from frameworkcontroller.core.policies.readiness import is_ready, membership
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-LATEST: Final = datetime.max.replace(tzinfo=UTC)
+    from datetime import datetime
 
 
 @dataclass(slots=True)
