@@ -27,7 +27,7 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import Trigger
-from frameworkcontroller.core.policies.slow_start import Spending
+from frameworkcontroller.core.policies.backoff import Spending
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import ends_turn
 from frameworkcontroller.engine.actions import Actions, Work

@@ -13,7 +13,7 @@ import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
-from frameworkcontroller.core.policies.slow_start import BYTES_A_MINUTE, FIRST_BATCH, LEAST_BYTES, Refusals, Spending
+from frameworkcontroller.core.policies.backoff import BYTES_A_MINUTE, FIRST_BATCH, LEAST_BYTES, Refusals, Spending
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import tasks

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome, WriteStatus
-from frameworkcontroller.core.policies.slow_start import FIRST_BATCH, SlowStart
+from frameworkcontroller.core.policies.backoff import FIRST_BATCH, SlowStart
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import at
 from tests.controller.core.world import Plan, World, framework_of
@@ -37,8 +37,8 @@ def test_batches_double_while_all_goes_well() -> None:
 def test_after_a_failure_one_creation_probes_later_and_later() -> None:
     one, now, pauses = new_slow_start(), at(0), []
     for _ in range(8):
-        assert one.fail(QUOTA, now)
-        assert not one.fail(QUOTA, now), "one more of the same batch"
+        assert one.fail(QUOTA.message, now)
+        assert not one.fail(QUOTA.message, now), "one more of the same batch"
         until = one.closed_until(now)
         assert until is not None
         assert one.free(0, now) == 0
@@ -51,19 +51,19 @@ def test_after_a_failure_one_creation_probes_later_and_later() -> None:
 
 def test_after_a_probe_that_succeeds_batches_double_again() -> None:
     one = new_slow_start()
-    one.fail(QUOTA, at(0))
+    one.fail(QUOTA.message, at(0))
     one.succeed(at(0))
     assert one.free(0, at(1)) == 1, "a success of the failed batch"
     one.succeed(at(1))
     assert one.message == ""
     assert one.free(0, at(1)) == 2
-    one.fail(QUOTA, at(2))
+    one.fail(QUOTA.message, at(2))
     assert one.closed_until(at(2)) == at(3), "the pauses begin at the shortest again"
 
 
 def test_the_pause_is_at_least_what_the_server_asks_for() -> None:
     one = new_slow_start()
-    one.fail(Failed("busy", 60.0), at(0))
+    one.fail("busy", at(0), 60.0)
     assert one.closed_until(at(0)) == at(60)
 
 

@@ -1,14 +1,32 @@
-"""How long a failed effect is not tried again: pure, the random draw comes in."""
+"""How long a failed effect is not tried again, and how many Pods of one Framework are created at a time.
+
+Many are while all goes well, one while they are refused. The first batch is as large as the executor; with each Pod
+that is created, one more may be, so that batches double as in Kubernetes' Job controller. After a transient refusal (a
+quota, an API server in trouble) all Tasks wait together, longer every time, and one creation probes for all of them. So
+do the Tasks of one role whose Pods are refused for good and would be refused again, since their Tasks are retried.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from frameworkcontroller.core.clock import EARLIEST
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Set
 
 BACKOFF_FIRST_SEC: Final = 0.5
 BACKOFF_MAX_SEC: Final = 30.0
+FIRST_BATCH: Final = 64
+PROBE_EVERY_SEC: Final = 60.0
+PROBES_PER_SEC: Final = 10
+# What refused Pods may cost in a minute: so many times the largest one, or so many bytes, whatever is more.
+LARGEST_A_MINUTE: Final = 10
+BYTES_A_MINUTE: Final = 10 * 1024 * 1024
+LEAST_BYTES: Final = 64 * 1024
+"""As what a smaller Pod counts: 160 of them in a minute."""
 
 
 def pause_seconds(
@@ -24,3 +42,174 @@ def pause_seconds(
     """
     seconds = min(most, BACKOFF_FIRST_SEC * 2.0 ** min(failures, 16)) * (0.5 + draw() / 2)
     return max(seconds, retry_after_seconds or 0.0)
+
+
+class SlowStart:
+    """The creations of one Framework's Pods.
+
+    Args:
+        draw: gives a random number in [0, 1).
+
+    Attributes:
+        message: the failure of the last creation, "" after a success.
+        is_proven: a Pod was created.
+    """
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        self._draw = draw
+        self._limit = FIRST_BATCH
+        self._failures = 0
+        self._closed_until: datetime | None = None
+        self.message, self.is_proven = "", False
+
+    def free(self, in_flight: int, now: datetime) -> int:
+        """Return how many more creations may start while so many are in flight."""
+        return 0 if self.closed_until(now) is not None else max(0, self._limit - in_flight)
+
+    def closed_until(self, now: datetime) -> datetime | None:
+        """Return until when no creation starts, None if some may."""
+        return self._closed_until if self._closed_until is not None and now < self._closed_until else None
+
+    def succeed(self, now: datetime) -> None:
+        """Note that a Pod was created."""
+        self.is_proven = True
+        if self.closed_until(now) is None:
+            self._limit += 1
+            self._failures, self.message = 0, ""
+
+    def fail(self, message: str, now: datetime, retry_after_seconds: float | None = None) -> bool:
+        """Note that a creation failed; report whether it is news, not one more failure of the same batch."""
+        self.message = message
+        if self.closed_until(now) is not None:
+            return False
+        self._failures += 1
+        self._limit = 1
+        seconds = pause_seconds(self._failures, self._draw, retry_after_seconds)
+        self._closed_until = now + timedelta(seconds=seconds)
+        return True
+
+
+@dataclass(frozen=True)
+class Window:
+    """The creations of one role, which are refused.
+
+    Attributes:
+        until: when the next one may start.
+        reason: of the refusals, without the name of the Pod.
+        failures: in a row.
+        equal: refusals with this reason after the first one.
+        probes: one creation has started to see whether they still are.
+    """
+
+    until: datetime
+    reason: str
+    failures: int = 1
+    equal: int = 0
+    probes: bool = False
+
+
+class Spending:
+    """What Pods have cost that were refused, of all Frameworks of a namespace: so many bytes a minute may be sent."""
+
+    def __init__(self) -> None:
+        self._largest, self._spent, self._at = 0, 0.0, EARLIEST
+
+    def pay(self, size: int, now: datetime) -> None:
+        """Note that a Pod of so many bytes was sent, and refused; a small one costs the API server as much as any."""
+        size = max(size, LEAST_BYTES)
+        spent = self._still_spent(now)
+        self._largest = max(self._largest, size) if spent else size
+        self._spent, self._at = spent + size, now
+
+    @property
+    def _a_minute(self) -> int:
+        return max(BYTES_A_MINUTE, LARGEST_A_MINUTE * self._largest)
+
+    def _still_spent(self, now: datetime) -> float:
+        minutes = (now - self._at) / timedelta(minutes=1)
+        return max(0.0, self._spent - minutes * self._a_minute)
+
+    def until(self, now: datetime) -> datetime | None:
+        """Return until when nothing is to be sent, None if something may be."""
+        more = self._still_spent(now) + self._largest - self._a_minute
+        return now + timedelta(minutes=more / self._a_minute) if more > 0 else None
+
+
+class Refusals:
+    """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
+
+    Each is probed once a minute in the end; those of hundreds of roles less often, so that a Framework probes once a
+    second then, and ten times at first.
+
+    Args:
+        draw: gives a random number in [0, 1).
+        spending: what those of the namespace have cost.
+    """
+
+    def __init__(self, draw: Callable[[], float], spending: Spending) -> None:
+        self._draw, self.spending = draw, spending
+        self._windows: dict[str, Window] = {}
+        self._final: dict[str, Window] = {}
+        self._taken: set[str] = set()
+        """The roles of whose template a Pod was created."""
+
+    def window(self, role: str) -> Window | None:
+        """Return the window of a role, None if its Pods are not refused."""
+        return self._windows.get(role)
+
+    def closed_until(self, role: str, now: datetime) -> datetime | None:
+        """Return until when no Pod of the role is created, None if one may be."""
+        window = self._windows.get(role)
+        return window.until if window is not None and now < window.until else None
+
+    def spent_until(self, role: str, now: datetime) -> datetime | None:
+        """Return until when no Pod of the role is sent since what refused ones may cost is spent, None if one may be.
+
+        Where Pods of a role are refused, others do not wait of which a Pod was created.
+        """
+        is_refused = role in self._windows or role in self._final
+        is_unknown = role not in self._taken and bool(self._windows or self._final)
+        return self.spending.until(now) if is_refused or is_unknown else None
+
+    def probe(self, role: str, now: datetime) -> None:
+        """Note that a creation starts: all others of a role that is refused wait for its outcome."""
+        if (window := self._windows.get(role)) is not None:
+            self._windows[role] = replace(window, until=now + timedelta(seconds=PROBE_EVERY_SEC), probes=True)
+
+    def refuse(self, role: str, reason: str, now: datetime) -> Window:
+        """Close the window after a refusal, for longer each time, and return it; those of one batch count once."""
+        window = self._windows.get(role) or Window(now, reason, failures=0, equal=-1)
+        window = replace(window, reason=reason, equal=window.equal + 1 if window.reason == reason else 0)
+        if window.probes or now >= window.until:
+            window = self._longer(window, now)
+        self._windows[role] = window
+        return window
+
+    def give_up(self, role: str, reason: str, now: datetime) -> None:
+        """Note that a Task has ended for good: the others have their chance, until the Framework is retried."""
+        window = self._windows.pop(role, None) or Window(now, reason, failures=0)
+        self._final.setdefault(role, window)
+
+    def next_attempt(self, now: datetime) -> None:
+        """Close the windows in which Tasks have ended for good: the Framework is retried."""
+        self._windows |= {role: self._longer(window, now) for role, window in self._final.items()}
+        self._final.clear()
+
+    def _longer(self, window: Window, now: datetime) -> Window:
+        failures, most = window.failures + 1, max(PROBE_EVERY_SEC, float(len(self._windows)))
+        least = len(self._windows) / PROBES_PER_SEC
+        until = now + timedelta(seconds=max(least, pause_seconds(failures, self._draw, most=most)))
+        return replace(window, failures=failures, until=until, probes=False)
+
+    def keep(self, roles: Set[str]) -> None:
+        """Forget all roles but these, which the spec has."""
+        for known in (self._windows, self._final):
+            for role in known.keys() - roles:
+                del known[role]
+        self._taken &= roles
+
+    def open(self, role: str, *, taken: bool) -> None:
+        """Note that a Pod of the role was created (`taken`), or that its template has changed."""
+        self._windows.pop(role, None)
+        self._final.pop(role, None)
+        (self._taken.add if taken else self._taken.discard)(role)

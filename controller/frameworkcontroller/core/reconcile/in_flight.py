@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.core.effects import CreatePod, Failed
-from frameworkcontroller.core.policies.backoff import pause_seconds
-from frameworkcontroller.core.policies.slow_start import Refusals, SlowStart, Spending
+from frameworkcontroller.core.policies.backoff import Refusals, SlowStart, Spending, pause_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

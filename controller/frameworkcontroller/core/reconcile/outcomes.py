@@ -183,7 +183,9 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
             in_flight.slow_start.succeed(now.steady)
             in_flight.refusals.open(effect.role, taken=True)
         return False
-    return not isinstance(outcome, NameTaken) and in_flight.slow_start.fail(failure, now.steady)
+    if isinstance(outcome, NameTaken):
+        return False
+    return in_flight.slow_start.fail(failure.message, now.steady, failure.retry_after_seconds)
 
 
 def apply_status_failure(

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.pods.facts import RoleFacts
-    from frameworkcontroller.core.policies.slow_start import Spending
+    from frameworkcontroller.core.policies.backoff import Spending
     from frameworkcontroller.core.reconcile.config import CoreConfig
 
 
