@@ -15,7 +15,7 @@ from frameworkcontroller.api.spec import CompletionPolicy, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskStatus, Trigger
 from frameworkcontroller.core.policies.completion import decide_completion, number_of
-from frameworkcontroller.core.status.role import RoleState
+from frameworkcontroller.core.policies.role import RoleState
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import ended, role, spec, task
 

@@ -17,7 +17,7 @@ from frameworkcontroller.core.policies.dependencies import (
     problems_of,
     watched_roles,
 )
-from frameworkcontroller.core.status.role import RoleState
+from frameworkcontroller.core.policies.role import RoleState
 from tests.controller.core.addedscenarios import DEPENDENT, PIPELINE
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import ended, pod, role, spec, task

@@ -17,7 +17,7 @@ from frameworkcontroller.core.status.rescale import rescale
 from tests.controller.core.values import at, ended, role, spec, task
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.status.role import RoleState
+    from frameworkcontroller.core.policies.role import RoleState
 
 
 class Roles:

@@ -13,7 +13,7 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.policies.classification import text_length
 from frameworkcontroller.core.policies.readiness import is_ready
-from frameworkcontroller.core.status.role import Counts, RoleState
+from frameworkcontroller.core.policies.role import Counts, RoleState
 from tests.controller.core.values import ended, task
 
 if TYPE_CHECKING:

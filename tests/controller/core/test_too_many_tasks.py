@@ -8,9 +8,9 @@ import pytest
 
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.status import rescale
 from frameworkcontroller.core.status.rescale import held_back
-from frameworkcontroller.core.status.role import RoleState
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import role, spec, task

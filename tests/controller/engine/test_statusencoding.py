@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.status import FrameworkStatus
-    from frameworkcontroller.core.status.role import RoleState
+    from frameworkcontroller.core.policies.role import RoleState
 
 SPEC_BYTES = 16 * 1024
 ETCD_BYTES = 1536 * 1024

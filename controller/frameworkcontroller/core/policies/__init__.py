@@ -1,1 +1,1 @@
-"""Rules of a Framework as functions of values: when to retry, what an exit means, who waits for whom, how long."""
+"""Rules of a Framework, and its roles, which they ask: when to retry, what an exit means, who waits, and how long."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-    from frameworkcontroller.core.status.role import RoleState
+    from frameworkcontroller.core.policies.role import RoleState
 
 
 def predefined(code: Code, diagnostics: str, trigger: Trigger | None = None) -> FrameworkCompletion:

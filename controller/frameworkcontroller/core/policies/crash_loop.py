@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.status.dirty import TaskKey
+    from frameworkcontroller.core.policies.role import TaskKey
 
 SHORT_SECONDS: Final = 10
 FREE_ENDS: Final = 5

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import Dependency, FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.status.role import RoleState
+    from frameworkcontroller.core.policies.role import RoleState
 
 NAMED_ROLES: Final = 10
 """A text names so many roles and circles of so many; it counts the others."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frameworkcontroller.api.status import FrameworkAttemptStatus
+    from frameworkcontroller.core.policies.role import TaskKey
     from frameworkcontroller.core.reconcile.config import CoreConfig
     from frameworkcontroller.core.reconcile.decision import ReconcileContext
     from frameworkcontroller.core.reconcile.task_pass import TaskPhase
-    from frameworkcontroller.core.status.dirty import TaskKey
     from frameworkcontroller.core.status.state import FrameworkState
 
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.status import TaskStatus
+    from frameworkcontroller.core.policies.role import TaskKey
     from frameworkcontroller.core.reconcile.config import CoreConfig
     from frameworkcontroller.core.reconcile.decision import ReconcileContext
-    from frameworkcontroller.core.status.dirty import TaskKey
     from frameworkcontroller.core.status.state import FrameworkState
 
 # The Tasks wait while the Framework is in one of these states.

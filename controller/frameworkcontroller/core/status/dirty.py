@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-TaskKey: TypeAlias = tuple[str, int]
-"""A Task: the name of its role and its index."""
+    from frameworkcontroller.core.policies.role import TaskKey
+
 MOST_VOID: Final = 64
 """Alarms that an earlier one has made void, beyond as many as there are Tasks with one."""
 

@@ -20,7 +20,7 @@ from frameworkcontroller.api.status import MAX_STORED
 from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
 from frameworkcontroller.core.policies import classification
-from frameworkcontroller.core.status.role import RoleState
+from frameworkcontroller.core.policies.role import RoleState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,11 +23,11 @@ from frameworkcontroller.core.gang.shortfall import GangReport
 from frameworkcontroller.core.pods.snapshots import Trigger
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status.dirty import Agenda
 from frameworkcontroller.core.status.reports import Journal, TaskRecord
 from frameworkcontroller.core.status.rescale import rescale
-from frameworkcontroller.core.status.role import RoleState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.pods.facts import TemplateFacts
+    from frameworkcontroller.core.policies.role import TaskKey
     from frameworkcontroller.core.restart.annotations import Policy
-    from frameworkcontroller.core.status.dirty import TaskKey
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})

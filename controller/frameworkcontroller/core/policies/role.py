@@ -1,4 +1,4 @@
-"""The Tasks of a role and their counts, which are kept up to date instead of recounted.
+"""The Tasks of a role and their counts, which rules ask, and which are kept up to date instead of recounted.
 
 A change of one Task costs O(1). Its `revision` says which write of the status contains it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
@@ -21,6 +21,9 @@ from frameworkcontroller.core.policies.readiness import is_ready, membership
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+TaskKey: TypeAlias = tuple[str, int]
+"""A Task: the name of its role and its index."""
 
 
 @dataclass(slots=True)
