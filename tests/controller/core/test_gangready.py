@@ -9,9 +9,9 @@ import pytest
 
 from frameworkcontroller.api.status import Condition
 from frameworkcontroller.core.effects import Failed, GateSummary, RolesSummary, WriteStatus
-from frameworkcontroller.core.gang import shortfall
-from frameworkcontroller.core.gang.shortfall import EVERY, GangReport
 from frameworkcontroller.core.policies.readiness import NOT_CREATED, Obstacle
+from frameworkcontroller.core.status import gang_ready
+from frameworkcontroller.core.status.gang_ready import EVERY, GangReport
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.run import Run
@@ -42,7 +42,7 @@ def gate(epoch: int, *, is_open: bool = True) -> GateSummary:
 
 def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
     waiting = GangReport(due=at(0))
-    return shortfall.decide(waiting, complete=False, missing=lambda: missing, now=at(0))
+    return gang_ready.decide(waiting, complete=False, missing=lambda: missing, now=at(0))
 
 
 # --- what it says ----------------------------------------------------------------------------------------------------
@@ -71,8 +71,8 @@ def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
 )
 def test_a_missing_task_is_named_with_what_keeps_it(obstacle: Obstacle, reason: str, text: str) -> None:
     report = report_of(("w-2", obstacle))
-    assert shortfall.condition(report, summary(3)) == ("GangReady", False, reason, f"3/4: {text}")
-    assert shortfall.condition(report, summary(4)) == ("GangReady", True, "AllTasksReady", "4/4")
+    assert gang_ready.condition(report, summary(3)) == ("GangReady", False, reason, f"3/4: {text}")
+    assert gang_ready.condition(report, summary(4)) == ("GangReady", True, "AllTasksReady", "4/4")
 
 
 def test_tasks_with_the_same_obstacle_share_one_text_and_three_are_named() -> None:
@@ -99,8 +99,8 @@ class Gang:
         return [("w-2", self.obstacle)]
 
     def at(self, seconds: float, *, complete: bool = False) -> str | None:
-        self.report = shortfall.decide(self.report, complete=complete, missing=self.missing, now=at(seconds))
-        found = shortfall.condition(self.report, summary(4 if complete else 3))
+        self.report = gang_ready.decide(self.report, complete=complete, missing=self.missing, now=at(seconds))
+        found = gang_ready.condition(self.report, summary(4 if complete else 3))
         return None if found is None else found[3]
 
 
@@ -142,11 +142,11 @@ def test_a_gang_that_was_late_and_loses_a_task_names_it_only_after_ten_seconds()
 def test_another_controller_goes_on_with_what_the_status_says(reason: str, message: str) -> None:
     value = "True" if message == "4/4" else "False"
     stored = Condition("GangReady", value, reason, message, START)
-    report = shortfall.load([Condition("Running", "True", "TasksRun", "", START), stored])
+    report = gang_ready.load([Condition("Running", "True", "TasksRun", "", START), stored])
     ready = 4 if value == "True" else 3
-    assert shortfall.condition(report, summary(ready)) == ("GangReady", value == "True", reason, message)
-    assert shortfall.decide(report, complete=False, missing=list, now=at(0)).due == at(0) + EVERY
-    assert shortfall.load([]) == GangReport()
+    assert gang_ready.condition(report, summary(ready)) == ("GangReady", value == "True", reason, message)
+    assert gang_ready.decide(report, complete=False, missing=list, now=at(0)).due == at(0) + EVERY
+    assert gang_ready.load([]) == GangReport()
 
 
 # --- lives -----------------------------------------------------------------------------------------------------------
@@ -236,5 +236,5 @@ def test_a_quota_is_named_while_the_gang_waits_for_it() -> None:
 def test_a_gang_that_restarts_in_place_has_the_condition_from_its_first_restart_on(
     of_epoch: GateSummary, ready: int, expected: tuple[bool, str, str] | None
 ) -> None:
-    found = shortfall.condition(GangReport(), summary(ready, of_epoch))
+    found = gang_ready.condition(GangReport(), summary(ready, of_epoch))
     assert found == (None if expected is None else ("GangReady", *expected))

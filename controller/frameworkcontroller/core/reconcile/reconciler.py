@@ -42,7 +42,6 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.gang import shortfall
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, has_gang, obstacles
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
@@ -60,6 +59,7 @@ from frameworkcontroller.core.reconcile.outcomes import (
 from frameworkcontroller.core.reconcile.restart_pass import RestartPhase
 from frameworkcontroller.core.reconcile.spec_pass import SpecPhase
 from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
 
@@ -324,7 +324,7 @@ class FrameworkReconciler:
         if not state.has_barriers or not has_gang(state):
             return
         ready, total = state.readiness(ctx.spec)
-        report = shortfall.decide(
+        report = gang_ready.decide(
             state.gang_report,
             complete=ready == total,
             missing=lambda: obstacles(state, self._in_flight, ctx.view),

@@ -18,14 +18,14 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
-from frameworkcontroller.core.gang import shortfall
-from frameworkcontroller.core.gang.shortfall import GangReport
 from frameworkcontroller.core.pods.snapshots import Trigger
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.dirty import Agenda
+from frameworkcontroller.core.status.gang_ready import GangReport
 from frameworkcontroller.core.status.reports import Journal, TaskRecord
 from frameworkcontroller.core.status.rescale import rescale
 
@@ -148,7 +148,7 @@ class FrameworkState:
                 yield
             yield
         self._status = without_roles(status)
-        self.gang_report = shortfall.load(status.conditions or ())
+        self.gang_report = gang_ready.load(status.conditions or ())
         self.touch_all()
 
     # --- the Framework -----------------------------------------------------------------------------------------------

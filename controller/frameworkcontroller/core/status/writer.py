@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.status import is_same, roles_digest
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
-from frameworkcontroller.core.gang import shortfall
 from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
+from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.conditions import conditions
 from frameworkcontroller.core.status.state import Haste
 
@@ -151,7 +151,7 @@ class StatusWriter:
         )
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         waiting = list(waiting_roles(spec, state.roles))
-        gang = shortfall.condition(state.gang_report, summary)
+        gang = gang_ready.condition(state.gang_report, summary)
         notes = {"too_large": too_large, "crash_loop": state.crash_loops.describe()}
         held_back = state.held_back
         found = conditions(
