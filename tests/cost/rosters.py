@@ -17,7 +17,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
-from frameworkcontroller.core.gang import gang_state
+from frameworkcontroller.core.gang import phases
 from frameworkcontroller.core.gang.roster import Identity, MissingTask
 from tests.controller.core.values import START, at
 from tests.cost.bounds import ROSTER_BYTES, TASKS
@@ -89,17 +89,17 @@ class Roster:
     def play(self) -> Play:
         """Decide on the roster, write it, pack it, and read it."""
         genes, summary = self.genes, self._summary()
-        attempt = gang_state.Attempt(IDENTITY, "config-map-uid", START)
-        state = gang_state.GangState(gang_state.Phase.GATHERING, 0, "", None, epoch=genes["epoch"] or msgspec.UNSET)
+        attempt = phases.Attempt(IDENTITY, "config-map-uid", START)
+        state = phases.GangState(phases.Phase.GATHERING, 0, "", None, epoch=genes["epoch"] or msgspec.UNSET)
         why = genes["character"] * genes["why"]
         missing = [MissingTask(f"role0-{index}", why) for index in range(genes["tasks"])]
         step = cast(
-            "gang_state.GangStep", (yield partial(gang_state.decide, state, attempt, summary, lambda: missing, at(100)))
+            "phases.GangStep", (yield partial(phases.decide, state, attempt, summary, lambda: missing, at(100)))
         )
         assert step.write is not None
         document = step.write.document
         self.written = len(document)
-        yield partial(gang_state.last_roster, step.state, attempt, summary)
+        yield partial(phases.last_roster, step.state, attempt, summary)
         packed = cast("bytes", (yield partial(gzip.compress, document, 6, mtime=0)))
         yield partial(_read, {"data": {names.ROSTER_KEY: document.decode()}})
         yield partial(_read, {"binaryData": {names.ROSTER_GZIP_KEY: b64encode(packed).decode()}})

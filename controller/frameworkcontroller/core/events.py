@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         TaskCompletion,
         TaskStatus,
     )
-    from frameworkcontroller.core.gang.roster import MissingTask
 
 NAMED_TASKS: Final = 3
 """An Event names so many Tasks; it counts the others."""
@@ -130,10 +129,10 @@ def of_restored_roster(config_map: str) -> KubeEvent:
     return KubeEvent("RosterRestored", text, warning=True)
 
 
-def of_gang_waiting(ready: int, total: int, missing_tasks: Sequence[MissingTask], seconds: float) -> KubeEvent:
-    """Return the Event of a gang that still waits for Tasks."""
-    named = "; ".join(f"{missing.task}: {missing.why}" for missing in missing_tasks[:NAMED_TASKS])
-    more = total - ready - min(len(missing_tasks), NAMED_TASKS)
+def of_gang_waiting(ready: int, total: int, missing: Sequence[str], seconds: float) -> KubeEvent:
+    """Return the Event of a gang that still waits for Tasks, of which some are named with the reason."""
+    named = "; ".join(missing[:NAMED_TASKS])
+    more = total - ready - min(len(missing), NAMED_TASKS)
     rest = f" and {more} more" if more > 0 else ""
     text = f"{ready}/{total} Tasks are ready after {seconds:.0f} s, not {named}{rest}"
     return KubeEvent("GangWaiting", text, warning=True)

@@ -16,7 +16,6 @@ from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import Condition, FrameworkStatus, RetryPolicyStatus
 from frameworkcontroller.core import events
-from frameworkcontroller.core.gang.roster import MissingTask
 from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.pods.template import RoleAttempt
 from frameworkcontroller.core.status.conditions import conditions
@@ -127,7 +126,7 @@ def test_a_long_reason_is_cut() -> None:
 
 
 def test_missing_tasks_are_named_up_to_three_and_counted_beyond() -> None:
-    missing = [MissingTask(f"w-{index}", "Pending") for index in range(3)]
+    missing = [f"w-{index}: Pending" for index in range(3)]
     assert events.of_gang_waiting(2, 10, missing, 31.4).message == (
         "2/10 Tasks are ready after 31 s, not w-0: Pending; w-1: Pending; w-2: Pending and 5 more"
     )

@@ -9,9 +9,10 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
-from frameworkcontroller.core.gang.gang import Gang, GangStatus, identity_of, missing_tasks
-from frameworkcontroller.core.gang.gang_state import Phase
+from frameworkcontroller.core.gang.gang import Gang, GangStatus, identity_of
+from frameworkcontroller.core.gang.phases import Phase
 from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import START, at, framework, pod, role, spec, task
 
@@ -65,7 +66,9 @@ class Start:
 
     def decide(self, seconds: float, seen: str = "1") -> tuple[WriteRoster | None, datetime | None]:
         summary = self.state.summarize(WANTED)
-        return self.gang.decide(self.state, self.in_flight, FewPods(), summary, at(seconds), seen)
+        return self.gang.decide(
+            self.state, lambda: obstacles(self.state, self.in_flight, FewPods()), summary, at(seconds), seen
+        )
 
     def events(self) -> list[str]:
         self.state.mark_persisted(self.state.revision)
@@ -159,7 +162,7 @@ def test_tasks_that_are_not_ready_are_missing_each_with_the_best_reason() -> Non
     start.run(1)
     start.state.put(("worker", 2), task(State.PREPARING, index=2))
     view = FewPods(pod("Pending", name="fw-worker-2"))
-    found = [(one.task, one.why) for one in missing_tasks(start.state, start.in_flight, view)]
+    found = [(name, one.phrase) for name, one in obstacles(start.state, start.in_flight, view)]
     assert found == [("worker-0", "its Pod is not created yet"), ("worker-2", "Pending: no IP yet")]
 
 

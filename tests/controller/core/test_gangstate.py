@@ -21,8 +21,8 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.effects import RolesSummary
-from frameworkcontroller.core.gang import gang_state, roster
-from frameworkcontroller.core.gang.gang_state import NEXT, Cause, Phase
+from frameworkcontroller.core.gang import phases, roster
+from frameworkcontroller.core.gang.phases import NEXT, Cause, Phase
 from frameworkcontroller.core.gang.roster import Identity, MissingTask, document
 from tests.controller.core.values import START, at, ended, task
 
@@ -59,8 +59,8 @@ class Keeper:
     def __init__(self, annotation: str | None = None) -> None:
         annotations = {} if annotation is None else {names.ROSTER_ANNOTATION: annotation}
         meta = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
-        self.attempt = gang_state.Attempt(IDENTITY, meta.uid, meta.creation_timestamp)
-        self.state = gang_state.load(meta)
+        self.attempt = phases.Attempt(IDENTITY, meta.uid, meta.creation_timestamp)
+        self.state = phases.load(meta)
         self.last: WriteRoster | None = None
 
     @property
@@ -69,13 +69,13 @@ class Keeper:
 
     def fail(self) -> None:
         """The last write has failed."""
-        self.state = gang_state.apply_outcome(self.state, done=False, complete=False)
+        self.state = phases.apply_outcome(self.state, done=False, complete=False)
 
     def decide(
         self, summary: RolesSummary, seconds: float, missing: Sequence[MissingTask] = ()
     ) -> tuple[dict[str, Any] | None, datetime | None]:
         """The roster that is written, and when to decide again."""
-        step = gang_state.decide(self.state, self.attempt, summary, lambda: missing, at(seconds))
+        step = phases.decide(self.state, self.attempt, summary, lambda: missing, at(seconds))
         self.state = step.state
         if step.write is None:
             return None, step.wake_at
@@ -250,7 +250,7 @@ def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> N
 
     keeper = Keeper()
     assert keeper.decide(unread("a", None), 5) == (None, at(30)), "when it is late, an Event says so"
-    again = gang_state.last_roster(keeper.state, keeper.attempt, unread("a", None))
+    again = phases.last_roster(keeper.state, keeper.attempt, unread("a", None))
     assert again is not None, "if somebody else has written one"
     assert not again.complete
     assert keeper.decide(unread("a", "b"), 10)[0] is not None

@@ -13,7 +13,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.gang.gang import RestartTimes
-from frameworkcontroller.core.gang.gang_state import Phase
+from frameworkcontroller.core.gang.phases import Phase
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.test_gangstate import Keeper
 from tests.controller.core.values import at, task

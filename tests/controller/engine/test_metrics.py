@@ -5,8 +5,7 @@ from __future__ import annotations
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.policies.classification import CodeInfo
-from frameworkcontroller.core.reconcile.decision import Milestone
-from frameworkcontroller.core.status.reports import Transition
+from frameworkcontroller.core.status.reports import Milestone, Transition
 from frameworkcontroller.engine.observe.metrics import Metrics
 
 COMPLETIONS = "frameworkcontroller_attempt_completions"

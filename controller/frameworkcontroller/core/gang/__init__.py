@@ -1,1 +1,1 @@
-"""The gang of a Framework attempt: which Tasks are missing from it, its roster, and when the roster is written."""
+"""The gang of a Framework attempt: its roster, when the roster is written, and who else has changed it."""

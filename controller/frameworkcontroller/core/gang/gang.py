@@ -1,6 +1,6 @@
 """The gang of one Framework attempt: the Tasks that are missing from it, its milestones, and its roster.
 
-The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write. `gang_state` decides.
+The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write. `phases` decides.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
-from frameworkcontroller.core.gang import drift, gang_state
+from frameworkcontroller.core.gang import drift, phases
 from frameworkcontroller.core.gang.drift import Guard
 from frameworkcontroller.core.gang.roster import Identity, MissingTask
-from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
-from frameworkcontroller.core.reconcile.decision import Milestone
+from frameworkcontroller.core.status.reports import Milestone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.effects import GateSummary, RolesSummary, WriteRoster
     from frameworkcontroller.core.events import KubeEvent
-    from frameworkcontroller.core.reconcile.decision import View
-    from frameworkcontroller.core.reconcile.in_flight import InFlight
+    from frameworkcontroller.core.policies.readiness import Obstacle
     from frameworkcontroller.core.status.state import FrameworkState
 
 
@@ -42,7 +40,7 @@ class GangStatus:
         not_ready: its Tasks whose Pods peers cannot reach yet.
     """
 
-    phase: gang_state.Phase
+    phase: phases.Phase
     since: datetime | None
     not_created: int
     not_ready: int
@@ -59,8 +57,8 @@ class Gang:
 
     def __init__(self, config_map: Meta, identity: Identity, version: str = "") -> None:
         self._name, self._guard = config_map.name, Guard(version)
-        self._attempt = gang_state.Attempt(identity, config_map.uid, config_map.creation_timestamp)
-        self._state = gang_state.load(config_map)
+        self._attempt = phases.Attempt(identity, config_map.uid, config_map.creation_timestamp)
+        self._state = phases.load(config_map)
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._state.opened else set[str]()
         self._addressed_at: datetime | None = None
@@ -79,7 +77,7 @@ class Gang:
 
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
-        self._state = gang_state.apply_outcome(self._state, done=version is not None, complete=effect.complete)
+        self._state = phases.apply_outcome(self._state, done=version is not None, complete=effect.complete)
         if version is not None and effect.complete:
             self._restarts.is_released = True
         if version is None:
@@ -92,8 +90,11 @@ class Gang:
         """Yield the milestones that the gang has reached since the last call."""
         created = sum(role_state.counts.created for role_state in state.gang_roles)
         total = state.readiness(spec)[1]
-        phases = (("created", created >= total), ("addressed", state.is_complete(spec)), ("open", self._state.opened))
-        for phase, reached in phases:
+        for phase, reached in (
+            ("created", created >= total),
+            ("addressed", state.is_complete(spec)),
+            ("open", self._state.opened),
+        ):
             if reached and total and phase not in self._reached:
                 self._reached.add(phase)
                 if self._attempt.created_at is not None:
@@ -107,8 +108,7 @@ class Gang:
     def decide(
         self,
         state: FrameworkState,
-        in_flight: InFlight,
-        view: View,
+        missing: Callable[[], Iterable[tuple[str, Obstacle]]],
         summary: RolesSummary,
         now: datetime,
         seen: str,
@@ -117,8 +117,7 @@ class Gang:
 
         Args:
             state: what is decided; an Event goes to its journal.
-            in_flight: knows the last failures.
-            view: the caches.
+            missing: gives the Tasks that are not ready, and what keeps each; called only when they are named.
             summary: the newest persisted status.
             now: the steady time.
             seen: the resourceVersion of the ConfigMap in the cache.
@@ -129,12 +128,16 @@ class Gang:
         self._restarts.note(summary.gate)
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
-            self._attempt = gang_state.Attempt(self._attempt.identity, self.config_map_uid, now)
+            self._attempt = phases.Attempt(self._attempt.identity, self.config_map_uid, now)
         # The ConfigMap's creationTimestamp is of another clock.
         if self._state.written_at is not None and self._state.written_at > now:
             self._state = replace(self._state, written_at=now)
-        step = gang_state.decide(
-            self._state, self._attempt, summary, lambda: missing_tasks(state, in_flight, view), now
+        step = phases.decide(
+            self._state,
+            self._attempt,
+            summary,
+            lambda: (MissingTask(task, obstacle.phrase) for task, obstacle in missing()),
+            now,
         )
         self._state = step.state
         if step.event is not None:
@@ -147,7 +150,7 @@ class Gang:
         self, summary: RolesSummary, now: datetime, seen: str, wake_at: datetime | None
     ) -> tuple[WriteRoster | None, datetime | None]:
         """Send the last roster again: somebody else has changed the ConfigMap."""
-        again = gang_state.last_roster(self._state, self._attempt, summary)
+        again = phases.last_roster(self._state, self._attempt, summary)
         if again is None:
             return None, wake_at
         due = drift.due(self._guard, now)
@@ -200,28 +203,3 @@ def identity_of(state: FrameworkState, namespace: str, name: str, uid: str) -> I
 def has_gang(state: FrameworkState) -> bool:
     """Report whether the attempt has a gang: it has begun, and its end is not decided."""
     return state.status.state in {State.PREPARING, State.RUNNING}
-
-
-def missing_tasks(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[MissingTask]:
-    """Return the Tasks that are not ready, each with the most specific reason that is known."""
-    return (MissingTask(task, obstacle.phrase) for task, obstacle in obstacles(state, in_flight, view))
-
-
-def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:
-    """Yield the names of the Tasks that are not ready, and what keeps each."""
-    for role_state in state.gang_roles:
-        name = role_state.name
-        if role_state.counts.ready == role_state.counts.active:
-            continue
-        for current in role_state.active():
-            if not is_ready(current):
-                failure = in_flight.last_failure(("pod", name, current.index))
-                if current.state is State.CREATION_PENDING:
-                    window = in_flight.refusals.window(name)
-                    failure = failure or state.crash_loops.why((name, current.index))
-                    failure = failure or (window.reason if window is not None else in_flight.slow_start.message)
-                pod = view.pod(current.attempt_status.pod_name)
-                obstacle = obstacle_of(current, pod)
-                if failure:
-                    obstacle = Obstacle(failure, obstacle.reason, failure)
-                yield f"{name}-{current.index}", obstacle

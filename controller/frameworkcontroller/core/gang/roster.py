@@ -1,6 +1,6 @@
 """The gang roster: who is in the gang and where, in one small object that every barrier of the gang watches.
 
-This module says what a roster contains (docs/reference/barrier.md, section 2); `gang_state` decides when it is
+This module says what a roster contains (docs/reference/barrier.md, section 2); `phases` decides when it is
 written.
 """
 

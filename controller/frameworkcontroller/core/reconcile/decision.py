@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.pods.snapshots import Snapshot
-    from frameworkcontroller.core.status.reports import Transition
+    from frameworkcontroller.core.status.reports import Milestone, Transition
 
 
 class View(Protocol):
@@ -36,17 +36,6 @@ class View(Protocol):
 
     def pod(self, name: str) -> Pod | None:
         """Return the Pod of this name, no matter who created it."""
-
-
-@dataclass(frozen=True)
-class Milestone:
-    """A point that the start of a gang has reached, so many `seconds` after its ConfigMap was created.
-
-    The `seconds` of the phase `released` begin when all of its Pods were addressed.
-    """
-
-    phase: str
-    seconds: float
 
 
 @dataclass

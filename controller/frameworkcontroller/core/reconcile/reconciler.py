@@ -42,11 +42,12 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.gang.gang import Gang, GangStatus, has_gang, obstacles
+from frameworkcontroller.core.gang.gang import Gang, GangStatus, has_gang
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
 from frameworkcontroller.core.reconcile.framework_pass import FrameworkPhase
 from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.reconcile.outcomes import (
     apply_config_map_outcome,
     apply_label_outcome,
@@ -403,7 +404,9 @@ class FrameworkReconciler:
                 ctx.decision.wake(until)
             elif not self._in_flight.is_busy(ROSTER):
                 seen = config_map.metadata.resource_version
-                effect, wake_at = self._gang.decide(self._state, self._in_flight, ctx.view, summary, ctx.now, seen)
+                effect, wake_at = self._gang.decide(
+                    self._state, lambda: obstacles(self._state, self._in_flight, ctx.view), summary, ctx.now, seen
+                )
                 ctx.decision.wake(wake_at)
                 if effect is not None:
                     ctx.emit(effect)

@@ -40,6 +40,17 @@ class Transition:
 
 
 @dataclass(frozen=True)
+class Milestone:
+    """A point that the start of a gang has reached, so many `seconds` after its ConfigMap was created.
+
+    The `seconds` of the phase `released` begin when all of its Pods were addressed.
+    """
+
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class TaskRecord:
     """The last state of a Task attempt that another one has replaced, or of a Task that was deleted."""
 

@@ -15,16 +15,15 @@ from prometheus_client.registry import Collector
 from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Missing, Refused
-from frameworkcontroller.core.gang.gang_state import Phase
+from frameworkcontroller.core.gang.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sized
 
     from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.core.policies.classification import CodeInfo
-    from frameworkcontroller.core.reconcile.decision import Milestone
     from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-    from frameworkcontroller.core.status.reports import Transition
+    from frameworkcontroller.core.status.reports import Milestone, Transition
 
 CONTROLLER: Final = "framework"
 OTHER: Final = "other"
