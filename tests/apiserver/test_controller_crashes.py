@@ -17,8 +17,7 @@ from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually_async, patience
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.engine.requests.manifests import Subject
+    from frameworkcontroller.core.effects import Effect, Outcome, Subject
     from localcluster import Cluster
     from testkit.frameworks import ControllerProcess
     from tests.support.player import Player

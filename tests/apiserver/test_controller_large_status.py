@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import Done, Refused, RolesSummary, WriteStatus
+from frameworkcontroller.core.effects import Done, Refused, RolesSummary, Subject, WriteStatus
 from frameworkcontroller.core.machines import attempt
 from frameworkcontroller.core.policies import completion
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig

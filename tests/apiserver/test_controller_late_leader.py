@@ -22,8 +22,7 @@ from testkit.waiting import eventually_async, patience
 from tests.apiserver.test_controller_crashes import place, until_completed
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.engine.requests.manifests import Subject
+    from frameworkcontroller.core.effects import Effect, Outcome, Subject
     from localcluster import Cluster
     from tests.support.player import Player
 

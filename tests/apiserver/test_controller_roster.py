@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api import names
-from frameworkcontroller.core.effects import Done, Failed, GrantRosterAccess, Missing, WriteRoster
-from frameworkcontroller.engine.requests.manifests import Subject, roster_access
+from frameworkcontroller.core.effects import Done, Failed, GrantRosterAccess, Missing, Subject, WriteRoster
+from frameworkcontroller.engine.requests.manifests import roster_access
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from frameworkcontroller.api import names
-from frameworkcontroller.core.effects import GrantRosterAccess
-from frameworkcontroller.engine.requests.manifests import Subject, roster_access
+from frameworkcontroller.core.effects import GrantRosterAccess, Subject
+from frameworkcontroller.engine.requests.manifests import roster_access
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 

@@ -10,8 +10,12 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
+
+MAX_VALUE: Final = 256
+"""Characters of an annotation that is kept; the controller writes none that is longer."""
 
 
 class Wire(Struct, frozen=True, rename="camel", gc=False):
@@ -71,6 +75,20 @@ class Meta(Identity, frozen=True):
     def controller(self) -> OwnerReference | None:
         """The owner that controls this object."""
         return next((owner for owner in self.owner_references if owner.controller), None)
+
+    def slim(self, annotations: frozenset[str]) -> Meta:
+        """Return it as it is kept: with these annotations and the owner that controls, their texts cut.
+
+        Anybody may write some MiB there. What is longer than any value of the controller, or no ASCII, matches nothing.
+        """
+        owner, kept = self.controller, {key: _short(one) for key, one in self.annotations.items() if key in annotations}
+        if owner is not None:
+            owner = replace(owner, kind=_short(owner.kind), name=_short(owner.name), uid=_short(owner.uid))
+        return replace(self, annotations=kept, owner_references=() if owner is None else (owner,))
+
+
+def _short(value: str) -> str:
+    return value[:MAX_VALUE] if value.isascii() else ""
 
 
 class Partial(Wire, frozen=True):

@@ -28,6 +28,15 @@ FRAMEWORK: Final[EffectKey] = ("framework",)
 
 
 @dataclass(frozen=True)
+class Subject:
+    """The Framework instance that an effect is for."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
 class GateSummary:
     """The gate of a gang that restarts in place, as one write of the status contains it."""
 

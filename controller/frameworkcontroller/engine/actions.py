@@ -23,11 +23,11 @@ from frameworkcontroller.core.effects import (
     Missing,
     Refused,
     RetainPod,
+    Subject,
     WriteStatus,
 )
 from frameworkcontroller.core.pods.facts import LARGE_BYTES
 from frameworkcontroller.core.reconcile.outcomes import failure_of
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, Executor
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import structlog
 
 from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import Trigger
@@ -39,7 +40,6 @@ from frameworkcontroller.engine.observe.history import History
 from frameworkcontroller.engine.observe.log import STDERR, LineWriter
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.quarantine import Reloader, edition_of
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.rest import Rest
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.status import UnreadableStatusError
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkkube.backoff import retrying
-from frameworkkube.http.client import KubeClient, KubeError, NotFoundError
+from frameworkkube.http.client import KubeClient, KubeError, NotFoundError, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,8 @@ class Reloader:
 
         seen: Framework | None = None
         try:
-            answer: bytes = await retrying(before_sleep=failed)(self._client.get, Subject(*key, uid="").path)
+            path = resource_path(names.API_VERSION, names.PLURAL, namespace=key[0], name=key[1])
+            answer: bytes = await retrying(before_sleep=failed)(self._client.get, path)
             seen = FRAMEWORK_DECODER.decode(answer)
             self._loading.discard(key)
             self._on_read(key, seen)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import structlog
 
 from frameworkcontroller.core.clock import duration
-from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed
+from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, Subject
 from frameworkcontroller.core.machines.framework import expiry_of
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.workers import Executor
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from tests.kube.virtualtime import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
+    from frameworkcontroller.core.effects import Subject
     from frameworkcontroller.core.pods.facts import RoleFacts
-    from frameworkcontroller.engine.requests.manifests import Subject
 
 FRAMEWORKS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
 SPEC = {

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.engine.observe import event_recorder
 from frameworkcontroller.engine.observe.event_recorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkkube.http.client import NotFoundError, ServerError
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from frameworkcontroller.core.effects import (
     Missing,
     Outcome,
     Refused,
+    Subject,
 )
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import (
     PARTIAL_METADATA,

@@ -28,8 +28,8 @@ from tests.controller.engine.test_engine import until
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
+    from frameworkcontroller.core.effects import Subject
     from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-    from frameworkcontroller.engine.requests.manifests import Subject
     from frameworkcontroller.engine.requests.performer import Performer
 
 

@@ -38,9 +38,9 @@ from tests.kube.virtualtime import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from frameworkcontroller.core.effects import Subject
     from frameworkcontroller.core.reconcile.decision import Decision
     from frameworkcontroller.engine.engine import Engine
-    from frameworkcontroller.engine.requests.manifests import Subject
 
 
 def packed(value: object) -> str:

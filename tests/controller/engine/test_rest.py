@@ -39,7 +39,7 @@ from tests.controller.engine.test_engine import Client, Performer, framework, ru
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from frameworkcontroller.engine.requests.manifests import Subject
+    from frameworkcontroller.core.effects import Subject
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 BYTES = 2048

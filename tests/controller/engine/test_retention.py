@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from frameworkcontroller.core.effects import Failed, Missing, Refused, RetainPod
-from frameworkcontroller.engine.requests.manifests import Subject
+from frameworkcontroller.core.effects import Failed, Missing, Refused, RetainPod, Subject
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.errors import ApiStatusError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 

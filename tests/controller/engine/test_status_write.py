@@ -19,9 +19,9 @@ from frameworkcontroller.core.effects import (
     Refused,
     RolesSummary,
     StaleStatus,
+    Subject,
     WriteStatus,
 )
-from frameworkcontroller.engine.requests.manifests import Subject
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import (
     ConflictError,

@@ -1,8 +1,7 @@
 """Pods and ConfigMaps as the caches keep them: without what nothing reads, and with equal parts in memory once.
 
 `Caches` calls a `SlimPods` for each Pod that it has seen. Thousands of Pods of a role differ in little: their names,
-UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most. Anybody may write labels,
-annotations and owners of some MiB into an object that the caches show: what the controller writes is short.
+UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from frameworkcontroller.api.pod import ContainerStatus
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from frameworkcontroller.api.meta import Meta, OwnerReference, Partial, Wire
+    from frameworkcontroller.api.meta import Partial, Wire
     from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 
 V = TypeVar("V")
@@ -28,7 +27,6 @@ C = TypeVar("C", bound=ContainerStatus)
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
-FOUND_ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) | CONFIG_MAP_ANNOTATIONS
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
 MAX_SHARED: Final = 10 * 1024 * 1024
@@ -42,8 +40,6 @@ MOST: Final = {"message": 12 * 1024} | dict.fromkeys(
 )
 """Characters of texts by their fields. A kubelet writes messages of 12 KiB about all containers of a Pod that have
 ended; whoever has permissions on `pods/status` writes a mebibyte."""
-MAX_VALUE: Final = 256
-"""Characters of an annotation; the controller writes none that is longer."""
 MAX_SIDECARS: Final = 256
 """Of a Pod, as many as the controller lets it have containers by default."""
 MAX_CONTAINERS_SHARED: Final = 20
@@ -63,7 +59,7 @@ class SlimPods:
 
     def __call__(self, pod: Pod) -> Pod:
         """Return the Pod without annotations of others, its parts shared with equal ones."""
-        meta, status = pod.metadata, _cut(pod.status)
+        meta, status = pod.metadata.slim(ANNOTATIONS), _cut(pod.status)
         return replace(
             pod,
             metadata=replace(
@@ -71,8 +67,8 @@ class SlimPods:
                 namespace=self._share(meta.namespace),
                 creation_timestamp=self._share(meta.creation_timestamp),
                 labels=self._share(replace(meta.labels, index=None)),
-                annotations=self._kept(meta.annotations),
-                owner_references=self._share(_controller(meta)),
+                annotations=self._annotations(meta.annotations),
+                owner_references=self._share(meta.owner_references),
             ),
             spec=self._spec(pod.spec),
             status=replace(
@@ -97,9 +93,8 @@ class SlimPods:
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
         return self._share(slim) if is_shared else slim
 
-    def _kept(self, found: dict[str, str]) -> dict[str, str]:
-        # What is longer than any value that the controller writes, or no ASCII, matches nothing: little is kept of it.
-        kept = tuple((key, self._share(_short(value))) for key, value in found.items() if key in ANNOTATIONS)
+    def _annotations(self, found: dict[str, str]) -> dict[str, str]:
+        kept = tuple((key, self._share(value)) for key, value in found.items())
         # An empty tuple is a value of its own, no key of an empty dict.
         return self._shared_as((dict, kept), dict(kept))
 
@@ -119,28 +114,7 @@ class SlimPods:
 
 def slim_config_map(found: Partial) -> Partial:
     """Return the ConfigMap without annotations and owners of others."""
-    return replace(found, metadata=slim_meta(found.metadata, CONFIG_MAP_ANNOTATIONS))
-
-
-def slim_meta(meta: Meta, annotations: frozenset[str] = FOUND_ANNOTATIONS) -> Meta:
-    """Return metadata with these annotations alone: by default, those that say whose an object is."""
-    return replace(
-        meta,
-        annotations={key: _short(value) for key, value in meta.annotations.items() if key in annotations},
-        owner_references=_controller(meta),
-    )
-
-
-def _short(value: str) -> str:
-    return value[:MAX_VALUE] if value.isascii() else ""
-
-
-def _controller(meta: Meta) -> tuple[OwnerReference, ...]:
-    """Return the owner that matters. A longer text than the controller writes matches nothing."""
-    owner = meta.controller
-    if owner is None:
-        return ()
-    return (replace(owner, kind=_short(owner.kind), name=_short(owner.name), uid=_short(owner.uid)),)
+    return replace(found, metadata=found.metadata.slim(CONFIG_MAP_ANNOTATIONS))
 
 
 def _is_looked_for(container: Container) -> bool:

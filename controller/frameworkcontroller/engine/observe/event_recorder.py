@@ -24,8 +24,8 @@ from frameworkkube.http.client import PARTIAL_METADATA, KubeClient, NotFoundErro
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from frameworkcontroller.core.effects import Subject
     from frameworkcontroller.core.events import KubeEvent
-    from frameworkcontroller.engine.requests.manifests import Subject
 
 _log = structlog.get_logger(__name__)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from frameworkcontroller.api import names
-from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,33 +17,21 @@ if TYPE_CHECKING:
         GrantRosterAccess,
         LabelConfigMap,
         RetainPod,
+        Subject,
         WriteRoster,
     )
 
 
-@dataclass(frozen=True)
-class Subject:
-    """The Framework instance that an effect is for."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def path(self) -> str:
-        """The path of the Framework at the API server."""
-        return resource_path(names.API_VERSION, names.PLURAL, namespace=self.namespace, name=self.name)
-
-    def owner(self, *, controller: bool) -> dict[str, Any]:
-        """Return the owner reference for its dependents."""
-        return {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": controller,
-            "blockOwnerDeletion": True,
-        }
+def _owner(subject: Subject) -> dict[str, Any]:
+    """Return the owner reference for the dependents of the Framework."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": subject.name,
+        "uid": subject.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
@@ -76,7 +62,7 @@ def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
             names.FRAMEWORK_UID: subject.uid,
             names.FRAMEWORK_ATTEMPT_ID: str(attempt_id),
         },
-        "ownerReferences": [subject.owner(controller=True)],
+        "ownerReferences": [_owner(subject)],
     }
 
 
@@ -107,7 +93,7 @@ def retained_pod_patch(subject: Subject, effect: RetainPod) -> bytes:
     metadata = {
         "uid": effect.uid,
         "labels": {names.RETAINED_LABEL: "true"},
-        "ownerReferences": [subject.owner(controller=True)],
+        "ownerReferences": [_owner(subject)],
     }
     return msgspec.json.encode({"metadata": metadata})
 

@@ -38,13 +38,13 @@ from frameworkcontroller.core.effects import (
     Outcome,
     Refused,
     RetainPod,
+    Subject,
     WriteRoster,
     WriteStatus,
 )
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.status import verdict
-from frameworkcontroller.engine.cache.slim_pods import slim_meta
 from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
 from frameworkkube.http.client import (
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.engine.requests.manifests import Subject
 
 # From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
 # half of the time if it is a quarter of the size.
@@ -87,6 +86,8 @@ PERMANENT: Final = 422
 PERMANENT_CODES: Final = frozenset({400, 403, 413, 422})
 FINAL_REFUSALS: Final = PERMANENT_CODES | {405, 415}
 MISSING_PERMISSION: Final = 'is forbidden: User "'
+FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOTATION})
+"""Those that say whose an object is."""
 
 
 class Performer:
@@ -156,7 +157,9 @@ class Performer:
                 return await self._grant_roster_access(subject, effect)
             case DeleteFramework():
                 version = effect.resource_version or None
-                return await self._delete(subject.path, subject.uid, resource_version=version, propagation="Foreground")
+                return await self._delete(
+                    _framework_path(subject), subject.uid, resource_version=version, propagation="Foreground"
+                )
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
@@ -173,7 +176,8 @@ class Performer:
         return Done(made.uid, made.resource_version)
 
     async def _read(self, path: str) -> Meta:
-        return slim_meta(PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata)
+        found = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA))
+        return found.metadata.slim(FOUND_ANNOTATIONS)
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
         path = _pod_path(subject, effect)
@@ -238,7 +242,7 @@ class Performer:
         """Send the status once, and translate the answer."""
         try:
             body = manifests.status_update(subject, version, status)
-            answer = await self._client.replace(f"{subject.path}/status", body, accept=PARTIAL_METADATA)
+            answer = await self._client.replace(f"{_framework_path(subject)}/status", body, accept=PARTIAL_METADATA)
         except ConflictError:
             return verdict.Conflicting()
         except NotFoundError:
@@ -263,7 +267,7 @@ class Performer:
 
     async def _read_status(self, subject: Subject) -> verdict.Found:
         """Read the Framework as the API server has it now; errors are those of `perform`."""
-        live = FRAMEWORK_DECODER.decode(await self._client.get(subject.path))
+        live = FRAMEWORK_DECODER.decode(await self._client.get(_framework_path(subject)))
         return verdict.Found(live.metadata.uid, live.metadata.resource_version, live.stored_status())
 
     # --- the roster --------------------------------------------------------------------------------------------------
@@ -331,6 +335,10 @@ def _failed(error: ApiStatusError) -> Failed:
 def _is_transient(error: ApiStatusError) -> bool:
     words = TRANSIENT_MESSAGES.get(error.code)
     return error.message.startswith(MISSING_PERMISSIONS) or (words is not None and words in error.message)
+
+
+def _framework_path(subject: Subject) -> str:
+    return resource_path(names.API_VERSION, names.PLURAL, namespace=subject.namespace, name=subject.name)
 
 
 def _pod_path(subject: Subject, effect: FindPod | DeletePod | RetainPod) -> str:
