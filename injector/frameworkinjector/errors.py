@@ -1,24 +1,8 @@
 """The errors that the injector raises on purpose, by meaning."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from frameworkinjector.review.reasons import Verdict
-
 
 class InjectorError(Exception):
     """The base of every error that this program raises on purpose."""
-
-
-class RefusalError(InjectorError):
-    """The Pod cannot be injected; the verdict's sentence tells the user why, and `where` the template, if it is one."""
-
-    def __init__(self, verdict: Verdict, where: str = "") -> None:
-        super().__init__(verdict.sentence)
-        self.verdict = verdict
-        self.where = where
 
 
 class CertificateError(InjectorError):

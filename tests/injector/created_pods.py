@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkinjector import __version__
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.quantity import Quantity, read
+from frameworkinjector.review.reasons import RefusalError
 from localcluster.client import ApiStatusError, RawClient
 from tests.injector.golden_pods import pod_of
 from tests.injector.replica_processes import create

@@ -15,11 +15,11 @@ from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS, Setting
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.review import restart
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import Container, Metadata, Pod, Spec
+from frameworkinjector.review.reasons import RefusalError
 from frameworkinjector.review.settings import KNOWN, parse
 from tests.support.rows import each
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkinjector import flags
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review import own_presets
 from frameworkinjector.review.own_presets import OwnPresetsError, read
+from frameworkinjector.review.reasons import RefusalError
 from tests.injector.golden_pods import pod_of
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.offline.documents import RenderError
 from frameworkinjector.offline.render import rendered
-from frameworkinjector.review.reasons import Reason
+from frameworkinjector.review.reasons import Reason, RefusalError
 from tests.injector.golden_pods import GOLDEN, INJECTED, REFUSED, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import CONFIG
 from tests.support.rows import each

@@ -11,9 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from frameworkbarrier.settings import SETTINGS
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.review.config import EnvFiles
-from frameworkinjector.review.reasons import Outcome, Reason, Verdict
+from frameworkinjector.review.reasons import Outcome, Reason, RefusalError, Verdict
 from frameworkinjector.review.settings import KNOWN, Delivery, Hosts, Settings, parse
 from frameworkinjector.serving.capabilities import syntax_of
 from tests.support.rows import each

@@ -20,7 +20,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.pods.facts import facts_of
 from frameworkinjector import names as injector
-from frameworkinjector.errors import RefusalError
+from frameworkinjector.review.reasons import RefusalError
 from frameworkinjector.review.settings import parse
 
 if TYPE_CHECKING:

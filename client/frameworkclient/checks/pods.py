@@ -15,10 +15,10 @@ from frameworkclient.errors import ManifestError
 from frameworkcontroller.api import names
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkinjector import __version__
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.offline.documents import RenderError
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.reasons import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

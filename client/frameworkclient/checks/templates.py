@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkinjector import flags
-from frameworkinjector.errors import InjectorError, RefusalError
+from frameworkinjector.errors import InjectorError
 from frameworkinjector.offline.documents import RenderError, objects_in
 from frameworkinjector.offline.render import rendered
+from frameworkinjector.review.reasons import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,12 +15,11 @@ import msgspec
 
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.offline.documents import RenderError, pods_in
 from frameworkinjector.review import patch
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import decode_pod
-from frameworkinjector.review.reasons import Reason, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, verdict
 
 if TYPE_CHECKING:
     from frameworkinjector.offline.documents import FoundPod

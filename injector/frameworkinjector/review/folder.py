@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.settings import SETTINGS
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
-from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
 
 if TYPE_CHECKING:
     from frameworkinjector.review.pod import Container

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.review import barrier, folder, restart, variables, workload
 from frameworkinjector.review.eligibility import authors, platform, skew
-from frameworkinjector.review.reasons import Reason, Verdict, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, Verdict, shown, verdict
 from frameworkinjector.review.settings import Delivery, Hosts, parse
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from frameworkinjector import names
+from frameworkinjector.errors import InjectorError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -198,6 +199,15 @@ class Verdict:
     def sentence(self) -> str:
         """The sentence for the user, with the details filled in."""
         return self.reason.template.format_map(self.details)
+
+
+class RefusalError(InjectorError):
+    """The Pod cannot be injected; the verdict's sentence tells the user why, and `where` the template, if it is one."""
+
+    def __init__(self, verdict: Verdict, where: str = "") -> None:
+        super().__init__(verdict.sentence)
+        self.verdict = verdict
+        self.where = where
 
 
 def verdict(reason: Reason, **details: str) -> Verdict:

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier import values
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.review import quantity
 from frameworkinjector.review.quantity import Quantity
-from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
-from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

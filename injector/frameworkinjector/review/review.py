@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.review import patch
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import decode_pod, decode_review
-from frameworkinjector.review.reasons import Outcome, Reason, Verdict, verdict
+from frameworkinjector.review.reasons import Outcome, Reason, RefusalError, Verdict, verdict
 
 if TYPE_CHECKING:
     from frameworkinjector.review.barrier import JSON

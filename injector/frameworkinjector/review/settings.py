@@ -17,8 +17,7 @@ from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS
 from frameworkbarrier.settings import Settings as BarrierSettings
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
-from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
 from frameworkinjector.review.resources import Amounts, read_limits, read_requests
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
 from frameworkinjector.review.config import EnvFiles
-from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
 from frameworkinjector.review.settings import Delivery
 
 if TYPE_CHECKING:

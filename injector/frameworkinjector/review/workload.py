@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.values import INDEX_LABELS
 from frameworkinjector import names
-from frameworkinjector.errors import RefusalError
-from frameworkinjector.review.reasons import Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
