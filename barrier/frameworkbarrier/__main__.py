@@ -116,7 +116,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         folder.remove(render.GENERATION)
         start = None
         if settings.restart:
-            from frameworkbarrier.gate.epoch import OwnStart
+            from frameworkbarrier.epoch import OwnStart
 
             start = OwnStart(folder, log)
         if settings.mode == "sidecar":
@@ -159,10 +159,10 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
             gc.enable()
             termination.describe = lambda: ""
             if start is not None:
-                from frameworkbarrier.gate import epoch
+                from frameworkbarrier import epoch
 
-                epoch.follow(reader, settings, gang, writer, log, folder, start)
-            sidecar.follow(reader, settings.identity, gang, writer, log)
+                epoch.follow(reader, settings, gang, writer.write, log, folder, start)
+            sidecar.follow(reader, settings.identity, gang, writer.write, log)
     return last
 
 

@@ -28,6 +28,8 @@ MAX_PORT = 65_535
 MAX_COUNT = 10_000
 """Tasks of a role, as many as the Framework API allows."""
 MAX_SLOTS = 999_999
+FRAMEWORK_JSON_TASKS = 500
+"""Up to this many Tasks the whole Framework is written too (FC's contract); for more only if the settings ask."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # each generated method costs a tenth of a millisecond at start
@@ -279,6 +281,12 @@ class Settings:
     def gang_name(self) -> str:
         """What the barrier waits for, for a person."""
         return f"{self.namespace}/{self.framework}" if self.framework else f"Pods {self.selector!r}"
+
+    def wants_framework(self, tasks: int) -> bool:
+        """Report whether `framework.json` is to be written of a gang of so many, if the Framework may be read."""
+        if self.framework_json == "auto":
+            return tasks <= FRAMEWORK_JSON_TASKS
+        return self.framework_json == "always"
 
 
 SETTINGS: Mapping[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}

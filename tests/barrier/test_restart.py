@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from frameworkbarrier.epoch import OwnStart, leave
 from frameworkbarrier.errors import EpochEndedError, SettingsError
 from frameworkbarrier.files.output import OutputDirectory
-from frameworkbarrier.gate.epoch import OwnStart, leave
 from frameworkbarrier.gate.gate import Behind, Released, Waiting, decide
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import parse

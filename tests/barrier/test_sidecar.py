@@ -13,7 +13,6 @@ from unittest.mock import Mock
 import pytest
 
 from frameworkbarrier.errors import BarrierError, OutputError, SettingsError
-from frameworkbarrier.files.writer import Writer
 from frameworkbarrier.gate.sidecar import follow
 from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.log import Log
@@ -168,10 +167,10 @@ def test_sigterm_ends_a_sidecar_at_once(sidecar: Barrier) -> None:
 )
 def test_wrong_settings_are_not_retried_and_each_failure_is_logged_once(fault: BarrierError, tries: int) -> None:
     first, second = (roster({"worker": 1}, generation=generation) for generation in (1, 2))
-    reader, writer, said = Mock(SourceReader), Mock(Writer), io.StringIO()
+    reader, write, said = Mock(SourceReader), Mock(), io.StringIO()
     reader.get.side_effect = [observation(second), None, None, None, KeyboardInterrupt]
-    writer.write.side_effect = fault
+    write.side_effect = fault
     with pytest.raises(KeyboardInterrupt):
-        follow(reader, Identity("worker", 0, uid("worker", 0)), released(first).gang, writer, Log(stream=said))
-    assert writer.write.call_count == tries
+        follow(reader, Identity("worker", 0, uid("worker", 0)), released(first).gang, write, Log(stream=said))
+    assert write.call_count == tries
     assert said.getvalue().count(f"generation 2 was not written: {fault}") == 1

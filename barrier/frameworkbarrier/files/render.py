@@ -22,7 +22,6 @@ from frameworkbarrier.files.environment import (
 )
 from frameworkbarrier.files.output import PLAIN, SCRIPT, File
 from frameworkbarrier.files.variables import Variable
-from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.presets.model import Preset
@@ -31,8 +30,6 @@ from frameworkbarrier.text import size
 
 FRAMEWORK_JSON = "framework.json"
 GENERATION = "generation"
-FRAMEWORK_JSON_TASKS = 500
-"""Up to this many Tasks the whole Framework is written too (FC's contract); for more only if the settings ask."""
 
 RUN_SCRIPT = """\
 #!/bin/sh
@@ -76,13 +73,6 @@ def warm_up(settings: Settings, container: ContainerContext) -> None:
                 compile_template(file, source)
         for name, source in container.templates.items():
             compile_template(name, source)
-
-
-def wants_framework(gang: Gang, settings: Settings) -> bool:
-    """Report whether `framework.json` is to be written, if the Framework may be read."""
-    if settings.framework_json == "auto":
-        return gang.total <= FRAMEWORK_JSON_TASKS
-    return settings.framework_json == "always"
 
 
 def render(

@@ -9,7 +9,7 @@ from typing import Any
 
 from frameworkbarrier.files.container import ContainerContext
 from frameworkbarrier.files.output import OutputDirectory
-from frameworkbarrier.files.render import FRAMEWORK_JSON, render, wants_framework
+from frameworkbarrier.files.render import FRAMEWORK_JSON, render
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
@@ -50,7 +50,7 @@ class Writer:
             SettingsError: a template cannot be rendered.
             OutputError: a file cannot be written.
         """
-        wanted = bool(self._settings.framework) and wants_framework(released.gang, self._settings)
+        wanted = bool(self._settings.framework) and self._settings.wants_framework(released.gang.total)
         framework = (released.framework or self._read_framework()) if wanted else None
         rendered = render(released, self._settings, self._container, framework)
         for warning in rendered.warnings:

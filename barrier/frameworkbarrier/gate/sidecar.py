@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from frameworkbarrier.errors import BarrierError, SettingsError
-from frameworkbarrier.files.writer import Writer
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Behind, Observation, Released, Waiting, decide
 from frameworkbarrier.gate.wait import SourceReader
@@ -28,7 +27,7 @@ def follow(
     reader: SourceReader,
     identity: Identity,
     gang: Gang,
-    writer: Writer,
+    write: Callable[[Released], int],
     log: Log,
     *,
     judge: Callable[[Observation, Identity], Released | Waiting | Behind] = decide,
@@ -44,7 +43,7 @@ def follow(
         reader: a started source.
         identity: who this Pod is.
         gang: the gang whose files are written already.
-        writer: writes the files.
+        write: writes the files, and returns how many.
         log: takes a line for each generation and each failure.
         judge: decides whether files are to be written; what it raises ends the process.
         clock: seconds that never go back.
@@ -72,7 +71,7 @@ def follow(
             continue
         generation = f"generation {wanted.gang.generation}"
         try:
-            count = writer.write(wanted)
+            count = write(wanted)
         except BarrierError as failure:
             line = f"{generation} was not written: {failure}"
             if line != last_failure:

@@ -12,7 +12,6 @@ from enum import Enum
 from typing import Any
 
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
-from frameworkbarrier.files.render import wants_framework
 from frameworkbarrier.gate.gang import answers
 from frameworkbarrier.gate.gate import Fault, Observation
 from frameworkbarrier.settings import Identity, Settings
@@ -152,7 +151,7 @@ def _framework_view(settings: Settings) -> FrameworkView:
         settings.framework_uid,
         settings.identity,
         settings.attempt_id,
-        keeps=lambda gang: wants_framework(gang, settings),
+        keeps=lambda gang: settings.wants_framework(gang.total),
     )
 
 

@@ -17,7 +17,6 @@ from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Identity, Settings
 
 if TYPE_CHECKING:
-    from frameworkbarrier.files.writer import Writer
     from frameworkbarrier.gate.wait import SourceReader
 
 STARTS = "starts"
@@ -90,7 +89,7 @@ def follow(
     reader: "SourceReader",
     settings: Settings,
     gang: Gang,
-    writer: "Writer",
+    write: Callable[[Released], int],
     log: Log,
     folder: OutputDirectory,
     start: OwnStart,
@@ -114,7 +113,7 @@ def follow(
         return decide(observation, identity, start.number)
 
     try:
-        sidecar.follow(reader, settings.identity, gang, writer, log, judge=judge)
+        sidecar.follow(reader, settings.identity, gang, write, log, judge=judge)
     except EpochEndedError:
         raise
     except Exception as fault:
