@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from frameworkclient import access
 from frameworkclient.cluster import actions
 from frameworkclient.cluster.goals import GOALS, reached
-from frameworkclient.cluster.pages import objects
+from frameworkclient.cluster.pages import objects, pods_of
 from frameworkclient.errors import (
     AlreadyExistsError,
     ArgumentError,
@@ -30,19 +30,16 @@ from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkkube.http.client import KubeClient, resource_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from frameworkclient.cluster.following import Collection
     from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogBatch
     from frameworkclient.logs.selection import LogSelection
-    from frameworkcontroller.api.framework import Framework as Stored
 
 CREATE_SECONDS: Final = 120.0
 """For which a create is repeated whose Framework was deleted for it."""
@@ -198,12 +195,7 @@ class AsyncClient:
 
     async def pods(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:
         """See `Client.pods`."""
-        path = resource_path("v1", "pods", namespace=namespace or self.namespace)
-        with translated(f"list Pods of {namespace or self.namespace}/{name}"):
-            found = [
-                TASK_POD_DECODER.decode(one) async for one in objects(self.kube, path, f"{names.FRAMEWORK_NAME}={name}")
-            ]
-        return tuple(sorted(found, key=lambda pod: (pod.role, pod.index)))
+        return await pods_of(self.kube, namespace or self.namespace, name)
 
     async def events(
         self, name: str, *, pods: Sequence[str] | None = None, namespace: str | None = None
@@ -226,12 +218,14 @@ class AsyncClient:
 
     async def _views(self, first: FrameworkView) -> AsyncGenerator[FrameworkView, None]:
         """Yield the states of a Framework until it is deleted, and raise `DeletedError` then."""
+        from frameworkclient.cluster.following import following
+
         wake, last = asyncio.Event(), first
         yield first
-        async with self.following(first, wake) as frameworks:
+        async with following(self.kube, first, wake) as current:
             while True:
                 wake.clear()
-                view = self.current(first, frameworks)
+                view = current()
                 if not view.is_same_as(last):
                     last = view
                     yield view
@@ -285,36 +279,10 @@ class AsyncClient:
         from frameworkclient.logs.selection import LogSelection
 
         read = follow_logs if follow else read_logs
-        batches = read(self, await self.get(name, namespace=namespace), selection or LogSelection())
+        batches = read(self.kube, await self.get(name, namespace=namespace), selection or LogSelection())
         async with aclosing(batches):
             async for batch in batches:
                 yield batch
-
-    @asynccontextmanager
-    async def following(self, view: FrameworkView, wake: asyncio.Event) -> AsyncIterator[Collection[Stored]]:
-        """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed."""
-        from frameworkclient.cluster.following import Collection
-
-        async with Collection(
-            self.kube,
-            self._path(view.namespace),
-            FRAMEWORK_DECODER,
-            wake,
-            field_selector=f"metadata.name={view.name}",
-        ) as frameworks:
-            yield frameworks
-
-    def current(self, first: FrameworkView, frameworks: Collection[Stored]) -> FrameworkView:
-        """Return the newest state of the Framework that was followed from `first` on.
-
-        Raises:
-            DeletedError: It is gone, or another one has its name.
-        """
-        frameworks.check()
-        stored = frameworks.objects.get((first.namespace, first.name))
-        if stored is None or stored.metadata.uid != first.uid:
-            raise DeletedError(f"Framework {first.namespace}/{first.name} was deleted")
-        return FrameworkView(stored)
 
     # --- paths and pages ---------------------------------------------------------------------------------------------
 

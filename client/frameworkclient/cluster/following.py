@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from frameworkclient.errors import translated
+from frameworkclient.errors import DeletedError, translated
+from frameworkclient.views.framework import FrameworkView
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkkube.http.client import resource_path
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.store import HasMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from types import TracebackType
 
     import msgspec
@@ -109,3 +114,26 @@ class Collection(Generic[T]):
         elif old is not None:
             self.objects.pop((old.metadata.namespace, old.metadata.name), None)
         self._wake.set()
+
+
+@asynccontextmanager
+async def following(
+    kube: KubeClient, first: FrameworkView, wake: asyncio.Event
+) -> AsyncIterator[Callable[[], FrameworkView]]:
+    """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed.
+
+    Yields:
+        What returns that state. It raises `DeletedError` once the Framework is gone, or another one has its name.
+    """
+    path = resource_path(names.API_VERSION, names.PLURAL, namespace=first.namespace)
+    selector = f"metadata.name={first.name}"
+    async with Collection(kube, path, FRAMEWORK_DECODER, wake, field_selector=selector) as frameworks:
+
+        def current() -> FrameworkView:
+            frameworks.check()
+            stored = frameworks.objects.get((first.namespace, first.name))
+            if stored is None or stored.metadata.uid != first.uid:
+                raise DeletedError(f"Framework {first.namespace}/{first.name} was deleted")
+            return FrameworkView(stored)
+
+        yield current

@@ -1,4 +1,4 @@
-"""Lists that come in pages, object by object."""
+"""Lists that come in pages, object by object, and the Pods of a Framework."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from frameworkclient.errors import translated
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
+from frameworkcontroller.api import names
 from frameworkkube.errors import GoneError
+from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,3 +59,15 @@ async def objects(
         if not page.metadata.token:
             return
         query["continue"] = page.metadata.token
+
+
+async def pods_of(kube: KubeClient, namespace: str, name: str) -> tuple[TaskPod, ...]:
+    """Return the Pods of a Framework by role and index.
+
+    Raises:
+        ClientError: They may not be read.
+    """
+    path, selector = resource_path("v1", "pods", namespace=namespace), f"{names.FRAMEWORK_NAME}={name}"
+    with translated(f"list Pods of {namespace}/{name}"):
+        found = [TASK_POD_DECODER.decode(one) async for one in objects(kube, path, selector)]
+    return tuple(sorted(found, key=lambda pod: (pod.role, pod.index)))

@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from frameworkclient.cluster.following import Collection
+from frameworkclient.cluster.following import Collection, following
+from frameworkclient.cluster.pages import pods_of
 from frameworkclient.errors import DeletedError, translated
 from frameworkclient.logs.container import LOST, Connections, ContainerLog, most_connections, reason_of
 from frameworkclient.logs.lines import LogBatch, LogSource
@@ -25,10 +26,10 @@ from frameworkkube.http.client import resource_path
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from frameworkclient.aio import AsyncClient
     from frameworkclient.logs.selection import LogSelection
     from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
+    from frameworkkube.http.client import KubeClient
 
 QUEUED: Final = 16
 """Batches that wait for the reader; each is at most what a connection's buffer holds."""
@@ -36,9 +37,7 @@ AFTER_END_SECONDS: Final = 30.0
 """Without a line for so long after the end of the Framework, no more are expected."""
 
 
-async def read_logs(
-    client: AsyncClient, view: FrameworkView, selection: LogSelection
-) -> AsyncGenerator[LogBatch, None]:
+async def read_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
     """Yield the lines that the containers of the present Pods have written, in the order of time.
 
     Where there are more containers than connections (`most_connections`), one part of them follows the other.
@@ -46,9 +45,9 @@ async def read_logs(
     Raises:
         ClientError: The user may not read Pods or logs.
     """
-    pods = await client.pods(view.name, namespace=view.namespace)
+    pods = await pods_of(kube, view.namespace, view.name)
     logs = [
-        _readable(ContainerLog(client.kube, view.namespace, source, selection), source, view)
+        _readable(ContainerLog(kube, view.namespace, source, selection), source, view)
         for pod in pods
         for source, status in selection.sources(pod)
         if (status.restart_count > 0 if selection.previous else status.has_started)
@@ -76,9 +75,7 @@ async def _readable(log: ContainerLog, source: LogSource, view: FrameworkView) -
             yield LogBatch(note=reason_of(error) or LOST, source=source)
 
 
-async def follow_logs(
-    client: AsyncClient, view: FrameworkView, selection: LogSelection
-) -> AsyncGenerator[LogBatch, None]:
+async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
     """Yield all lines as they arrive, of Pods that come and go, until the Framework has ended and its logs are read.
 
     Raises:
@@ -86,8 +83,8 @@ async def follow_logs(
         DeletedError: The Framework was deleted; what its Pods had written was yielded before.
     """
     # An informer repeats what is refused; a permission that is missing must end the command.
-    await client.pods(view.name, namespace=view.namespace)
-    follower = _Follower(client, view, selection)
+    await pods_of(kube, view.namespace, view.name)
+    follower = _Follower(kube, view, selection)
     supervisor = asyncio.create_task(follower.run())
     try:
         while not (supervisor.done() and follower.queue.empty()):
@@ -113,9 +110,9 @@ class _Follower:
         queue: What the readers have read.
     """
 
-    def __init__(self, client: AsyncClient, view: FrameworkView, selection: LogSelection) -> None:
+    def __init__(self, kube: KubeClient, view: FrameworkView, selection: LogSelection) -> None:
         self.queue: asyncio.Queue[LogBatch] = asyncio.Queue(QUEUED)
-        self._client = client
+        self._kube = kube
         self._view = view
         self._selection = selection
         self._wake = asyncio.Event()
@@ -124,7 +121,7 @@ class _Follower:
         self._is_initial = True
         self._batches = 0
         self._pods: Collection[TaskPod] = Collection(
-            client.kube,
+            kube,
             resource_path("v1", "pods", namespace=view.namespace),
             TASK_POD_DECODER,
             self._wake,
@@ -137,10 +134,10 @@ class _Follower:
         """Read until the Framework has ended and its logs are read."""
         deleted = None
         try:
-            async with self._pods, self._client.following(self._view, self._wake) as frameworks:
+            async with self._pods, following(self._kube, self._view, self._wake) as current:
                 self._is_initial = False
                 try:
-                    while not self._client.current(self._view, frameworks).finished:
+                    while not current().finished:
                         self._wake.clear()
                         self._check()
                         await self._wake.wait()
@@ -184,7 +181,7 @@ class _Follower:
 
     async def _read(self, source: LogSource, *, is_initial: bool) -> None:
         """Put the lines of one run into the queue; of what starts while logs are followed, from the first line on."""
-        kube, namespace = self._client.kube, self._view.namespace
+        kube, namespace = self._kube, self._view.namespace
         selection = self._selection if is_initial else _whole(self._selection)
         if source.attempt != (0, 0) and not is_initial:
             await self._put(LogBatch(note=_begins(source), source=source))

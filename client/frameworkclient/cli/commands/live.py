@@ -86,7 +86,7 @@ async def _live(client: AsyncClient, name: str) -> FrameworkView:
 
 async def _moments(client: AsyncClient, name: str, speech: _Speech) -> AsyncGenerator[Moment, None]:
     """Yield the moments of a Framework while the log of its speaker is read; the last one after the log's end."""
-    async with speech, aclosing(moments(client, name)) as found:
+    async with speech, aclosing(moments(client.kube, await client.get(name))) as found:
         async for moment in found:
             speech.begin(moment.view)
             if moment.view.finished:
