@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from frameworkclient.model.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
     from frameworkclient.model.pod_template import pod_template
     from frameworkclient.views.events import EventView
-    from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result, RoleView, TaskView
+    from frameworkclient.views.framework import FrameworkView, Result, RoleView, TaskView
+    from frameworkclient.views.html import FrameworkViews
 
 _HOMES = {
     "access": ("Impersonation",),
@@ -69,7 +70,8 @@ _HOMES = {
     "logs.lines": ("LogLine",),
     "model.manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
     "model.pod_template": ("pod_template",),
-    "views.framework": ("FrameworkView", "FrameworkViews", "Result", "RoleView", "TaskView"),
+    "views.framework": ("FrameworkView", "Result", "RoleView", "TaskView"),
+    "views.html": ("FrameworkViews",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

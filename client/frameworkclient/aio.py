@@ -27,7 +27,7 @@ from frameworkclient.errors import (
 from frameworkclient.model.manifest import Framework
 from frameworkclient.version import __version__
 from frameworkclient.views.events import EventView, newest, selectors
-from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result
+from frameworkclient.views.html import FrameworkViews, NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkkube.http.client import KubeClient, resource_path
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogBatch
     from frameworkclient.logs.selection import LogSelection
+    from frameworkclient.views.framework import FrameworkView, Result
 
 CREATE_SECONDS: Final = 120.0
 """For which a create is repeated whose Framework was deleted for it."""
@@ -114,12 +115,12 @@ class AsyncClient:
                 body=msgspec.json.encode(manifest | {"metadata": metadata}),
                 timeout_seconds=60,
             )
-        return FrameworkView.decode(_with_version(answer) if dry_run else answer)
+        return NotebookView.decode(_with_version(answer) if dry_run else answer)
 
     async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView:
         """See `Client.get`."""
         with translated(f"get Framework {namespace or self.namespace}/{name}"):
-            return FrameworkView.decode(await self.kube.get(self._path(namespace, name)))
+            return NotebookView.decode(await self.kube.get(self._path(namespace, name)))
 
     async def list(
         self, *, namespace: str | None = None, all_namespaces: bool = False, label_selector: str = ""
@@ -128,7 +129,7 @@ class AsyncClient:
         place = "all namespaces" if all_namespaces else f"namespace {namespace or self.namespace}"
         path = resource_path(names.API_VERSION, names.PLURAL) if all_namespaces else self._path(namespace)
         with translated(f"list Frameworks of {place}"):
-            return FrameworkViews([FrameworkView.decode(one) async for one in objects(self.kube, path, label_selector)])
+            return FrameworkViews([NotebookView.decode(one) async for one in objects(self.kube, path, label_selector)])
 
     async def delete(
         self,
@@ -161,7 +162,7 @@ class AsyncClient:
         with translated(f"scale Framework {namespace or self.namespace}/{name}"):
             body = msgspec.json.encode(patch)
             answer = await self.kube.patch(self._path(namespace, name), body, content_type=actions.JSON_PATCH)
-        return FrameworkView.decode(answer)
+        return NotebookView.decode(answer)
 
     async def retry(
         self, name: str, task: str = "", *, namespace: str | None = None, on_kept: Callable[[Path], None] | None = None
@@ -293,7 +294,7 @@ class AsyncClient:
         verb = execution_type.lower()
         with translated(f"{verb} Framework {namespace or self.namespace}/{name}"):
             body = msgspec.json.encode({"spec": {"executionType": execution_type}})
-            return FrameworkView.decode(await self.kube.patch(self._path(namespace, name), body))
+            return NotebookView.decode(await self.kube.patch(self._path(namespace, name), body))
 
     async def _delete(self, view: FrameworkView, resource_version: str | None = None) -> None:
         path = self._path(view.namespace, view.name)

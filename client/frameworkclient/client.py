@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.model.manifest import Framework
     from frameworkclient.views.events import EventView
-    from frameworkclient.views.framework import FrameworkView, FrameworkViews, Result
+    from frameworkclient.views.framework import FrameworkView, Result
+    from frameworkclient.views.html import FrameworkViews
     from frameworkclient.views.pods import TaskPod
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from frameworkclient.errors import DeletedError, translated
-from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.html import NotebookView
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkkube.http.client import resource_path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from frameworkclient.views.framework import FrameworkView
     from frameworkkube.http.client import KubeClient
 
 T = TypeVar("T", bound=HasMetadata)
@@ -134,6 +135,6 @@ async def following(
             stored = frameworks.objects.get((first.namespace, first.name))
             if stored is None or stored.metadata.uid != first.uid:
                 raise DeletedError(f"Framework {first.namespace}/{first.name} was deleted")
-            return FrameworkView(stored)
+            return NotebookView(stored)
 
         yield current

@@ -1,11 +1,11 @@
-"""What the API server holds of a Framework at one moment, as values for programs, terminals and notebooks."""
+"""What the API server holds of a Framework at one moment, as values for programs and terminals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -174,18 +174,13 @@ class FrameworkView:
         self.deleting = meta.deletion_timestamp is not None
 
     @classmethod
-    def decode(cls, raw: bytes) -> FrameworkView:
+    def decode(cls, raw: bytes) -> Self:
         """Return the view of an object's JSON."""
         return cls(FRAMEWORK_DECODER.decode(raw))
 
     def __repr__(self) -> str:
         state = self.state or "not seen by the controller"
         return f"<Framework {self.namespace}/{self.name}: {state}, ready {self.ready_text or '-'}>"
-
-    def _repr_html_(self) -> str:
-        from frameworkclient.views.html import framework_html
-
-        return framework_html(self)
 
     @cached_property
     def problem(self) -> str:
@@ -304,14 +299,3 @@ class FrameworkView:
             ManifestError: It has fields that this version does not know.
         """
         return Framework.from_dict(self.to_dict())
-
-
-class FrameworkViews(tuple[FrameworkView, ...]):
-    """Some Frameworks; a notebook shows them as a table."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        from frameworkclient.views.html import list_html
-
-        return list_html(self)

@@ -1,4 +1,4 @@
-"""Tables for notebooks."""
+"""Frameworks as notebooks show them: as tables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING
 
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.outlook import ending, task_outlook, waiting
 from frameworkclient.views.text import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frameworkclient.views.framework import FrameworkView
+
+class NotebookView(FrameworkView):
+    """A Framework; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        return framework_html(self)
+
+
+class FrameworkViews(tuple[FrameworkView, ...]):
+    """Some Frameworks; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return list_html(self)
 
 
 def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> str:

@@ -19,7 +19,8 @@ from frameworkclient.cli.terminal import colours_for, is_interactive, say
 from frameworkclient.cluster.actions import check_task
 from frameworkclient.errors import ArgumentError, ForbiddenError
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.views.framework import FrameworkView, FrameworkViews
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.html import FrameworkViews
 from frameworkclient.views.text import counted, seconds_of
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
