@@ -120,10 +120,11 @@ def test_an_image_that_cannot_be_pulled_ends_the_wait_before_its_time(
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
     def pod() -> Any:
-        (found,) = raw.get(pods)["items"]
-        return found
+        found = raw.get(pods)["items"]
+        assert len(found) == 1
+        return found[0]
 
-    eventually(lambda: pod()["metadata"], timeout=20)
+    eventually(pod, timeout=20)
     kubelet.bind(pod())
     raw.merge(f"{pods}/{pod()['metadata']['name']}/status", no_image("main", "ImagePullBackOff"))
     with pytest.raises(DemoError, match=r"broken-.*: main: ImagePullBackOff: it is not present"):
