@@ -434,6 +434,14 @@ def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(sta
         assert state.text_bytes == said < 100
 
 
+def test_a_text_with_an_emoji_counts_as_wide_as_it_is() -> None:
+    """One in a message of 4 KiB makes each of its characters four bytes, and UTF-8 a fifth."""
+    narrow, wide = (
+        classification.text_length(replace(ended(1), diagnostics="x" * 1000 + more)) for more in ("", "\U0001f600")
+    )
+    assert wide - narrow > 4000 - 10
+
+
 @pytest.mark.parametrize(
     "texts",
     [{"reason": "x" * 10_000}, {"message": "x" * 10_000}]

@@ -13,7 +13,14 @@ import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
-from frameworkcontroller.core.policies.backoff import BYTES_A_MINUTE, FIRST_BATCH, LEAST_BYTES, Refusals, Spending
+from frameworkcontroller.core.policies.backoff import (
+    BYTES_A_MINUTE,
+    DEBT_MINUTES,
+    FIRST_BATCH,
+    LEAST_BYTES,
+    Refusals,
+    Spending,
+)
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import tasks
@@ -291,6 +298,28 @@ def test_a_role_whose_pods_are_taken_does_not_wait_for_what_refused_ones_may_cos
         spending.pay(BYTES_A_MINUTE // 10, server.world.now)
         server.run(1)
     assert tasks(server.world)[f"good-{number}"].state is State.CREATION_PENDING
+
+
+def test_an_edited_template_waits_too_while_others_have_spent_what_refused_pods_may_cost() -> None:
+    """Three roles whose templates were edited each second sent 123 MiB a minute, where one other had a Pod."""
+    spending = Spending()
+    refusals = Refusals(lambda: 0.5, spending)
+    refusals.open("good", taken=True)
+    refusals.refuse("bad", "no", at(0))
+    for _ in range(10):
+        spending.pay(3_000_000, at(0))
+    refusals.open("bad", taken=False)
+    assert (refusals.spent_until("good", at(0)), refusals.spent_until("bad", at(0))) == (None, at(6))
+    refusals.open("bad", taken=True)
+    assert refusals.spent_until("bad", at(0)) is None
+
+
+def test_what_was_sent_before_it_was_refused_closes_a_namespace_for_minutes_only() -> None:
+    """It was closed for an hour, and the time grew with that of the attack."""
+    spending = Spending()
+    for _ in range(1000):
+        spending.pay(3_000_000, at(0))
+    assert spending.until(at(0)) == at(60 * DEBT_MINUTES - 54)
 
 
 def test_small_pods_that_are_refused_count_too() -> None:

@@ -25,6 +25,8 @@ PROBES_PER_SEC: Final = 10
 # What refused Pods may cost in a minute: so many times the largest one, or so many bytes, whatever is more.
 LARGEST_A_MINUTE: Final = 10
 BYTES_A_MINUTE: Final = 10 * 1024 * 1024
+DEBT_MINUTES: Final = 3
+"""So long nothing is sent at most, whatever was sent before all of it was refused."""
 LEAST_BYTES: Final = 64 * 1024
 """As what a smaller Pod counts: 160 of them in a minute."""
 
@@ -119,7 +121,7 @@ class Spending:
         size = max(size, LEAST_BYTES)
         spent = self._still_spent(now)
         self._largest = max(self._largest, size) if spent else size
-        self._spent, self._at = spent + size, now
+        self._spent, self._at = min(spent + size, DEBT_MINUTES * self._a_minute), now
 
     @property
     def _a_minute(self) -> int:
@@ -152,6 +154,8 @@ class Refusals:
         self._final: dict[str, Window] = {}
         self._taken: set[str] = set()
         """The roles of whose template a Pod was created."""
+        self._was_refused = False
+        """Whether a Pod of any role was refused: an edit of its template does not say that the next one is not."""
 
     def window(self, role: str) -> Window | None:
         """Return the window of a role, None if its Pods are not refused."""
@@ -165,10 +169,10 @@ class Refusals:
     def spent_until(self, role: str, now: datetime) -> datetime | None:
         """Return until when no Pod of the role is sent since what refused ones may cost is spent, None if one may be.
 
-        Where Pods of a role are refused, others do not wait of which a Pod was created.
+        Where Pods of a role were refused, others do not wait of which a Pod was created.
         """
         is_refused = role in self._windows or role in self._final
-        is_unknown = role not in self._taken and bool(self._windows or self._final)
+        is_unknown = role not in self._taken and self._was_refused
         return self.spending.until(now) if is_refused or is_unknown else None
 
     def probe(self, role: str, now: datetime) -> None:
@@ -183,12 +187,14 @@ class Refusals:
         if window.probes or now >= window.until:
             window = self._longer(window, now)
         self._windows[role] = window
+        self._was_refused = True
         return window
 
     def give_up(self, role: str, reason: str, now: datetime) -> None:
         """Note that a Task has ended for good: the others have their chance, until the Framework is retried."""
         window = self._windows.pop(role, None) or Window(now, reason, failures=0)
         self._final.setdefault(role, window)
+        self._was_refused = True
 
     def next_attempt(self, now: datetime) -> None:
         """Close the windows in which Tasks have ended for good: the Framework is retried."""

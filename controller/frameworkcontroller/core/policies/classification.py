@@ -176,13 +176,16 @@ def failed(pod: Pod, infos: Iterable[CodeInfo]) -> TaskCompletion:
 
 
 def text_length(end: TaskCompletion | None) -> int:
-    """Return how many bytes, as JSON, others have written into a completion; each container takes some, too."""
+    """Return how many bytes others have written into a completion, as they take more: as JSON, or in memory.
+
+    Each container takes some, too.
+    """
     if end is None:
         return 0
     containers = () if end.pod is None else end.pod.containers
     texts = [] if end.pod is None else [end.pod.reason, end.pod.message]
     texts += [text for one in containers for text in (one.name, one.reason, one.message)]
-    return END_BYTES * len(containers) + sum(map(_encoded_length, (end.diagnostics, *texts)))
+    return END_BYTES * len(containers) + sum(map(_bytes_of, (end.diagnostics, *texts)))
 
 
 def shortened(end: TaskCompletion, most: int) -> TaskCompletion:
@@ -211,6 +214,11 @@ def _shortened(text: str, most: int) -> str:
 
 def _encoded_length(text: str) -> int:
     return len(msgspec.json.encode(text))
+
+
+def _bytes_of(text: str) -> int:
+    # One emoji makes all characters of a text as wide as itself, beside the same text as UTF-8.
+    return _encoded_length(text) if text.isascii() else 5 * len(text)
 
 
 def _all(pod: Pod) -> tuple[ContainerStatus, ...]:
