@@ -81,8 +81,9 @@ async def test_access_that_an_earlier_version_granted_for_the_framework_now_ends
     subject = Subject(namespace, "fw", uid)
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
     effect = GrantRosterAccess(("default",), made["metadata"]["uid"])
+    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": uid, "controller": True}
     for plural, body in roster_access(subject, effect):
-        metadata = body["metadata"] | {"ownerReferences": [subject.owner(controller=True)]}
+        metadata = body["metadata"] | {"ownerReferences": [owner]}
         raw.create(f"{rbac}/{plural}", body | {"metadata": metadata})
     assert await performer.perform(subject, effect) == Done()
     for plural in ("roles", "rolebindings"):
