@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NAMED_TASKS: Final = 3
 """An Event names so many Tasks; it counts the others."""
+NAMED_TEXT: Final = 1024
+"""Characters of what it says of each, as many as an Event has in all."""
 
 
 @dataclass(frozen=True)

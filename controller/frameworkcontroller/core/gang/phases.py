@@ -197,7 +197,7 @@ def decide(
     if age < LATE_AFTER:
         late_at = now - age + LATE_AFTER
         return replace(step, wake_at=late_at if step.wake_at is None else min(step.wake_at, late_at))
-    named = [f"{one.task}: {one.why}" for one in islice(missing(), events.NAMED_TASKS)]
+    named = [f"{one.task}: {one.why[: events.NAMED_TEXT]}" for one in islice(missing(), events.NAMED_TASKS)]
     event = events.of_gang_waiting(summary.ready, summary.total, named, age.total_seconds())
     return replace(step, state=_enter(step.state, Cause.TIME), event=event)
 
