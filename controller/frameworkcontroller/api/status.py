@@ -312,31 +312,27 @@ def roles_digest(status: FrameworkStatus) -> int | None:
 def _unpacked(compressed: str) -> bytes:
     gzipped = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
-        plain = gzipped.decompress(b64decode(compressed, validate=True), MAX_ROLES_BYTES)
+        plain = gzipped.decompress(b64decode(compressed, validate=True), MAX_ROLES_BYTES + 1)
     except (ValueError, zlib.error) as error:
         raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed is corrupt: {error}") from error
-    if not gzipped.eof and len(plain) < MAX_ROLES_BYTES:
-        raise UnreadableStatusError("status.attemptStatus.taskRoleStatusesCompressed is cut off")
-    if what := excess_of(plain, 0 if gzipped.eof else 1):
+    if what := excess_of(plain):
         raise UnreadableStatusError(f"status.attemptStatus.taskRoleStatusesCompressed has {what} can be read")
+    if not gzipped.eof:
+        raise UnreadableStatusError("status.attemptStatus.taskRoleStatusesCompressed is cut off")
     return plain
 
 
-def excess_of(plain: bytes, more: int = 0) -> str:
-    """Return of what unpacked roles have too much, as text; "" if they can be read.
+def excess_of(plain: bytes) -> str:
+    """Return of what unpacked roles, as JSON, have too much, as text; "" if they can be read.
 
     It is counted before they are decoded: a value takes up to a hundred times the bytes then that it takes compressed.
-
-    Args:
-        plain: their JSON.
-        more: bytes that follow it.
     """
-    found = {
-        "bytes": (len(plain) + more, MAX_ROLES_BYTES),
-        "objects": (plain.count(b"{"), MAX_OBJECTS),
-        "commas": (plain.count(b","), MAX_COMMAS),
-    }
-    return next((f"{count} {what}, and {most}" for what, (count, most) in found.items() if count > most), "")
+    if len(plain) > MAX_ROLES_BYTES:
+        return f"{len(plain)} bytes, and {MAX_ROLES_BYTES}"
+    for what, sign, most in (("objects", b"{", MAX_OBJECTS), ("commas", b",", MAX_COMMAS)):
+        if (number := plain.count(sign)) > most:
+            return f"{number} {what}, and {most}"
+    return ""
 
 
 def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None, digest: int | None = None) -> bool:

@@ -142,9 +142,9 @@ class FrameworkState:
         for role in encoded_roles_of(status):
             role_state = self.roles[role.name] = RoleState.load(role)
             for task in role.tasks():
-                kept = self._within_texts(None, task)
-                role_state.append(kept, 0)
-                self.text_bytes += classification.text_length(kept.completion)
+                before = role_state.text_bytes
+                role_state.append(self._within_texts(None, task), 0)
+                self.text_bytes += role_state.text_bytes - before
                 yield
             yield
         self._status = without_roles(status)
