@@ -1,13 +1,12 @@
 """Healthy gangs beside hostile Frameworks of each kind: `make hostile`.
 
 What is hostile is in `tests/hostile/kinds.py`. Each kind is compared with a plain client that makes the same Pods at
-the same API server, while the tenant creates and edits the same Frameworks under another group, with the statuses that
-they had, and no controller works on these: no controller can help what all that costs.
+the same API server, while the tenant creates and edits the same Frameworks, with the statuses that they had, and no
+controller works on these: no controller can help what all that costs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
@@ -15,28 +14,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.client import RawClient
 from localcluster.ports import free_port
-from testkit.frameworks import Frameworks, apply_definition
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 from tests.hostile.gauge import ReadController
 from tests.hostile.kinds import KINDS
-from tests.hostile.run import COPIES, GANGS, SECONDS, Run
+from tests.hostile.run import GANGS, SECONDS, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.client import Json
+    from localcluster.client import Json, RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("long")]
 
 
 @pytest.fixture(scope="module")
 def cluster(kwok_cluster: Cluster) -> Cluster:
-    with contextlib.closing(RawClient(kwok_cluster)) as raw:
-        apply_definition(raw, COPIES)
     return kwok_cluster
 
 
@@ -60,24 +56,23 @@ def places(raw: RawClient) -> Iterator[list[str]]:
 
 @pytest.fixture
 def controller(cluster: Cluster, tmp_path: Path) -> Iterator[ReadController]:
-    """A controller of all namespaces with a lease, whose log somebody reads."""
+    """A controller with a lease, whose log somebody reads; it is started for each round."""
     settings: Json = {"leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
     if os.environ.get("HOSTILE_CRASH_PAUSE") == "0":
         settings["crashLoopPause"] = False
     process = ReadController(cluster, tmp_path, settings, health_port=free_port())
     try:
-        process.start()
         yield process
     finally:
-        process.stop()
+        if process.process is not None:
+            process.stop()
         process.close()
 
 
 def test_healthy_gangs_start_beside_hostile_frameworks_as_beside_a_plain_client(
     cluster: Cluster, raw: RawClient, controller: ReadController, places: list[str]
 ) -> None:
-    healthy, hostile = (Frameworks(raw, name) for name in places[:2])
-    plain = Frameworks(raw, places[2], COPIES)
+    healthy, hostile, plain = (Frameworks(raw, name) for name in places)
     kinds = tuple(kind for kind in KINDS if re.search(os.environ.get("HOSTILE_KINDS", ""), kind.name))
     seconds = float(os.environ.get("HOSTILE_SECONDS") or SECONDS)
     gangs = int(os.environ.get("HOSTILE_GANGS") or GANGS)

@@ -1,5 +1,9 @@
 """One run: each kind in turn, first as Frameworks, then as a plain client that makes its Pods; healthy gangs beside.
 
+Beside the plain client the controller works on the namespace of the healthy gangs alone. The tenant applies and edits
+the same Frameworks there, with the statuses that they had: what these cost the API server, and all who watch them
+through its cache, no controller can help.
+
 Both rounds of a kind take the same time, and the healthy gangs arrive at the same moments of it: so slowly that they
 alone leave a machine with two cores half idle. At the end there is a table, and the faults. 20 kinds of two rounds, in
 each of which gangs arrive for 50 s, take 2,000 s; with 12 s a round until the last gang runs and everything is removed
@@ -23,7 +27,6 @@ import urllib3
 
 from localcluster.client import ApiStatusError, RawClient
 from testkit.frameworks import role
-from testkit.waiting import eventually
 from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge
 from tests.hostile.kinds import DENIED, KINDS, Kind
 from tests.hostile.plain import remove_all
@@ -43,10 +46,8 @@ MAX_RATIO = 1.5
 MAX_MIB = 300
 START_SECONDS = 60.0
 """A gang that takes longer is not waited for, and counts as one that takes so long."""
-GONE_SECONDS, CALM_SECONDS = 300.0, 30.0
+GONE_SECONDS = 300.0
 IDLE_SECONDS = 0.2
-COPIES = "copies.example.com"
-"""The group of a copy of the definition, on whose objects no controller works."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POD: Json = {
     "metadata": {"labels": {HEALTHY: ""}},
@@ -121,10 +122,10 @@ class Run:
 
     Args:
         cluster: With simulated nodes.
-        controller: The controller of all namespaces, which runs.
+        controller: The controller.
         healthy: The Frameworks of the namespace of the healthy gangs.
         hostile: Those of the namespace of what is hostile.
-        plain: Copies, in the namespace of the plain client.
+        plain: Those of the namespace of the plain client.
         seconds: How long the gangs arrive, of all rounds together.
         gangs: How many arrive in each round.
         kinds: What is hostile.
@@ -160,6 +161,7 @@ class Run:
 
     def _round(self, kind: Kind, *, is_plain: bool) -> Round:
         """Let the gangs arrive while somebody is hostile, and measure."""
+        self.controller.serve(self.healthy.namespace if is_plain else "")
         with contextlib.ExitStack() as stack:
             gauge = Gauge(stack.enter_context(contextlib.closing(RawClient(self.cluster))), self.controller)
             gangs = Gangs(stack.enter_context(contextlib.closing(RawClient(self.cluster))), self.healthy, TASKS)
@@ -176,7 +178,7 @@ class Run:
         if not is_plain:
             found = self.hostile.raw.get(self.hostile.path)["items"]
             self._statuses = {one["metadata"]["name"]: one["status"] for one in found if "status" in one}
-        self._tidy(gauge)
+        self._tidy()
         return Round(starts, self.gangs - len(starts), gauge.lag, gauge.peak_mib, rates, tuple(gauge.faults))
 
     def _submit(self, gangs: Gangs, seconds: float) -> None:
@@ -207,7 +209,7 @@ class Run:
 
     @contextlib.contextmanager
     def _plain(self, kind: Kind, gauge: Gauge) -> Iterator[None]:
-        """Let a plain client make the same Pods, beside copies of the Frameworks."""
+        """Let a plain client make the same Pods, beside Frameworks on which no controller works."""
         work = {"namespace": self.plain.namespace, "pods": kind.pods}
         command = [sys.executable, "-m", "tests.hostile.plain", str(self.cluster.kubeconfig)]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
@@ -223,20 +225,15 @@ class Run:
 
     # --- between rounds ----------------------------------------------------------------------------------------------
 
-    def _tidy(self, gauge: Gauge) -> None:
-        """Remove everything, and start the controller again if it has ended."""
-        assert self.controller.process is not None
-        if self.controller.process.poll() is not None:
-            # It gets the lease when that of its predecessor is over.
-            self.controller.start()
+    def _tidy(self) -> None:
+        """Remove everything, when nobody makes more of it."""
+        self.controller.stop()
         places = (self.healthy, self.hostile, self.plain)
         kinds = ("pods", "configmaps")
         paths = [place.path for place in places]
         paths += [f"/api/v1/namespaces/{place.namespace}/{kind}" for kind in kinds for place in places]
         asyncio.run(remove_all(self.cluster.kubeconfig, paths, GONE_SECONDS))
         self._compact()
-        # What is left to decide would slow down the next round.
-        eventually(gauge.check_calm, CALM_SECONDS)
 
     def _compact(self) -> None:
         """Let etcd forget what was removed: some kinds write a gigabyte in a minute, and its quota is eight."""
@@ -250,7 +247,7 @@ class Run:
 def _tenant(kind: Kind, frameworks: Frameworks, statuses: Mapping[str, Json] = MappingProxyType({})) -> Iterator[float]:
     """Apply the Frameworks, some with a status, then edit them; yield the seconds from one step to the next."""
     for manifest in kind.frameworks(frameworks.namespace):
-        made = frameworks.raw.create(frameworks.path, manifest | {"apiVersion": frameworks.api_version})
+        made = frameworks.raw.create(frameworks.path, manifest)
         name = manifest["metadata"]["name"]
         if name in statuses:
             frameworks.raw.replace(f"{frameworks.path}/{name}/status", made | {"status": statuses[name]})

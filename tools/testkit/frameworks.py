@@ -64,27 +64,19 @@ class Frameworks:
     Attributes:
         raw: The client of the API server.
         namespace: The namespace.
-        group: Of the definition; another one is that of copies, on which no controller works.
     """
 
     raw: RawClient
     namespace: str
-    group: str = names.GROUP
-
-    @property
-    def api_version(self) -> str:
-        """The `apiVersion` of the manifests."""
-        return f"{self.group}/{names.VERSION}"
 
     @property
     def path(self) -> str:
         """The path of the collection."""
-        return f"/apis/{self.api_version}/namespaces/{self.namespace}/frameworks"
+        return f"/apis/{names.API_VERSION}/namespaces/{self.namespace}/frameworks"
 
     def create(self, name: str, *roles: Json, **spec: Any) -> Json:
         """Create a Framework and return it."""
-        manifest = framework(self.namespace, name, *roles, **spec)
-        return self.raw.create(self.path, manifest | {"apiVersion": self.api_version})
+        return self.raw.create(self.path, framework(self.namespace, name, *roles, **spec))
 
     def get(self, name: str) -> Json:
         """Return a Framework."""
@@ -237,10 +229,9 @@ def _installed() -> list[Json]:
     return [document for document in yaml.safe_load_all(MANIFESTS.read_text()) if document]
 
 
-def apply_definition(raw: RawClient, group: str = names.GROUP) -> None:
-    """Apply the CRD of Frameworks, or a copy of another group, and wait until the API server serves it."""
+def apply_definition(raw: RawClient) -> None:
+    """Apply the CRD of Frameworks, and wait until the API server serves it."""
     for definition in (one for one in _installed() if one["kind"] == "CustomResourceDefinition"):
-        definition["metadata"]["name"], definition["spec"]["group"] = f"{names.PLURAL}.{group}", group
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
         raw.apply(path, definition)
 
