@@ -14,11 +14,12 @@ from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source import roster as barrier
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
-from frameworkcontroller.core.gang import phases
-from frameworkcontroller.core.gang.roster import Identity, MissingTask
+from frameworkcontroller.core.gang.publisher import Publisher
+from frameworkcontroller.core.gang.roster import Identity, Published
 from tests.controller.core.values import START, at
 from tests.cost.bounds import ROSTER_BYTES, TASKS
 from tests.cost.genes import Genes, Number, Word, joined, mutated_pieces
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
+    from frameworkcontroller.core.gang.publisher import Publication
     from tests.cost.meter import Genome, Play
 
 IDENTITY = Identity("ns", "fw", "framework-uid", 0, "0_config-map-uid")
@@ -89,17 +91,17 @@ class Roster:
     def play(self) -> Play:
         """Decide on the roster, write it, pack it, and read it."""
         genes, summary = self.genes, self._summary()
-        attempt = phases.Attempt(IDENTITY, "config-map-uid", START)
-        state = phases.GangState(phases.Phase.GATHERING, 0, "", None, epoch=genes["epoch"] or msgspec.UNSET)
+        last = msgspec.json.encode(Published(epoch=genes["epoch"] or msgspec.UNSET)).decode()
+        annotations = {names.ROSTER_ANNOTATION: last}
+        config_map = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
+        publisher = Publisher(config_map, IDENTITY)
         why = genes["character"] * genes["why"]
-        missing = [MissingTask(f"role0-{index}", why) for index in range(genes["tasks"])]
-        step = cast(
-            "phases.GangStep", (yield partial(phases.decide, state, attempt, summary, lambda: missing, at(100)))
-        )
-        assert step.write is not None
-        document = step.write.document
+        missing = [(f"role0-{index}", why) for index in range(genes["tasks"])]
+        found = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100))))
+        assert found.write is not None
+        document = found.write.document
         self.written = len(document)
-        yield partial(phases.last_roster, step.state, attempt, summary)
+        yield partial(publisher.again, summary)
         packed = cast("bytes", (yield partial(gzip.compress, document, 6, mtime=0)))
         yield partial(_read, {"data": {names.ROSTER_KEY: document.decode()}})
         yield partial(_read, {"binaryData": {names.ROSTER_GZIP_KEY: b64encode(packed).decode()}})

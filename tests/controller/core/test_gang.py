@@ -10,7 +10,7 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, identity_of
-from frameworkcontroller.core.gang.phases import Phase
+from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.status.state import FrameworkState

@@ -1,6 +1,6 @@
 """The gang of one Framework attempt: the Tasks that are missing from it, its milestones, and its roster.
 
-The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write. `phases` decides.
+The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
-from frameworkcontroller.core.gang import drift, phases
+from frameworkcontroller.core.gang import drift
 from frameworkcontroller.core.gang.drift import Guard
-from frameworkcontroller.core.gang.roster import Identity, MissingTask
+from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.roster import Identity
 from frameworkcontroller.core.status.reports import Milestone
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class GangStatus:
         not_ready: its Tasks whose Pods peers cannot reach yet.
     """
 
-    phase: phases.Phase
+    phase: Phase
     since: datetime | None
     not_created: int
     not_ready: int
@@ -57,27 +56,26 @@ class Gang:
 
     def __init__(self, config_map: Meta, identity: Identity, version: str = "") -> None:
         self._name, self._guard = config_map.name, Guard(version)
-        self._attempt = phases.Attempt(identity, config_map.uid, config_map.creation_timestamp)
-        self._state = phases.load(config_map)
+        self._publisher = Publisher(config_map, identity)
         # A gang that was complete before this controller started is not measured again.
-        self._reached = {"created", "addressed", "open"} if self._state.opened else set[str]()
+        self._reached = {"created", "addressed", "open"} if self._publisher.opened else set[str]()
         self._addressed_at: datetime | None = None
         self._restarts = RestartTimes()
 
     @property
     def config_map_uid(self) -> str:
         """The UID of the ConfigMap that holds the roster."""
-        return self._attempt.config_map_uid
+        return self._publisher.config_map_uid
 
     def status(self, state: FrameworkState) -> GangStatus:
         """Return how far the gang is, from the counts that the roles keep."""
         counts = [role_state.counts for role_state in state.gang_roles]
         active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
-        return GangStatus(self._state.phase, self._attempt.created_at, active - created, created - ready)
+        return GangStatus(self._publisher.phase, self._publisher.since, active - created, created - ready)
 
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
-        self._state = phases.apply_outcome(self._state, done=version is not None, complete=effect.complete)
+        self._publisher.apply_outcome(done=version is not None, complete=effect.complete)
         if version is not None and effect.complete:
             self._restarts.is_released = True
         if version is None:
@@ -93,12 +91,12 @@ class Gang:
         for phase, reached in (
             ("created", created >= total),
             ("addressed", state.is_complete(spec)),
-            ("open", self._state.opened),
+            ("open", self._publisher.opened),
         ):
             if reached and total and phase not in self._reached:
                 self._reached.add(phase)
-                if self._attempt.created_at is not None:
-                    yield Milestone(phase, self._attempt.age(now).total_seconds())
+                if self._publisher.since is not None:
+                    yield Milestone(phase, self._publisher.age(now).total_seconds())
                 if phase == "addressed":
                     self._addressed_at = now
                 if phase == "open" and self._addressed_at is not None:
@@ -128,29 +126,19 @@ class Gang:
         self._restarts.note(summary.gate)
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
-            self._attempt = phases.Attempt(self._attempt.identity, self.config_map_uid, now)
-        # The ConfigMap's creationTimestamp is of another clock.
-        if self._state.written_at is not None and self._state.written_at > now:
-            self._state = replace(self._state, written_at=now)
-        step = phases.decide(
-            self._state,
-            self._attempt,
-            summary,
-            lambda: (MissingTask(task, obstacle.phrase) for task, obstacle in missing()),
-            now,
-        )
-        self._state = step.state
-        if step.event is not None:
-            state.add_event(step.event)
-        if step.write is None and drift.is_changed(self._guard, seen):
-            return self._restore(summary, now, seen, step.wake_at)
-        return step.write, step.wake_at
+            self._publisher.since = now
+        found = self._publisher.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now)
+        if found.event is not None:
+            state.add_event(found.event)
+        if found.write is None and drift.is_changed(self._guard, seen):
+            return self._restore(summary, now, seen, found.wake_at)
+        return found.write, found.wake_at
 
     def _restore(
         self, summary: RolesSummary, now: datetime, seen: str, wake_at: datetime | None
     ) -> tuple[WriteRoster | None, datetime | None]:
         """Send the last roster again: somebody else has changed the ConfigMap."""
-        again = phases.last_roster(self._state, self._attempt, summary)
+        again = self._publisher.again(summary)
         if again is None:
             return None, wake_at
         due = drift.due(self._guard, now)

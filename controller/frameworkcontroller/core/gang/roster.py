@@ -1,7 +1,7 @@
 """The gang roster: who is in the gang and where, in one small object that every barrier of the gang watches.
 
-This module says what a roster contains (docs/reference/barrier.md, section 2); `phases` decides when it is
-written.
+This module says what a roster contains (docs/reference/barrier.md, section 2); `publisher` decides when it
+is written.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ VERSION: Final = 1
 WHY_CHARACTERS: Final = 256
 """Of each reason: every barrier of the gang reads all of them, and a scheduler or a webhook may say much."""
 MAX_BEHIND: Final = 1000
+Missing: TypeAlias = tuple[str, str]
+"""A Task that the gang waits for, and why."""
 Behind: TypeAlias = tuple[str, int, str, int]
 """An instance: its TaskRole, its index, the first characters of the UID of its Pod, and its start."""
 
@@ -61,20 +63,12 @@ class Published(msgspec.Struct, frozen=True):
     """Only of a gang that restarts in place."""
 
 
-@dataclass(frozen=True)
-class MissingTask:
-    """A Task that the gang waits for, and why."""
-
-    task: str
-    why: str
-
-
 def document(
     identity: Identity,
     generation: int,
     ready: int,
     total: int,
-    missing: tuple[MissingTask, ...] = (),
+    missing: tuple[Missing, ...] = (),
     rows: list[dict[str, Any]] | None = None,
     *,
     by_arrival: bool = False,
@@ -101,7 +95,7 @@ def document(
         "ready": ready,
         "total": total,
         "complete": rows is not None,
-        "waitingFor": [{"task": one.task, "why": _short(one.why)} for one in missing],
+        "waitingFor": [{"task": task, "why": _short(why)} for task, why in missing],
     }
     if by_arrival:
         roster["readiness"] = names.ARRIVED

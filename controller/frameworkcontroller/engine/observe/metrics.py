@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Missing, Refused
-from frameworkcontroller.core.gang.phases import Phase
+from frameworkcontroller.core.gang.publisher import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sized

@@ -21,9 +21,9 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.effects import RolesSummary
-from frameworkcontroller.core.gang import phases, roster
-from frameworkcontroller.core.gang.phases import NEXT, Cause, Phase
-from frameworkcontroller.core.gang.roster import Identity, MissingTask, document
+from frameworkcontroller.core.gang import roster
+from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.roster import Identity, Missing, document
 from tests.controller.core.values import START, at, ended, task
 
 if TYPE_CHECKING:
@@ -54,36 +54,34 @@ def gang(*addresses: str | None, revision: int = 1, total: int | None = None) ->
 
 
 class Keeper:
-    """The state of a gang with its ConfigMap, created at the start."""
+    """The publisher of a gang whose ConfigMap was created at the start."""
 
     def __init__(self, annotation: str | None = None) -> None:
         annotations = {} if annotation is None else {names.ROSTER_ANNOTATION: annotation}
         meta = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
-        self.attempt = phases.Attempt(IDENTITY, meta.uid, meta.creation_timestamp)
-        self.state = phases.load(meta)
+        self.publisher = Publisher(meta, IDENTITY)
         self.last: WriteRoster | None = None
 
     @property
     def is_complete(self) -> bool:
-        return self.state.phase is Phase.COMPLETE
+        return self.publisher.phase is Phase.COMPLETE
 
     def fail(self) -> None:
         """The last write has failed."""
-        self.state = phases.apply_outcome(self.state, done=False, complete=False)
+        self.publisher.apply_outcome(done=False, complete=False)
 
     def decide(
-        self, summary: RolesSummary, seconds: float, missing: Sequence[MissingTask] = ()
+        self, summary: RolesSummary, seconds: float, missing: Sequence[Missing] = ()
     ) -> tuple[dict[str, Any] | None, datetime | None]:
         """The roster that is written, and when to decide again."""
-        step = phases.decide(self.state, self.attempt, summary, lambda: missing, at(seconds))
-        self.state = step.state
-        if step.write is None:
-            return None, step.wake_at
-        self.last = step.write
-        assert step.write.config_map_uid == "config-map-uid"
-        written: dict[str, Any] = json.loads(step.write.document)
-        assert written["complete"] == step.write.complete == self.is_complete
-        return written, step.wake_at
+        found = self.publisher.decide(summary, lambda: missing, at(seconds))
+        if found.write is None:
+            return None, found.wake_at
+        self.last = found.write
+        assert found.write.config_map_uid == "config-map-uid"
+        written: dict[str, Any] = json.loads(found.write.document)
+        assert written["complete"] == found.write.complete == self.is_complete
+        return written, found.wake_at
 
 
 def test_progress_is_written_at_most_every_5_seconds() -> None:
@@ -101,16 +99,16 @@ def test_progress_is_written_at_most_every_5_seconds() -> None:
 
 def test_progress_that_is_none_is_not_written() -> None:
     keeper = Keeper()
-    why = [MissingTask("worker-1", "Pending")]
+    why = [("worker-1", "Pending")]
     keeper.decide(gang("a", None), 5, why)
     assert keeper.decide(gang("a", None), 10, why) == (None, at(15))
-    written, _ = keeper.decide(gang("a", None), 15, [MissingTask("worker-1", "Pending: no image")])
+    written, _ = keeper.decide(gang("a", None), 15, [("worker-1", "Pending: no image")])
     assert written is not None
     assert written["waitingFor"] == [{"task": "worker-1", "why": "Pending: no image"}]
 
 
 def test_at_most_ten_are_named() -> None:
-    missing = [MissingTask(f"worker-{index}", "Pending") for index in range(50)]
+    missing = [(f"worker-{index}", "Pending") for index in range(50)]
     written, _ = Keeper().decide(gang("a", None), 5, missing)
     assert written is not None
     assert [one["task"] for one in written["waitingFor"]] == [f"worker-{index}" for index in range(10)]
@@ -236,7 +234,7 @@ def test_a_gang_that_loses_the_same_member_twice_says_so_twice() -> None:
     keeper = Keeper()
     keeper.decide(gang("a", "b"), 0)
     lost = gang("a", None, revision=2)
-    missing = [MissingTask("worker-1", "has no Pod yet")]
+    missing = [("worker-1", "has no Pod yet")]
     assert keeper.decide(lost, 5, missing)[0] is not None
     keeper.decide(gang("a", "c", revision=3), 6)
     written, _ = keeper.decide(lost, 11, missing)
@@ -250,7 +248,7 @@ def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> N
 
     keeper = Keeper()
     assert keeper.decide(unread("a", None), 5) == (None, at(30)), "when it is late, an Event says so"
-    again = phases.last_roster(keeper.state, keeper.attempt, unread("a", None))
+    again = keeper.publisher.again(unread("a", None))
     assert again is not None, "if somebody else has written one"
     assert not again.complete
     assert keeper.decide(unread("a", "b"), 10)[0] is not None
@@ -372,26 +370,20 @@ def test_generations_tell_memberships_apart_and_readers_never_wait_long(
     assert [one.roster["generation"] for one in stored] == sorted(one.roster["generation"] for one in stored)
 
 
-def test_every_phase_has_an_answer_to_what_can_happen_in_it() -> None:
-    assert set(NEXT) == set(Phase)
-    for phase, following in NEXT.items():
-        assert set(Cause) - set(following) <= {Cause.TIME}
-        assert following[Cause.ALL_READY] is Phase.COMPLETE
-        assert (Cause.TIME in following) == (phase is Phase.GATHERING)
-
-
 def test_a_gang_that_was_once_complete_is_never_late() -> None:
-    reached, todo = {Phase.COMPLETE}, [Phase.COMPLETE]
-    while todo:
-        for following in NEXT[todo.pop()].values():
-            if following not in reached:
-                reached.add(following)
-                todo.append(following)
-    assert reached == {Phase.COMPLETE, Phase.DEGRADED}
+    keeper = Keeper()
+    keeper.decide(gang("a", "b"), 0)
+    for seconds, fails in ((40, True), (80, False), (120, False)):
+        found = keeper.publisher.decide(gang("a", None, revision=2), lambda: [("worker-1", "Pending")], at(seconds))
+        assert (found.event, keeper.publisher.phase) == (None, Phase.DEGRADED)
+        if fails:
+            keeper.fail()
+    assert keeper.decide(gang("a", "c", revision=3), 121)[0] is not None
+    assert keeper.is_complete
 
 
 def test_whatever_keeps_a_gang_waiting_its_barriers_read_little_of_it() -> None:
-    missing = tuple(MissingTask(f"worker-{index}", "0/5000 nodes are available: " * 1200) for index in range(10))
+    missing = tuple((f"worker-{index}", "0/5000 nodes are available: " * 1200) for index in range(10))
     written = document(IDENTITY, 1, 9_990, 10_000, missing)
     assert len(written) < 4096
     assert json.loads(written)["waitingFor"][0]["why"].endswith("…")

@@ -1,0 +1,225 @@
+"""When which roster of a gang is written, and which Event goes with it.
+
+A roster of a complete gang is written at once, progress now and then, a change of a complete gang after a short pause
+in which further changes join it. Progress is for barriers alone. Each roster speaks only of a persisted status
+(docs/reference/barrier.md, section 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from frameworkcontroller.api import names
+from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import WriteRoster
+from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.gang.roster import Behind, Missing, Published, behind, document, members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.effects import RolesSummary
+    from frameworkcontroller.core.gang.roster import Identity
+
+PROGRESS_EVERY: Final = timedelta(seconds=5)
+COALESCE: Final = timedelta(seconds=1)
+LATE_AFTER: Final = timedelta(seconds=30)
+MISSING_TASKS_IN_ROSTER: Final = 10
+Progress: TypeAlias = tuple[int, int, tuple[Missing, ...]]
+"""Tasks that are ready, Tasks in all, and some that are missing."""
+
+
+class Phase(Enum):
+    """How far the gang is, as its peers and people know it."""
+
+    GATHERING = auto()
+    """Not all Tasks have been ready yet."""
+    LATE = auto()
+    """The same after 30 s: the Event that names the missing Tasks is sent."""
+    COMPLETE = auto()
+    """The last roster lists every Task; the Event GangReady is sent."""
+    DEGRADED = auto()
+    """The gang was complete before; the last roster, as far as is known, has no members."""
+
+
+class Publication(Struct, frozen=True):
+    """What to write and to send now, and when to decide again at the latest."""
+
+    write: WriteRoster | None = None
+    event: KubeEvent | None = None
+    wake_at: datetime | None = None
+
+
+class Publisher:
+    """What barriers and people were told of the gang of one Framework attempt.
+
+    It goes on where the last controller stopped, or from the empty roster that the ConfigMap was created with.
+
+    Args:
+        config_map: the attempt's, as first seen.
+        identity: of the attempt.
+
+    Attributes:
+        config_map_uid: the UID of the ConfigMap.
+        since: when the gang began to gather, None if that is not known: with the ConfigMap at first.
+        opened: a complete roster has been written, so that barriers open.
+    """
+
+    def __init__(self, config_map: Meta, identity: Identity) -> None:
+        try:
+            last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
+        except msgspec.MsgspecError:
+            last = Published()
+        self.config_map_uid, self.since, self.opened = config_map.uid, config_map.creation_timestamp, last.complete
+        self._identity = identity
+        self._generation, self._digest, self._epoch = last.generation, last.digest, last.epoch
+        self._was_complete, self._is_late = last.complete, False
+        self._lists_all = last.complete
+        """The last roster, as far as is known, lists every Task."""
+        self._written_at = config_map.creation_timestamp
+        """The steady time of the last roster, None if the next one is due at once."""
+        self._progress: Progress | None = None
+        """What the last roster of an incomplete gang said."""
+        self._behind: tuple[Behind, ...] = ()
+        """What it said of instances of an earlier epoch."""
+        self._member_revision: int | None = None
+        """A revision of the Framework's state whose members are known to be those of the digest."""
+
+    @property
+    def phase(self) -> Phase:
+        """How far the gang is."""
+        if self._was_complete:
+            return Phase.COMPLETE if self._lists_all else Phase.DEGRADED
+        return Phase.LATE if self._is_late else Phase.GATHERING
+
+    def age(self, now: datetime) -> timedelta:
+        """Return how long the gang has been gathering."""
+        return now - (self.since or now)
+
+    def apply_outcome(self, *, done: bool, complete: bool) -> None:
+        """Take in the outcome of a write.
+
+        Args:
+            done: the roster was written; otherwise what the ConfigMap says is unknown, and the next one is due at once,
+                the same members in the same generation.
+            complete: the roster was one of a complete gang.
+        """
+        if done:
+            self.opened |= complete
+        else:
+            self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
+
+    def decide(self, summary: RolesSummary, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
+        """Decide on the next roster and Event.
+
+        Args:
+            summary: the newest persisted status.
+            missing: gives the Tasks that are not ready; called only when they are named.
+            now: the steady time.
+        """
+        if self._written_at is not None:
+            # The ConfigMap's creationTimestamp is of another clock.
+            self._written_at = min(self._written_at, now)
+        if summary.complete:
+            return self._decide_complete(summary, now)
+        write, wake_at = self._decide_progress(summary, missing, now)
+        if self.phase is not Phase.GATHERING or not summary.total:
+            return Publication(write, wake_at=wake_at)
+        age = self.age(now)
+        if age < LATE_AFTER:
+            late_at = now - age + LATE_AFTER
+            return Publication(write, wake_at=late_at if wake_at is None else min(wake_at, late_at))
+        self._is_late = True
+        named = [f"{task}: {why[: events.NAMED_TEXT]}" for task, why in islice(missing(), events.NAMED_TASKS)]
+        event = events.of_gang_waiting(summary.ready, summary.total, named, age.total_seconds())
+        return Publication(write, event, wake_at)
+
+    def _decide_complete(self, summary: RolesSummary, now: datetime) -> Publication:
+        if self._lists_all and summary.member_revision == self._member_revision:
+            return Publication()
+        rows = members(summary)
+        digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
+        if self._lists_all and digest == self._digest:
+            self._member_revision = summary.member_revision
+            return Publication()
+        if self._lists_all and self._written_at is not None and now < self._written_at + COALESCE:
+            return Publication(wake_at=self._written_at + COALESCE)
+        event = None
+        if not self._was_complete:
+            event = events.of_gang_ready(summary.total, summary.waiting, self.age(now).total_seconds())
+        self._generation += digest != self._digest
+        self._digest, self._member_revision = digest, summary.member_revision
+        self._was_complete = self._lists_all = True
+        # The next progress is news again, also if it says what the last one said.
+        self._written_at, self._progress, self._behind = now, None, ()
+        self._note_epoch(summary)
+        return Publication(self._listing(summary, rows), event)
+
+    def _decide_progress(
+        self, summary: RolesSummary, missing: Callable[[], Iterable[Missing]], now: datetime
+    ) -> tuple[WriteRoster | None, datetime | None]:
+        if not (summary.has_barriers or self._lists_all or self._written_at is None):
+            # Nobody reads how far it is; that it is no longer complete is news to anybody.
+            return None, None
+        # That an epoch has ended is told at once: applications of it still run.
+        is_news = (0 if summary.gate is None else summary.gate.epoch) != (self._epoch or 0)
+        if not is_news and self._written_at is not None and now < self._written_at + PROGRESS_EVERY:
+            return None, self._written_at + PROGRESS_EVERY
+        progress = (summary.ready, summary.total, tuple(islice(missing(), MISSING_TASKS_IN_ROSTER)))
+        late = () if is_news else behind(summary)
+        self._written_at = now
+        if not is_news and (progress, late) == (self._progress, self._behind):
+            return None, now + PROGRESS_EVERY
+        self._lists_all, self._progress, self._behind = False, progress, late
+        self._note_epoch(summary)
+        return self._roster(summary, progress), now + PROGRESS_EVERY
+
+    def again(self, summary: RolesSummary) -> WriteRoster | None:
+        """Return the last roster once more, None if what it said is not known or the next one follows within seconds.
+
+        It is for when `decide` had nothing to write.
+
+        Args:
+            summary: the newest persisted status.
+        """
+        if self._lists_all:
+            is_the_same = summary.complete and summary.member_revision == self._member_revision
+            return self._listing(summary, members(summary)) if is_the_same else None
+        if not summary.has_barriers:
+            # No progress was written, and none follows.
+            return self._roster(summary, (summary.ready, summary.total, ()))
+        return None if self._progress is None else self._roster(summary, self._progress)
+
+    def _note_epoch(self, summary: RolesSummary) -> None:
+        self._epoch = UNSET if summary.gate is None else summary.gate.epoch
+
+    def _listing(self, summary: RolesSummary, rows: list[dict[str, Any]]) -> WriteRoster:
+        """Return the roster that lists every Task."""
+        listed = sum(len(role["tasks"]) for role in rows)
+        return self._roster(summary, (listed, listed, ()), rows)
+
+    def _roster(
+        self, summary: RolesSummary, progress: Progress, rows: list[dict[str, Any]] | None = None
+    ) -> WriteRoster:
+        content = document(
+            self._identity,
+            self._generation,
+            *progress,
+            rows,
+            by_arrival=summary.by_arrival,
+            gate=summary.gate,
+            behind=self._behind,
+        )
+        complete = rows is not None
+        last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch)
+        annotation = msgspec.json.encode(last).decode()
+        return WriteRoster(self.config_map_uid, self._identity.attempt_id, content, annotation, complete=complete)
