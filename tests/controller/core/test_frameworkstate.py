@@ -19,6 +19,7 @@ from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus,
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Haste
 from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
@@ -48,7 +49,7 @@ class Scaled(FrameworkState):
         return wanted
 
     def persist_all(self) -> None:
-        self.mark_persisted(self.revision)
+        self.mark_persisted(self.revisions.now)
         self.agenda.take_dirty(at(0))
 
 
@@ -59,9 +60,9 @@ def state() -> Scaled:
 
 
 def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
-    before = state.revision
+    before = state.revisions.now
     state.put(W1, task(State.RUNNING, index=1))
-    assert state.revision == before + 1
+    assert state.revisions.now == before + 1
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, False, True]
     state.mark_persisted(before)
     assert not state.is_persisted(W1)
@@ -74,59 +75,59 @@ def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
 
 def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
     state.put(W0, task(State.RUNNING))
-    sent = state.revision
+    sent = state.revisions.now
     state.put(W0, complete(task(State.RUNNING), ended(1)))
     state.mark_persisted(sent)
     assert not state.is_persisted(W0)
     assert state.agenda.take_dirty(at(0)) == []
-    state.mark_persisted(state.revision)
+    state.mark_persisted(state.revisions.now)
     assert state.agenda.take_dirty(at(0)) == [W0]
 
 
 def test_the_framework_is_persisted_apart_from_its_tasks(state: Scaled) -> None:
     state.put(W0, task(State.RUNNING))
-    assert state.framework_persisted
+    assert state.revisions.is_persisted(Mark.FRAMEWORK)
     state.set(move(state.status, State.RUNNING, at(1)))
-    persisted = [state.framework_persisted]
-    state.mark_persisted(state.revision)
-    persisted.append(state.framework_persisted)
+    persisted = [state.revisions.is_persisted(Mark.FRAMEWORK)]
+    state.mark_persisted(state.revisions.now)
+    persisted.append(state.revisions.is_persisted(Mark.FRAMEWORK))
     assert persisted == [False, True]
 
 
 def test_pods_wait_for_all_that_is_new_of_the_attempt_but_that_one_of_them_runs(state: Scaled) -> None:
     state.set(move(state.status, State.RUNNING, at(1)))
-    assert state.attempt_persisted
+    assert state.revisions.is_persisted(Mark.ATTEMPT)
     state.set(replace(state.status, attempt_status=replace(state.status.attempt_status, gang_epoch=2)))
-    assert not state.attempt_persisted
-    state.mark_persisted(state.revision)
-    assert state.attempt_persisted
+    assert not state.revisions.is_persisted(Mark.ATTEMPT)
+    state.mark_persisted(state.revisions.now)
+    assert state.revisions.is_persisted(Mark.ATTEMPT)
 
 
 def test_a_rescale_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> None:
     state.ask(w=2)
-    assert not state.framework_persisted
+    assert not state.revisions.is_persisted(Mark.FRAMEWORK)
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, True, False]
     assert state.agenda.take_dirty(at(0)) == [W2]
-    state.mark_persisted(state.revision)
+    state.mark_persisted(state.revisions.now)
     assert state.agenda.take_dirty(at(0)) == [W2]
 
 
 def test_a_rescale_that_changes_nothing_is_no_change(state: Scaled) -> None:
-    before = state.revision
+    before = state.revisions.now
     state.ask(w=3)
-    assert state.revision == before
+    assert state.revisions.now == before
 
 
 def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> None:
     state.set_graceful_timeout("w", 30)
     assert state.roles["w"].graceful_timeout_sec == 30
     assert not any(state.is_persisted(task_key) for task_key in state.task_keys())
-    state.mark_persisted(state.revision)
+    state.mark_persisted(state.revisions.now)
     assert sorted(state.agenda.take_dirty(at(0))) == [W0, W1, W2]
-    before = state.revision
+    before = state.revisions.now
     state.set_graceful_timeout("w", 30)
     state.set_graceful_timeout("not there", 30)
-    assert state.revision == before
+    assert state.revisions.now == before
 
 
 def test_a_task_is_looked_at_when_its_time_has_come(state: Scaled) -> None:
@@ -154,7 +155,7 @@ def test_a_far_alarm_that_is_asked_for_again_and_again_is_kept_once(state: Scale
 def test_a_task_can_wait_for_what_is_not_its_own(state: Scaled) -> None:
     state.set(move(state.status, State.RUNNING, at(1)))
     state.touch_when_persisted(W2)
-    state.mark_persisted(state.revision)
+    state.mark_persisted(state.revisions.now)
     assert state.agenda.take_dirty(at(0)) == [W2]
 
 
@@ -174,7 +175,7 @@ def test_a_new_attempt_drops_every_task_and_can_end_again(state: Scaled) -> None
     state.agenda.touch_at(W2, at(0))
     state.enter_end(over=True)
     state.discard_tasks()
-    state.mark_persisted(state.revision)
+    state.mark_persisted(state.revisions.now)
     assert state.agenda.take_dirty(at(9)) == []
     assert list(state.task_keys()) == []
     assert state.enter_end(over=True)
@@ -194,16 +195,16 @@ def test_transitions_are_taken_once_with_their_reason(state: Scaled) -> None:
 def test_events_speak_only_of_what_is_persisted(state: Scaled) -> None:
     state.put(W0, task(State.ATTEMPT_COMPLETED, ended(5)))
     state.persist_all()
-    state.journal.take_events(state.persisted_revision)
+    state.journal.take_events(state.revisions.persisted)
     state.ask(w=1)
-    sent = state.revision
+    sent = state.revisions.now
     state.put(W0, task(State.COMPLETED, ended(5)))
-    assert state.journal.take_events(state.persisted_revision) == []
+    assert state.journal.take_events(state.revisions.persisted) == []
     state.mark_persisted(sent)
-    assert [one.reason for one in state.journal.take_events(state.persisted_revision)] == ["Rescaled"]
-    state.mark_persisted(state.revision)
-    assert [one.reason for one in state.journal.take_events(state.persisted_revision)] == ["TaskFailed"]
-    assert state.journal.take_events(state.persisted_revision) == []
+    assert [one.reason for one in state.journal.take_events(state.revisions.persisted)] == ["Rescaled"]
+    state.mark_persisted(state.revisions.now)
+    assert [one.reason for one in state.journal.take_events(state.revisions.persisted)] == ["TaskFailed"]
+    assert state.journal.take_events(state.revisions.persisted) == []
 
 
 WAITS = {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED}
@@ -262,12 +263,12 @@ def test_tasks_bring_more_while_their_pods_do(state: Scaled) -> None:
 
 
 def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:
-    assert state.journal.take_events(state.persisted_revision) == []
+    assert state.journal.take_events(state.revisions.persisted) == []
     state.ask(w=5, x=1)
     state.ask(x=1)
     state.set(move(state.status, State.RUNNING, at(1)))
-    state.mark_persisted(state.revision)
-    assert [one.message for one in state.journal.take_events(state.persisted_revision)] == [
+    state.mark_persisted(state.revisions.now)
+    assert [one.message for one in state.journal.take_events(state.revisions.persisted)] == [
         "TaskRole w: from 3 to 5 Tasks",
         "TaskRole x: from 0 to 1 Tasks",
         "TaskRole w: from 5 to 0 Tasks",
@@ -291,6 +292,25 @@ def test_a_summary_counts_the_tasks_that_the_spec_asks_for(state: Scaled) -> Non
     state.put(W0, task(State.RUNNING, ip="10.0.0.1"))
     persisted = state.summarize(wanted)
     assert (persisted.order, persisted.ready, persisted.total, persisted.complete) == (("w", "x"), 1, 4, False)
+
+
+def test_only_what_peers_need_to_know_is_a_change_of_membership(state: Scaled) -> None:
+    was = task(State.PREPARING, ip="10.0.0.1")
+    state.put(W0, was)
+    before = state.revisions.now
+    state.put(W0, replace(was, state=State.RUNNING, retry_policy_status=replace(was.retry_policy_status)))
+    assert state.revisions.of(Mark.MEMBERS) == before
+    for changed in (
+        replace(was, attempt_status=replace(was.attempt_status, pod_ip="10.0.0.2")),
+        replace(was, attempt_status=replace(was.attempt_status, pod_uid="another")),
+        replace(was, attempt_status=replace(was.attempt_status, id=1)),
+        replace(was, instance_uid="another"),
+        replace(was, deletion_pending=True),
+    ):
+        state.put(W0, was)
+        before = state.revisions.now
+        state.put(W0, changed)
+        assert state.revisions.of(Mark.MEMBERS) == before + 1
 
 
 def test_a_role_that_is_deleted_changes_the_membership_though_no_other_does(state: Scaled) -> None:
@@ -348,7 +368,7 @@ def test_a_stored_status_is_persisted_and_all_its_tasks_are_dirty() -> None:
     status = framework(State.RUNNING)
     attempt = replace(status.attempt_status, task_role_statuses_compressed=packed())
     state = Scaled(stored=replace(status, attempt_status=attempt))
-    assert state.framework_persisted
+    assert state.revisions.is_persisted(Mark.FRAMEWORK)
     assert state.status == status
     assert state.agenda.take_dirty(at(0)) == [W0, W1]
     assert all(state.is_persisted(task_key) for task_key in state.task_keys())
@@ -377,11 +397,11 @@ def test_every_change_is_dirty_again_once_it_is_persisted(moves: list[tuple[str,
     for kind, number in moves:
         if kind == "put" and state.task(("w", number)) is not None:
             current = state.roles["w"].tasks[number]
-            state.put(("w", number), replace(current, start_time=at(state.revision + 1)))
+            state.put(("w", number), replace(current, start_time=at(state.revisions.now + 1)))
         elif kind == "ask":
             state.ask(w=number)
         elif kind == "send":
-            sent = (state.revision, {one.instance_uid: one for one in state.roles["w"].tasks})
+            sent = (state.revisions.now, {one.instance_uid: one for one in state.roles["w"].tasks})
         elif kind == "answer" and sent is not None:
             before = {task_key: state.is_persisted(task_key) for task_key in state.task_keys()}
             state.agenda.take_dirty(at(0))

@@ -71,10 +71,10 @@ class Start:
         )
 
     def events(self) -> list[str]:
-        self.state.mark_persisted(self.state.revision)
+        self.state.mark_persisted(self.state.revisions.now)
         return [
             f"{one.reason}: {one.message}"
-            for one in self.state.journal.take_events(self.state.persisted_revision)
+            for one in self.state.journal.take_events(self.state.revisions.persisted)
             if "Gang" in one.reason or "Roster" in one.reason
         ]
 

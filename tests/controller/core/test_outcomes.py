@@ -68,7 +68,7 @@ def state_of(current: TaskStatus) -> FrameworkState:
     state.set(framework(S.PREPARING))
     state.rescale(spec(role("worker", 1)), at(0), lambda: "uid")
     state.put(W0, current)
-    state.mark_persisted(state.revision)
+    state.mark_persisted(state.revisions.now)
     state.agenda.take_dirty(at(0))
     return state
 
@@ -185,10 +185,10 @@ def test_a_refusal_is_reported_in_the_words_of_the_server() -> None:
 
 def test_an_outcome_for_a_task_that_was_removed_changes_nothing() -> None:
     state, in_flight = state_of(task()), InFlight(lambda: 0.5)
-    before = state.revision
+    before = state.revisions.now
     apply_pod_outcome(state, in_flight, DeletePod("worker", 5, "uid"), Done(), moment(1), FRAMEWORK_UID, RetryPolicy())
     apply_pod_outcome(state, in_flight, DeletePod("gone", 0, "uid"), Done(), moment(1), FRAMEWORK_UID, RetryPolicy())
-    assert state.revision == before
+    assert state.revisions.now == before
 
 
 @dataclass(frozen=True)
@@ -238,12 +238,12 @@ def test_a_framework_moves_on_with_the_answer(case: FrameworkCase) -> None:
 
 def test_an_event_says_why_a_pod_is_not_created() -> None:
     state = state_of(task())
-    state.journal.take_events(state.persisted_revision)
+    state.journal.take_events(state.revisions.persisted)
     apply_pod_outcome(
         state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1), FRAMEWORK_UID, RetryPolicy()
     )
-    state.mark_persisted(state.revision)
-    assert [one.message for one in state.journal.take_events(state.persisted_revision)] == [
+    state.mark_persisted(state.revisions.now)
+    assert [one.message for one in state.journal.take_events(state.revisions.persisted)] == [
         "Pod of worker-0: exceeded quota"
     ]
 
@@ -253,8 +253,8 @@ def test_an_event_says_why_the_config_map_is_not_created(outcome: Outcome) -> No
     state, in_flight = FrameworkState("fw"), InFlight(lambda: 0.5)
     state.set(framework())
     apply_config_map_outcome(state, in_flight, MAKE, outcome, moment(1))
-    state.mark_persisted(state.revision)
-    assert [(one.reason, one.message) for one in state.journal.take_events(state.persisted_revision)] == [
+    state.mark_persisted(state.revisions.now)
+    assert [(one.reason, one.message) for one in state.journal.take_events(state.revisions.persisted)] == [
         ("FailedCreate", "ConfigMap: sick")
     ]
 

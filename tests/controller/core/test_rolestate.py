@@ -121,28 +121,6 @@ def test_a_snapshot_does_not_change_with_its_role() -> None:
     assert [one.state for one in before.task_statuses] == [State.CREATION_PENDING]
 
 
-def test_only_what_peers_need_to_know_is_a_change_of_membership() -> None:
-    role_state = RoleState("worker", "uid", None)
-    was = task(State.PREPARING, ip="10.0.0.1")
-    role_state.append(was, 1)
-    unimportant = replace(was, state=State.RUNNING, retry_policy_status=replace(was.retry_policy_status))
-    role_state.put(0, unimportant, 2)
-    assert role_state.member_revision == 1
-    for revision, changed in enumerate(
-        (
-            replace(was, attempt_status=replace(was.attempt_status, pod_ip="10.0.0.2")),
-            replace(was, attempt_status=replace(was.attempt_status, pod_uid="another")),
-            replace(was, attempt_status=replace(was.attempt_status, id=1)),
-            replace(was, instance_uid="another"),
-            replace(was, deletion_pending=True),
-        ),
-        10,
-    ):
-        role_state.put(0, was, 3)
-        role_state.put(0, changed, revision)
-        assert role_state.member_revision == revision
-
-
 def test_a_task_is_ready_when_it_stays_and_its_pod_has_an_address() -> None:
     assert is_ready(task(State.PREPARING, ip="10.0.0.1"))
     assert is_ready(task(State.COMPLETED, ended(0), ip="10.0.0.1"))

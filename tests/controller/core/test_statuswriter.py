@@ -253,9 +253,9 @@ def test_a_write_contains_everything_and_what_it_builds_upon() -> None:
     status = effect.status
     assert (status.ready, status.attempts, status.observed_generation) == ("1/2", 1, 4)
     assert status.attempt_status.task_role_statuses == effect.summary.roles
-    assert (effect.revision, effect.resource_version, effect.previous) == (state.revision, "7", None)
+    assert (effect.revision, effect.resource_version, effect.previous) == (state.revisions.now, "7", None)
     one.apply_outcome(effect, Done(resource_version="8"), state)
-    assert state.persisted_revision == state.revision
+    assert state.revisions.persisted == state.revisions.now
     following = one.compose(state, wanted, 5, at(11), at(11))
     assert (following.resource_version, following.previous) == ("8", status)
 

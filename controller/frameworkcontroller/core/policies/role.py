@@ -1,6 +1,6 @@
 """The Tasks of a role and their counts, which rules ask, and which are kept up to date instead of recounted.
 
-A change of one Task costs O(1). Its `revision` says which write of the status contains it.
+A change of one Task costs O(1). Its `revision` says which write of the status contains it, or what it follows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.clock import EARLIEST, LATEST
 from frameworkcontroller.core.policies.classification import text_length
-from frameworkcontroller.core.policies.readiness import is_ready, membership
+from frameworkcontroller.core.policies.readiness import is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,10 +79,6 @@ class RoleState:
     """Indexes that are deletionPending."""
     ran: bool = False
     """Whether a Task has entered AttemptRunning in this Framework attempt."""
-    settings_revision: int = 0
-    """The revision of the role's own settings."""
-    member_revision: int = 0
-    """The newest revision that changed what peers must know of a Task."""
     dependencies_met: bool | UnsetType = UNSET
     """Whether the role has begun; unset if it has never waited."""
     ready_pods: set[int] = field(default_factory=set)
@@ -109,14 +105,11 @@ class RoleState:
         """Append a Task."""
         self.tasks.append(task)
         self.revisions.append(revision)
-        self.member_revision = revision
         self._count(task, 1)
 
     def put(self, index: int, task: TaskStatus, revision: int) -> None:
         """Replace the Task at its index."""
         old = self.tasks[index]
-        if membership(old) != membership(task):
-            self.member_revision = revision
         if old.attempt_status.id != task.attempt_status.id or old.instance_uid != task.instance_uid:
             self.ends.pop(index, None)
         self._count(old, -1)

@@ -29,6 +29,7 @@ from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
 from frameworkcontroller.core.status.rescale import held_back
+from frameworkcontroller.core.status.revisions import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,7 +111,7 @@ class FrameworkPhase:
                 self._state.status,
                 ctx.view.config_map(),
                 self._attempt_context(ctx),
-                persisted=self._state.framework_persisted,
+                persisted=self._state.revisions.is_persisted(Mark.FRAMEWORK),
             )
             if step.status != self._state.status:
                 self._state.set(step.status)

@@ -61,6 +61,7 @@ from frameworkcontroller.core.reconcile.restart_pass import RestartPhase
 from frameworkcontroller.core.reconcile.spec_pass import SpecPhase
 from frameworkcontroller.core.reconcile.task_pass import TaskPhase
 from frameworkcontroller.core.status import gang_ready
+from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
 
@@ -160,7 +161,7 @@ class FrameworkReconciler:
     @property
     def is_persisted(self) -> bool:
         """Whether the API server has all that was decided on the spec."""
-        return self._spec.spec is not None and self._state.revision == self._state.persisted_revision
+        return self._spec.spec is not None and self._state.revisions.all_persisted
 
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
@@ -200,7 +201,7 @@ class FrameworkReconciler:
             as_emitted: write no status but the one that was emitted: the history of a newer one is not written.
         """
         match effect:
-            case WriteStatus() if effect.revision != self._state.revision and self._spec.spec is not None:
+            case WriteStatus() if effect.revision != self._state.revisions.now and self._spec.spec is not None:
                 return effect if as_emitted or self._is_in_pass else self._compose(self._spec.spec, now)
             case CreatePod():
                 current = self._state.task((effect.role, effect.index))
@@ -297,7 +298,8 @@ class FrameworkReconciler:
         yield from self._restarts.steps(ctx)
         self._report_gang(ctx)
         # The condition CrashLoop is written; nothing waits for that.
-        self._state.revision += pauses is not bool(self._state.crash_loops.held)
+        if pauses is not bool(self._state.crash_loops.held):
+            self._state.revisions.change()
         self._write(ctx)
         self._is_in_pass = False
         return ctx.decision
@@ -345,7 +347,7 @@ class FrameworkReconciler:
         self._write_roster(ctx)
         ctx.decision.wake(self._state.agenda.next_alarm)
         ctx.decision.transitions = self._state.journal.take_transitions()
-        ctx.decision.events = self._state.journal.take_events(self._state.persisted_revision)
+        ctx.decision.events = self._state.journal.take_events(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
 
     def _is_at_rest(self, ctx: ReconcileContext) -> bool:
@@ -364,7 +366,7 @@ class FrameworkReconciler:
     def _grant_access(self, ctx: ReconcileContext) -> None:
         """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""
         uid = self._state.status.attempt_status.config_map_uid
-        begun = self._state.framework_persisted and not framework.is_ending(self._state.status)
+        begun = self._state.revisions.is_persisted(Mark.FRAMEWORK) and not framework.is_ending(self._state.status)
         if self._config.grant_roster_access and self._spec.accounts and uid is not None and begun:
             access = GrantRosterAccess(self._spec.accounts, uid)
             if access != self._granted:
@@ -372,7 +374,7 @@ class FrameworkReconciler:
 
     def _write_status(self, ctx: ReconcileContext) -> None:
         state = self._state
-        if state.revision == state.persisted_revision or self._in_flight.is_busy(STATUS):
+        if state.revisions.all_persisted or self._in_flight.is_busy(STATUS):
             return
         due = self._writer.due(state, ctx.spec, ctx.now, backpressure=ctx.backpressure)
         for until in (due, self._in_flight.delayed_until(STATUS, ctx.now)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.core.pods.facts import Templates
+from frameworkcontroller.core.status.revisions import Mark
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -80,13 +81,13 @@ class SpecPhase:
         if before is None and state.has_status:
             if state.lacks_places:
                 # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
-                state.touch_framework()
+                state.revisions.change(Mark.FRAMEWORK)
             else:
                 self._writer.persisted_summary = state.summarize(spec)
         if self.seen.metadata.generation != self.generation:
             # It is written as observedGeneration, also if nothing else follows from it.
             self.generation = self.seen.metadata.generation
-            state.touch_framework()
+            state.revisions.change(Mark.FRAMEWORK)
         if not is_changed:
             return
         for name, role in spec.by_name.items():

@@ -27,6 +27,7 @@ from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.retry import decide_retry
 from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.status.revisions import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,7 +244,7 @@ class TaskPhase:
                 orphan=step.uid != step.status.attempt_status.pod_uid,
                 on_node=pod is not None and bool(pod.spec.node_name),
             )
-        elif not self._state.attempt_persisted:
+        elif not self._state.revisions.is_persisted(Mark.ATTEMPT):
             # The ConfigMap that will own the Pod is not persisted yet, for example.
             self._state.touch_when_persisted(task_key)
             return

@@ -1,8 +1,8 @@
 """What is decided about one Framework, and how much of it is persisted, that is, how much the API server has.
 
-Every change gets the next revision. A write of the status carries all revisions up to one; once that revision is
-persisted, the Tasks that waited for it are dirty again. The `Agenda` has the dirty Tasks; only these are decided on
-again, so that a pass costs as much as has changed. What is to be reported of the changes goes to the `Journal`.
+Every change gets the next of the `Revisions`; once that is persisted, the Tasks that waited for it are dirty again. The
+`Agenda` has the dirty Tasks; only these are decided on again, so that a pass costs as much as has changed. What is to
+be reported of the changes goes to the `Journal`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from frameworkcontroller.core.effects import GateSummary, RolesSummary
 from frameworkcontroller.core.pods.snapshots import Trigger
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
+from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
@@ -28,6 +29,7 @@ from frameworkcontroller.core.status.dirty import Agenda
 from frameworkcontroller.core.status.gang_ready import GangReport
 from frameworkcontroller.core.status.reports import Journal, TaskRecord
 from frameworkcontroller.core.status.rescale import rescale
+from frameworkcontroller.core.status.revisions import Mark, Revisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,8 +78,7 @@ class FrameworkState:
         journal: what is still to be reported.
         agenda: which Tasks are to be decided on again.
         roles: by name; `status` holds none, because their Tasks are counted here.
-        revision: of the last change.
-        persisted_revision: the newest revision that the API server has.
+        revisions: of all changes.
         haste: what waits for the next write.
         waits_for_arrival: a Task is ready only once its Pod's barrier runs.
         has_barriers: a Pod template has a barrier.
@@ -105,8 +106,7 @@ class FrameworkState:
         self.journal = Journal(name)
         self.agenda = Agenda()
         self.roles: dict[str, RoleState] = {}
-        self.revision = 0
-        self.persisted_revision = 0
+        self.revisions = Revisions()
         self.haste = Haste.REPORT
         self.waits_for_arrival = False
         self.has_barriers = True
@@ -126,9 +126,6 @@ class FrameworkState:
         self.members: frozenset[str] = frozenset()
         self.restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
-        self._framework_revision = 0
-        self._attempt_revision = 0
-        self._rescale_revision = 0  # a role that is gone has no revision of its own
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._ended: tuple[int, bool] | None = None
         self.text_bytes = 0
@@ -164,39 +161,23 @@ class FrameworkState:
         assert self._status is not None
         return self._status
 
-    @property
-    def framework_persisted(self) -> bool:
-        """Whether the Framework's own part is persisted; `is_persisted` says so of each Task."""
-        return self._framework_revision <= self.persisted_revision
-
-    @property
-    def attempt_persisted(self) -> bool:
-        """Whether all that Pods depend on is persisted, as their owner is; that the first of them runs is not."""
-        return self._attempt_revision <= self.persisted_revision
-
     def set(self, status: FrameworkStatus) -> None:
         """Change the Framework's own part."""
         before, self._status = self._status, status
-        self.touch_framework()
-        if before is None or (before.state, status.state) != (State.PREPARING, State.RUNNING):
-            self._attempt_revision = self.revision
+        runs = before is not None and (before.state, status.state) == (State.PREPARING, State.RUNNING)
+        revision = self.revisions.change(*([Mark.FRAMEWORK] if runs else [Mark.FRAMEWORK, Mark.ATTEMPT]))
         # That its ConfigMap was created is of no use before it is seen, which is written at once. That its first Task
         # runs is a report, and so is how far the deletion of the ConfigMap is.
         only_reports = status.completion is None if status.state in REPORTED else status.state in GOING
         if not only_reports:
             self.haste = Haste.URGENT
         if before is not None:
-            self.journal.add_framework_change(before, status, self.revision)
+            self.journal.add_framework_change(before, status, revision)
 
     @property
     def gate(self) -> epoch.Gate | None:
         """The gate of a gang that restarts in place, None of any other."""
         return None if self._status is None else epoch.gate_of(self._status.attempt_status)
-
-    def touch_framework(self) -> None:
-        """Give the Framework's own part the next revision."""
-        self.revision += 1
-        self._framework_revision = self.revision
 
     def set_templates(self, facts: TemplateFacts) -> None:
         """Take over what the Pod templates say; an attempt that has Pods goes on as it began."""
@@ -213,14 +194,14 @@ class FrameworkState:
         """Set why the Framework gets no more TaskRoles or Tasks; it is written as a condition."""
         if why != self.held_back:
             self.held_back = why
-            self.touch_framework()
+            self.revisions.change(Mark.FRAMEWORK)
             if why:
                 self.add_event(events.of_held_back(*why))
 
     def report_gang(self, report: GangReport) -> None:
         """Set what is reported of the gang; the next write has it, and nothing waits for that."""
         if report.missing and not report.says_the_same(self.gang_report):
-            self.revision += 1
+            self.revisions.change()
         self.gang_report = report
 
     def set_dependencies(self, spec: FrameworkSpec) -> None:
@@ -239,16 +220,14 @@ class FrameworkState:
             role_state = self.roles[role.name]
             if role.depends_on and role_state.dependencies_met is UNSET:
                 role_state.dependencies_met = False
-                self.touch_framework()
+                self.revisions.change(Mark.FRAMEWORK)
 
     def begin_role(self, role: TaskRoleSpec) -> None:
         """Let a role begin; its Tasks may get Pods once that is persisted."""
-        self.touch_framework()
         self.haste = Haste.URGENT
         role_state = self.roles[role.name]
         role_state.dependencies_met = True
-        role_state.member_revision = self.revision
-        self._change_settings(role_state)
+        self._change_settings(role_state, Mark.FRAMEWORK, Mark.MEMBERS)
         self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
 
     def note_pod(self, task_key: TaskKey, *, ready: bool) -> None:
@@ -261,13 +240,12 @@ class FrameworkState:
         role_state = self.roles.get(role)
         if role_state is None or role_state.graceful_timeout_sec == seconds:
             return
-        self.touch_framework()
         role_state.graceful_timeout_sec = seconds
-        self._change_settings(role_state)
+        self._change_settings(role_state, Mark.FRAMEWORK)
 
-    def _change_settings(self, role_state: RoleState) -> None:
+    def _change_settings(self, role_state: RoleState, *marks: Mark) -> None:
         """Let the Tasks of a role follow its settings once these are persisted."""
-        role_state.settings_revision = self.revision
+        role_state.revisions = [self.revisions.change(*marks)] * len(role_state.tasks)
         for index in range(len(role_state.tasks)):
             self.touch_when_persisted((role_state.name, index))
 
@@ -286,10 +264,10 @@ class FrameworkState:
 
     def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
         """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status."""
-        last, self._rescaled = self._rescaled, (spec, self.persisted_revision)
-        if last is not None and last[1] == self.persisted_revision and (last[0] is spec or last[0] == spec):
+        last, self._rescaled = self._rescaled, (spec, self.revisions.persisted)
+        if last is not None and last[1] == self.revisions.persisted and (last[0] is spec or last[0] == spec):
             return
-        revision = self.revision + 1
+        revision = self.revisions.now + 1
         deleted = [
             TaskRecord(Trigger.TASK_DELETION, role_state.name, role_state.instance_uid, role_state.tasks[index])
             for role_state in self.roles.values()
@@ -304,14 +282,13 @@ class FrameworkState:
                 now=now,
                 new_uid=new_uid,
                 revision=revision,
-                persisted=self.persisted_revision,
+                persisted=self.revisions.persisted,
             )
         )
         if not changed:
             return
         self.text_bytes = sum(role_state.text_bytes for role_state in self.roles.values())
-        self.touch_framework()
-        self._rescale_revision = revision
+        self.revisions.change(Mark.FRAMEWORK, Mark.MEMBERS)
         self.haste = Haste.URGENT
         for record in deleted:
             if self.task((record.role, record.task.index)) is not record.task:
@@ -369,9 +346,9 @@ class FrameworkState:
 
     def put(self, task_key: TaskKey, new: TaskStatus) -> None:
         """Change a Task; it is dirty again once the change is persisted."""
-        self.revision += 1
         role_state = self.roles[task_key[0]]
         before = role_state.tasks[task_key[1]]
+        revision = self.revisions.change(*([] if membership(before) == membership(new) else [Mark.MEMBERS]))
         if new.completion is not before.completion:
             new = self._within_texts(before, new)
         if new.state in WAITING_FOR_WRITE:
@@ -382,11 +359,11 @@ class FrameworkState:
             self.not_retained -= {uid}
             self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
         self.text_bytes -= role_state.text_bytes
-        role_state.put(task_key[1], new, self.revision)
+        role_state.put(task_key[1], new, revision)
         self.text_bytes += role_state.text_bytes
         self.touch_when_persisted(task_key)
         if before.state is not new.state:
-            self.journal.add_task_change(task_key[0], before, new, self.revision)
+            self.journal.add_task_change(task_key[0], before, new, revision)
 
     def _within_texts(self, before: TaskStatus | None, new: TaskStatus) -> TaskStatus:
         """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
@@ -410,8 +387,7 @@ class FrameworkState:
 
     def is_persisted(self, task_key: TaskKey) -> bool:
         """Report whether the API server has the Task as it is here, with the settings of its role."""
-        role_state = self.roles[task_key[0]]
-        return max(role_state.revisions[task_key[1]], role_state.settings_revision) <= self.persisted_revision
+        return self.roles[task_key[0]].revisions[task_key[1]] <= self.revisions.persisted
 
     @property
     def has_pods(self) -> bool:
@@ -439,18 +415,18 @@ class FrameworkState:
 
     def touch_when_persisted(self, task_key: TaskKey) -> None:
         """Make the Task dirty once everything up to now is persisted."""
-        self.agenda.touch_after(task_key, self.revision)
+        self.agenda.touch_after(task_key, self.revisions.now)
 
     @property
     def is_reported(self) -> bool:
         """Whether everything is persisted and reported."""
-        return self.revision == self.persisted_revision and self.journal.is_empty
+        return self.revisions.all_persisted and self.journal.is_empty
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
     def mark_persisted(self, revision: int) -> None:
         """Note that the API server has everything up to this revision."""
-        self.persisted_revision = revision
+        self.revisions.persisted = revision
         self.agenda.mark_persisted(revision)
 
     def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
@@ -481,7 +457,7 @@ class FrameworkState:
             by_arrival=self.waits_for_arrival,
             gpus=self.gpus,
             has_barriers=self.has_barriers,
-            member_revision=max([self._rescale_revision, *(one.member_revision for one in role_states)]),
+            member_revision=self.revisions.of(Mark.MEMBERS),
             gate=self._gate_summary(),
         )
 
@@ -495,4 +471,4 @@ class FrameworkState:
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""
-        self.journal.add_event(event, self.revision)
+        self.journal.add_event(event, self.revisions.now)

@@ -161,7 +161,7 @@ class StatusWriter:
         return WriteStatus(
             body,
             summary,
-            state.revision,
+            state.revisions.now,
             self._resource_version,
             self.persisted,
             previous_roles=self._roles_digest,
