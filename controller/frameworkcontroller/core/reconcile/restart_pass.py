@@ -20,7 +20,6 @@ from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.restart.annotations import Policy
-from frameworkcontroller.core.status.state import Haste
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,9 +135,7 @@ class RestartPhase:
 
     def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> Iterator[None]:
         state = self._state
-        state.set(replace(state.status, attempt_status=after))
-        state.haste, state.restarting_since = Haste.URGENT, ctx.now
-        state.applications.clear()
+        state.begin_epoch(after, ctx.now)
         self._tasks.starts_while_closed.clear()
         assert after.gang_epoch is not UNSET
         for place, task_key in enumerate(list(state.task_keys())):
@@ -162,8 +159,7 @@ class RestartPhase:
         if gate is None or gate.is_open or not self._is_complete():
             return
         after = replace(status.attempt_status, gang_released=self._state.member_count)
-        self._state.set(replace(status, attempt_status=after))
-        self._state.haste = Haste.URGENT
+        self._state.set(replace(status, attempt_status=after), urgent=True)
         self._tasks.starts_while_closed.clear()
 
     def _is_complete(self) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.api.status import FrameworkAttemptStatus
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.pods.facts import TemplateFacts
     from frameworkcontroller.core.policies.role import TaskKey
@@ -161,15 +162,15 @@ class FrameworkState:
         assert self._status is not None
         return self._status
 
-    def set(self, status: FrameworkStatus) -> None:
-        """Change the Framework's own part."""
+    def set(self, status: FrameworkStatus, *, urgent: bool = False) -> None:
+        """Change the Framework's own part; if it is `urgent`, something waits for the write in any case."""
         before, self._status = self._status, status
         runs = before is not None and (before.state, status.state) == (State.PREPARING, State.RUNNING)
         revision = self.revisions.change(*([Mark.FRAMEWORK] if runs else [Mark.FRAMEWORK, Mark.ATTEMPT]))
         # That its ConfigMap was created is of no use before it is seen, which is written at once. That its first Task
         # runs is a report, and so is how far the deletion of the ConfigMap is.
         only_reports = status.completion is None if status.state in REPORTED else status.state in GOING
-        if not only_reports:
+        if urgent or not only_reports:
             self.haste = Haste.URGENT
         if before is not None:
             self.journal.add_framework_change(before, status, revision)
@@ -197,6 +198,12 @@ class FrameworkState:
             self.revisions.change(Mark.FRAMEWORK)
             if why:
                 self.add_event(events.of_held_back(*why))
+
+    def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:
+        """Let the next epoch of the gang begin, at this steady time."""
+        self.set(replace(self.status, attempt_status=attempt), urgent=True)
+        self.restarting_since = now
+        self.applications.clear()
 
     def report_gang(self, report: GangReport) -> None:
         """Set what is reported of the gang; the next write has it, and nothing waits for that."""
@@ -423,6 +430,10 @@ class FrameworkState:
         return self.revisions.all_persisted and self.journal.is_empty
 
     # --- what is written ---------------------------------------------------------------------------------------------
+
+    def mark_sent(self) -> None:
+        """Note that everything up to now is in a write that is sent."""
+        self.haste = Haste.REPORT
 
     def mark_persisted(self, revision: int) -> None:
         """Note that the API server has everything up to this revision."""

@@ -139,7 +139,8 @@ class StatusWriter:
             rest_bytes: the size of the Framework without its status.
         """
         summary = state.summarize(spec)
-        state.haste, self._sent_at, self._ending_since = Haste.REPORT, now, None
+        self._sent_at, self._ending_since = now, None
+        state.mark_sent()
         attempt = state.status.attempt_status
         too_large = self._too_large[1] if self.is_shrunk(attempt.id) and self._too_large else ""
         body = replace(
