@@ -1,7 +1,7 @@
 """The Framework's part of a reconcile pass: its own state machine, and what its ConfigMap needs.
 
-`FrameworkReconciler.steps` calls `begin` once, then `steps`, and after the Tasks `follow_tasks`; if that says so,
-`steps` again. `framework` decides; this module supplies what the decision needs and emits what follows from it.
+`FrameworkReconciler.steps` calls `begin` once, then in each round `steps`, and `follow_tasks` after the Tasks.
+`framework` decides; this module supplies what the decision needs and emits what follows from it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FrameworkPhase:
         self._config, self._state, self._tasks, self._writer = config, state, tasks, writer
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
-        self._seeks_config_map = False
+        self._seeks_config_map = self._had_pods = False
 
     @property
     def identity(self) -> roster.Identity:
@@ -136,7 +136,7 @@ class FrameworkPhase:
         if state.status.state is State.PREPARING and any(role_state.ran for role_state in state.roles.values()):
             state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
         if framework.is_ending(state.status):
-            return state.status.state not in ENDED and not state.has_pods
+            return state.status.state not in ENDED and self._had_pods and not state.has_pods
         if self._seeks_config_map:
             # If it is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
             return False
@@ -158,6 +158,7 @@ class FrameworkPhase:
     def _attempt_context(self, ctx: ReconcileContext) -> framework.AttemptContext:
         low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
         conflict = framework.may_conflict(self._state.status)
+        self._had_pods = self._state.has_pods
         return framework.AttemptContext(
             now=ctx.stamp,
             name=self._name,
@@ -172,7 +173,7 @@ class FrameworkPhase:
             creates_pods=ctx.in_flight.creates_pods,
             retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
             config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.gone,
-            has_pods=self._state.has_pods,
+            has_pods=self._had_pods,
         )
 
     def _start_next_attempt(self, ctx: ReconcileContext) -> None:

@@ -13,7 +13,7 @@ cache; a new controller reads it back from the API server.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
@@ -77,6 +77,10 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.pods.facts import RoleFacts
     from frameworkcontroller.core.policies.backoff import Spending
     from frameworkcontroller.core.reconcile.config import CoreConfig
+
+# Each round brings a state forward within one attempt: the end of a Task ends an epoch or the attempt, that ends Tasks,
+# and when these have no Pods the attempt is over. A pass that needs more has a defect.
+MAX_ROUNDS: Final = 6
 
 
 class FrameworkReconciler:
@@ -288,14 +292,17 @@ class FrameworkReconciler:
         if ctx is None:
             return Decision()
         self._is_in_pass = True
-        yield from self._framework.steps(ctx)
-        self._restarts.begin(ctx)
-        yield from self._tasks.steps(ctx)
-        if self._framework.follow_tasks(ctx):
+        for _ in range(MAX_ROUNDS):
             yield from self._framework.steps(ctx)
+            self._restarts.begin(ctx)
             yield from self._tasks.steps(ctx)
-        self._framework.begin_roles(ctx)
-        yield from self._restarts.steps(ctx)
+            if self._framework.follow_tasks(ctx):
+                continue
+            self._framework.begin_roles(ctx)
+            if not (yield from self._restarts.steps(ctx)):
+                break
+        else:
+            raise AssertionError("the pass does not come to rest")
         self._report_gang(ctx)
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not bool(self._state.crash_loops.held):

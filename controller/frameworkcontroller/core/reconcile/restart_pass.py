@@ -1,7 +1,7 @@
 """The gang's part of a reconcile pass, of gangs that restart in place: the end of an epoch, and the gate of the next.
 
-`FrameworkReconciler.steps` calls `begin` before the Tasks, and `steps` after them. `epoch` decides; this module
-supplies what the decision needs and changes the state. For all other gangs both do nothing.
+In each round `FrameworkReconciler.steps` calls `begin` before the Tasks, and `steps` after them. `epoch` decides; this
+module supplies what the decision needs and changes the state. For all other gangs both do nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.restart.annotations import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from frameworkcontroller.api.status import FrameworkAttemptStatus
     from frameworkcontroller.core.policies.role import TaskKey
@@ -59,21 +59,30 @@ class RestartPhase:
         if after is not status.attempt_status:
             self._state.set(replace(status, attempt_status=after))
 
-    def steps(self, ctx: ReconcileContext) -> Iterator[None]:
-        """Begin the next epoch if this one has ended, and open the gate if everybody is there.
+    def steps(self, ctx: ReconcileContext) -> Generator[None, None, bool]:
+        """Begin the next epoch if this one has ended, or open the gate if everybody is there.
 
         It yields after some Tasks.
+
+        Returns:
+            Whether Tasks are to be decided on again: members whose instances have ended show at once whether they are
+            back, and those that end leave their Pods.
         """
         gate, ends = self._state.gate, self._tasks.take_ends()
         if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
-            return
+            return False
+        again = False
         if gate.is_open and (ends or self._state.member_count != gate.released):
-            yield from self._judge(gate, ends, ctx)
+            again = yield from self._judge(gate, ends, ctx)
         if self._tasks.starts_while_closed:
-            yield from self._end_those_that_never_stay(ctx)
-        self._open()
+            again |= yield from self._end_those_that_never_stay(ctx)
+        if not again:
+            self._open()
+        return again
 
-    def _judge(self, gate: epoch.Gate, ends: dict[TaskKey, epoch.End], ctx: ReconcileContext) -> Iterator[None]:
+    def _judge(
+        self, gate: epoch.Gate, ends: dict[TaskKey, epoch.End], ctx: ReconcileContext
+    ) -> Generator[None, None, bool]:
         seen = self._state.status.attempt_status
         verdict = epoch.decide(
             gate,
@@ -92,10 +101,9 @@ class RestartPhase:
                 self._state.add_event(events.of_gang_not_restarted(end.task, verdict.why))
         if verdict.cause is not None:
             yield from self._begin_epoch(epoch.next_epoch(seen, verdict, ctx.stamp), ctx)
-        # Members whose instances have ended show at once whether they are back; those that end leave their Pods.
-        yield from self._tasks.steps(ctx)
+        return bool(refused) or verdict.cause is not None
 
-    def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Iterator[None]:
+    def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Generator[None, None, bool]:
         """End the attempts of Tasks that start again and again before the gate opens: no limit counts those starts."""
         counted = self._tasks.starts_while_closed
         given_up = [task_key for task_key, starts in counted.items() if starts > MAX_STARTS_WHILE_CLOSED]
@@ -109,8 +117,7 @@ class RestartPhase:
             self._end(task_key, ctx)
             why = f"it has started {MAX_STARTS_WHILE_CLOSED} times more while its gang waited"
             self._state.add_event(events.of_gang_not_restarted(f"{task_key[0]}-{task_key[1]}", why))
-        if given_up:
-            yield from self._tasks.steps(ctx)
+        return bool(given_up)
 
     def _succeeded(self) -> str:
         """Return the name of a Task of the gang that has succeeded, "" if there is none."""
