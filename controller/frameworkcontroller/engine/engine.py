@@ -23,14 +23,16 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.api.status import GangRestart
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import read_all
-from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.pods.snapshots import Snapshot, Trigger
 from frameworkcontroller.core.policies.backoff import Spending
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import ends_turn
+from frameworkcontroller.core.status.reports import Milestone, Transition
 from frameworkcontroller.engine.actions import Actions, Work
 from frameworkcontroller.engine.beginning import Beginning
 from frameworkcontroller.engine.cache.caches import Caches, CacheView, FrameworkKey
@@ -305,29 +307,32 @@ class Engine:
 
     def _report(self, work: Work, decision: Decision) -> Iterator[None]:
         """Write snapshots, metrics, logs and Events; before any effect starts, which may end what they show."""
-        for written in self._history.write_pass(*work.key, decision.snapshots):
+        snapshots = [report for report in decision.reports if isinstance(report, Snapshot)]
+        for written in self._history.write_pass(*work.key, snapshots):
             work.history = written
             yield
-        for milestone in decision.milestones:
-            self.metrics.milestone_reached(milestone)
-        for reason in decision.restarts:
-            self.metrics.gang_restarted(reason)
-        for place, transition in enumerate(decision.transitions):
+        for place, report in enumerate(decision.reports):
             if ends_turn(place):
                 yield
-            self.metrics.state_changed(transition)
-            _log.info(
-                "state changed",
-                framework="/".join(work.key),
-                kind=transition.kind,
-                subject=transition.subject,
-                before=str(transition.before),
-                after=str(transition.after),
-                reason=transition.reason,
-            )
-        for event in decision.events:
-            self._events.record(work.subject, event)
-            self.metrics.events_dropped.set(self._events.dropped)
+            match report:
+                case Milestone():
+                    self.metrics.milestone_reached(report)
+                case GangRestart():
+                    self.metrics.gang_restarted(report.reason)
+                case Transition():
+                    self.metrics.state_changed(report)
+                    _log.info(
+                        "state changed",
+                        framework="/".join(work.key),
+                        kind=report.kind,
+                        subject=report.subject,
+                        before=str(report.before),
+                        after=str(report.after),
+                        reason=report.reason,
+                    )
+                case KubeEvent():
+                    self._events.record(work.subject, report)
+                    self.metrics.events_dropped.set(self._events.dropped)
 
     def _start(self, key: FrameworkKey, seen: Framework) -> Work:
         reconciler = FrameworkReconciler(

@@ -10,7 +10,9 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Dropped, Failed, Refused
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+from frameworkcontroller.core.status.reports import Transition
 from tests.controller.core.caches import Caches
+from tests.controller.core.values import events_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -92,8 +94,8 @@ class Driver:
         """A pass that makes way for others now and then."""
         decision = yield from self.reconciler.steps(self.now, self.caches)
         self.wake_at = decision.wake_at
-        self.events += decision.events
-        self.transitions += [f"{one.subject}: {one.after}" for one in decision.transitions]
+        self.events += events_in(decision.reports)
+        self.transitions += [f"{one.subject}: {one.after}" for one in decision.reports if isinstance(one, Transition)]
         return decision
 
     def at_turn(self, effect: Effect) -> Effect | None:

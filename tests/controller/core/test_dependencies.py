@@ -20,7 +20,7 @@ from frameworkcontroller.core.policies.dependencies import (
 from frameworkcontroller.core.policies.role import RoleState
 from tests.controller.core.addedscenarios import DEPENDENT, PIPELINE
 from tests.controller.core.driver import Driver
-from tests.controller.core.values import ended, pod, role, spec, task
+from tests.controller.core.values import ended, events_in, pod, role, spec, task
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def settle(driver: Driver, seconds: int) -> list[str]:
     for _ in range(seconds):
         for _ in range(4):
             decision = driver.decide()
-            said += [f"{event.reason}: {event.message}" for event in decision.events]
+            said += [f"{event.reason}: {event.message}" for event in events_in(decision.reports)]
             for effect in decision.effects:
                 driver.answer(*driver.perform(effect))
         driver.world.tick()

@@ -19,9 +19,10 @@ from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus,
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Haste
-from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
+from tests.controller.core.values import at, ended, events_in, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
@@ -182,29 +183,30 @@ def test_a_new_attempt_drops_every_task_and_can_end_again(state: Scaled) -> None
 
 
 def test_transitions_are_taken_once_with_their_reason(state: Scaled) -> None:
-    state.journal.take_transitions()
+    state.reports.take(0)
     state.put(W0, conclude(task(index=0), at(1)))
     state.set(move(state.status, State.RUNNING, at(1)))
-    assert [(one.subject, one.before, one.after, one.reason) for one in state.journal.take_transitions()] == [
+    found = [one for one in state.reports.take(0) if isinstance(one, Transition)]
+    assert [(one.subject, one.before, one.after, one.reason) for one in found] == [
         ("fw-worker-0", State.CREATION_PENDING, State.COMPLETED, "FrameworkAttemptCompletion"),
         ("fw", State.PREPARING, State.RUNNING, ""),
     ]
-    assert state.journal.take_transitions() == []
+    assert state.reports.take(0) == []
 
 
 def test_events_speak_only_of_what_is_persisted(state: Scaled) -> None:
     state.put(W0, task(State.ATTEMPT_COMPLETED, ended(5)))
     state.persist_all()
-    state.journal.take_events(state.revisions.persisted)
+    state.reports.take(state.revisions.persisted)
     state.ask(w=1)
     sent = state.revisions.now
     state.put(W0, task(State.COMPLETED, ended(5)))
-    assert state.journal.take_events(state.revisions.persisted) == []
+    assert events_in(state.reports.take(state.revisions.persisted)) == []
     state.mark_persisted(sent)
-    assert [one.reason for one in state.journal.take_events(state.revisions.persisted)] == ["Rescaled"]
+    assert [one.reason for one in events_in(state.reports.take(state.revisions.persisted))] == ["Rescaled"]
     state.mark_persisted(state.revisions.now)
-    assert [one.reason for one in state.journal.take_events(state.revisions.persisted)] == ["TaskFailed"]
-    assert state.journal.take_events(state.revisions.persisted) == []
+    assert [one.reason for one in events_in(state.reports.take(state.revisions.persisted))] == ["TaskFailed"]
+    assert events_in(state.reports.take(state.revisions.persisted)) == []
 
 
 WAITS = {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED}
@@ -263,12 +265,12 @@ def test_tasks_bring_more_while_their_pods_do(state: Scaled) -> None:
 
 
 def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:
-    assert state.journal.take_events(state.revisions.persisted) == []
+    assert events_in(state.reports.take(state.revisions.persisted)) == []
     state.ask(w=5, x=1)
     state.ask(x=1)
     state.set(move(state.status, State.RUNNING, at(1)))
     state.mark_persisted(state.revisions.now)
-    assert [one.message for one in state.journal.take_events(state.revisions.persisted)] == [
+    assert [one.message for one in events_in(state.reports.take(state.revisions.persisted))] == [
         "TaskRole w: from 3 to 5 Tasks",
         "TaskRole x: from 0 to 1 Tasks",
         "TaskRole w: from 5 to 0 Tasks",

@@ -14,7 +14,7 @@ from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.status.state import FrameworkState
-from tests.controller.core.values import START, at, framework, pod, role, spec, task
+from tests.controller.core.values import START, at, events_in, framework, pod, role, spec, task
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -74,7 +74,7 @@ class Start:
         self.state.mark_persisted(self.state.revisions.now)
         return [
             f"{one.reason}: {one.message}"
-            for one in self.state.journal.take_events(self.state.revisions.persisted)
+            for one in events_in(self.state.reports.take(self.state.revisions.persisted))
             if "Gang" in one.reason or "Roster" in one.reason
         ]
 

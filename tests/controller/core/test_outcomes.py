@@ -40,6 +40,7 @@ from tests.controller.core.values import (
     POD_UID,
     at,
     ended,
+    events_in,
     framework,
     framework_end,
     moment,
@@ -238,12 +239,12 @@ def test_a_framework_moves_on_with_the_answer(case: FrameworkCase) -> None:
 
 def test_an_event_says_why_a_pod_is_not_created() -> None:
     state = state_of(task())
-    state.journal.take_events(state.revisions.persisted)
+    state.reports.take(state.revisions.persisted)
     apply_pod_outcome(
         state, InFlight(lambda: 0.5), CREATE, Failed("exceeded quota"), moment(1), FRAMEWORK_UID, RetryPolicy()
     )
     state.mark_persisted(state.revisions.now)
-    assert [one.message for one in state.journal.take_events(state.revisions.persisted)] == [
+    assert [one.message for one in events_in(state.reports.take(state.revisions.persisted))] == [
         "Pod of worker-0: exceeded quota"
     ]
 
@@ -254,7 +255,7 @@ def test_an_event_says_why_the_config_map_is_not_created(outcome: Outcome) -> No
     state.set(framework())
     apply_config_map_outcome(state, in_flight, MAKE, outcome, moment(1))
     state.mark_persisted(state.revisions.now)
-    assert [(one.reason, one.message) for one in state.journal.take_events(state.revisions.persisted)] == [
+    assert [(one.reason, one.message) for one in events_in(state.reports.take(state.revisions.persisted))] == [
         ("FailedCreate", "ConfigMap: sick")
     ]
 

@@ -30,7 +30,7 @@ from frameworkcontroller.core.effects import (
 )
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import TWO_ROLES, WITH_BARRIER
-from tests.controller.core.values import core_config
+from tests.controller.core.values import core_config, events_in
 
 FORBIDDEN = Refused(403, "forbidden")
 SICK = Failed("sick")
@@ -220,7 +220,7 @@ def test_an_attempt_whose_status_is_too_large_fails_and_is_written_without_its_t
     events = []
     for _ in range(20):
         decision = manual.decide()
-        events += decision.events
+        events += events_in(decision.reports)
         for effect in decision.effects:
             manual.answer_as_the_server(effect)
         manual.second()
@@ -273,7 +273,7 @@ def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries:
         manual.answer(effect, outcome)
         while True:
             decision = manual.decide()
-            reported += [number for event in decision.events if event.reason == "FailedStatusWrite"]
+            reported += [number for event in events_in(decision.reports) if event.reason == "FailedStatusWrite"]
             if decision.effects:
                 effect = decision.effects[0]
                 break

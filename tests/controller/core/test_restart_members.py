@@ -9,6 +9,7 @@ import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
+from frameworkcontroller.core.status.reports import Milestone
 from tests.controller.core import checks
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver
@@ -123,7 +124,8 @@ class Measured(Run):
 
     def decide(self) -> Any:
         decision = super().decide()
-        self.seconds = getattr(self, "seconds", {}) | {one.phase: one.seconds for one in decision.milestones}
+        found = {one.phase: one.seconds for one in decision.reports if isinstance(one, Milestone)}
+        self.seconds = getattr(self, "seconds", {}) | found
         return decision
 
 

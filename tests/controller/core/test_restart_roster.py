@@ -16,7 +16,7 @@ from frameworkcontroller.core.gang.gang import RestartTimes
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.test_publisher import Keeper
-from tests.controller.core.values import at, task
+from tests.controller.core.values import at, events_in, task
 
 WHY = "worker-1 exited with 1"
 
@@ -123,5 +123,5 @@ def test_the_seconds_of_a_restart_begin_with_the_end_of_the_epoch() -> None:
     state.applications |= {("worker", 0), ("worker", 1)}
     assert [(one.phase, one.seconds) for one in times.milestones(state, 2, at(14))] == [("restart-running", 4)]
     assert list(times.milestones(state, 2, at(15))) == []
-    (event,) = state.journal.take_events(0)
+    (event,) = events_in(state.reports.take(0))
     assert (event.reason, event.message) == ("GangRestarted", "Epoch 1: all 2 Tasks are ready again after 2.0 s")

@@ -8,7 +8,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome, WriteStatus
 from frameworkcontroller.core.policies.backoff import FIRST_BATCH, SlowStart
 from tests.controller.core.driver import Driver
-from tests.controller.core.values import at
+from tests.controller.core.values import at, events_in
 from tests.controller.core.world import Plan, World, framework_of
 
 QUOTA = Failed('pods "fw-worker-0" is forbidden: exceeded quota')
@@ -93,7 +93,7 @@ class Quota(Driver):
     def work_now(self) -> None:
         while True:
             decision = self.decide()
-            self.events += [event.reason for event in decision.events]
+            self.events += [event.reason for event in events_in(decision.reports)]
             if not decision.effects:
                 return
             for effect in decision.effects:

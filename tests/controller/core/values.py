@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -25,10 +25,16 @@ from frameworkcontroller.api.status import (
     TaskStatus,
 )
 from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines.framework import AttemptContext
 from frameworkcontroller.core.machines.task import TaskContext
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frameworkcontroller.core.status.reports import Report
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRAMEWORK_UID = "framework-uid"
@@ -257,3 +263,8 @@ def config_map(
     owners = (OwnerReference(kind="Framework", name="fw", uid=owner, controller=True),) if owner else ()
     meta = Meta("fw-attempt", uid, "1", namespace="ns", creation_timestamp=at(created), owner_references=owners)
     return Partial(replace(meta, deletion_timestamp=at(1)) if deleted else meta)
+
+
+def events_in(reports: Iterable[Report]) -> list[KubeEvent]:
+    """The Events of some reports."""
+    return [report for report in reports if isinstance(report, KubeEvent)]

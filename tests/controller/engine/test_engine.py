@@ -307,7 +307,7 @@ async def test_changes_of_many_tasks_are_logged_in_turns() -> None:
     work = engine._start(("n", "fw"), FRAMEWORK_DECODER.decode(json.dumps(framework())))
     ended = Transition("task", "fw-worker-0", State.RUNNING, State.COMPLETED)
     with capture_logs() as logs:
-        pauses = sum(1 for _ in engine._report(work, Decision(transitions=[ended] * 10_000)))
+        pauses = sum(1 for _ in engine._report(work, Decision(reports=[ended] * 10_000)))
     assert len(logs) == 10_000
     assert pauses == 10_000 // TASKS_IN_A_ROW
 

@@ -114,7 +114,7 @@ class Gang:
         """Decide on the roster.
 
         Args:
-            state: what is decided; an Event goes to its journal.
+            state: what is decided; an Event goes to its reports.
             missing: gives the Tasks that are not ready, and what keeps each; called only when they are named.
             summary: the newest persisted status.
             now: the steady time.

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Partial
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.core.effects import Effect
-    from frameworkcontroller.core.events import KubeEvent
-    from frameworkcontroller.core.pods.snapshots import Snapshot
-    from frameworkcontroller.core.status.reports import Milestone, Transition
+    from frameworkcontroller.core.status.reports import Report
 
 
 class View(Protocol):
@@ -43,13 +41,8 @@ class Decision:
     """What to do now, what to report, and when to reconcile again even if nothing is seen to change."""
 
     effects: list[Effect] = field(default_factory=list)
-    transitions: list[Transition] = field(default_factory=list)
-    events: list[KubeEvent] = field(default_factory=list)
-    milestones: list[Milestone] = field(default_factory=list)
-    restarts: list[str] = field(default_factory=list)
-    """Why epochs of a gang that restarts in place have ended."""
-    snapshots: list[Snapshot] = field(default_factory=list)
-    """Written before any effect is performed: an effect may overwrite what a snapshot contains."""
+    reports: list[Report] = field(default_factory=list)
+    """Made before any effect is performed: an effect may overwrite what a snapshot contains."""
     wake_at: datetime | None = None
     at_rest: bool = False
     """The Framework, as it is seen, is Completed, or not to start, and has nothing left to be done: only time or a user

@@ -92,7 +92,8 @@ class FrameworkPhase:
         # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
         kept, why = held_back(ctx.spec, self._state.roles)
         self._state.hold_back(why)
-        self._state.rescale(kept, ctx.stamp, self._new_uid)
+        for role_state, gone in self._state.rescale(kept, ctx.stamp, self._new_uid):
+            self._tasks.remember(snapshots.Trigger.TASK_DELETION, role_state, gone, ctx)
         if self._state.status.state in TASKS_WAIT:
             self._state.hold_roles(kept)
         waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
@@ -180,8 +181,7 @@ class FrameworkPhase:
         """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""
         assert self._writer.persisted is not None
         retry, persisted = snapshots.Trigger.FRAMEWORK_RETRY, self._writer.persisted
-        taken = snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes)
-        ctx.decision.snapshots.append(taken)
+        self._state.reports.add(snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes))
         self._state.discard_tasks()
         self._rescale(ctx)
         ctx.in_flight.reset_delays()

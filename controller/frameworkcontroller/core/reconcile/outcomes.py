@@ -214,7 +214,7 @@ def apply_status_failure(
     worth_telling = 1 if isinstance(outcome, Refused) else FAILURES_UNTIL_EVENT
     if failures == worth_telling:
         # At once: the status that it speaks of may never be persisted.
-        state.journal.add_event(events.of_unwritten_status(outcome.message), state.revisions.persisted)
+        state.reports.add(events.of_unwritten_status(outcome.message))
 
 
 def _apply_search(

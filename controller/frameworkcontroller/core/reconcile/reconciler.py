@@ -348,13 +348,11 @@ class FrameworkReconciler:
 
         It needs the final state of this pass: nothing changes the Framework or its Tasks after it.
         """
-        self._tasks.take_snapshots(ctx)
         self._grant_access(ctx)
         self._write_status(ctx)
         self._write_roster(ctx)
         ctx.decision.wake(self._state.agenda.next_alarm)
-        ctx.decision.transitions = self._state.journal.take_transitions()
-        ctx.decision.events = self._state.journal.take_events(self._state.revisions.persisted)
+        ctx.decision.reports = self._state.reports.take(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
 
     def _is_at_rest(self, ctx: ReconcileContext) -> bool:
@@ -420,4 +418,5 @@ class FrameworkReconciler:
                 if effect is not None:
                     ctx.emit(effect)
         if self._gang is not None:
-            ctx.decision.milestones += self._gang.milestones(self._state, ctx.spec, ctx.now)
+            for milestone in self._gang.milestones(self._state, ctx.spec, ctx.now):
+                self._state.reports.add(milestone)

@@ -156,7 +156,7 @@ class RestartPhase:
                 state.put(task_key, replace(task, attempt_status=left))
                 state.agenda.touch(task_key)
         last = (after.last_gang_restarts or ())[-1]
-        ctx.decision.restarts.append(last.reason)
+        state.reports.add(last)
         limit = (state.restart_policy or Policy()).limit
         state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
 

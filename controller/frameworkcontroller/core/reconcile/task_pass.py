@@ -1,7 +1,7 @@
 """The Tasks' part of a reconcile pass: the state machine of each dirty Task, and what its Pod needs.
 
-`FrameworkReconciler.steps` calls `advance` after the Framework's own part, and `take_snapshots` at the end. `task`
-decides; this module supplies what the decision needs and emits what follows from it.
+`FrameworkReconciler.steps` calls `steps` after the Framework's own part. `task` decides; this module supplies what the
+decision needs and emits what follows from it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from frameworkcontroller.core.machines import framework, task
 from frameworkcontroller.core.machines.orphans import is_hidden_pod
 from frameworkcontroller.core.machines.retention import ended_at
 from frameworkcontroller.core.pods import snapshots
+from frameworkcontroller.core.pods.snapshots import Trigger
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.retry import decide_retry
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.policies.role import TaskKey
+    from frameworkcontroller.core.policies.role import RoleState, TaskKey
     from frameworkcontroller.core.reconcile.config import CoreConfig
     from frameworkcontroller.core.reconcile.decision import ReconcileContext
     from frameworkcontroller.core.status.state import FrameworkState
@@ -117,10 +118,12 @@ class TaskPhase:
     def _note(
         self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, ctx: ReconcileContext
     ) -> None:
-        """Note what a step shows that the Task's status does not say."""
+        """Note what a step shows that the Task's status does not say, or says no more."""
         role = self._state.roles[task_key[0]]
         if self._config.crash_loop_pause:
             self._state.crash_loops.note(task_key, before, after, ctx.clock)
+        if after.attempt_status.id > before.attempt_status.id:
+            self.remember(Trigger.TASK_RETRY, role, before, ctx)
         if after.state in OVER:
             role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
         if role.name in self._state.watched_roles:
@@ -288,13 +291,12 @@ class TaskPhase:
                 return True
         return False
 
-    def take_snapshots(self, ctx: ReconcileContext) -> None:
-        """Make snapshots of the Tasks and Task attempts that this pass has replaced; their last state is persisted."""
-        for one in self._state.journal.take_records():
-            spec, shared = ctx.spec.task_of(one.role), self._role_attempt(one.role, one.role_uid)
-            ctx.decision.snapshots.append(snapshots.of_task(one.trigger, ctx.framework, shared, spec, one.task))
+    def remember(self, trigger: Trigger, role_state: RoleState, gone: TaskStatus, ctx: ReconcileContext) -> None:
+        """Report a Task or Task attempt that is replaced or deleted; its last state is persisted."""
+        spec, shared = ctx.spec.task_of(role_state.name), self._role_attempt(role_state)
+        self._state.reports.add(snapshots.of_task(trigger, ctx.framework, shared, spec, gone))
 
-    def _role_attempt(self, role: str, role_uid: str) -> RoleAttempt:
+    def _role_attempt(self, role_state: RoleState) -> RoleAttempt:
         attempt = self._state.status.attempt_status
         return RoleAttempt(
             namespace=self._namespace,
@@ -302,13 +304,13 @@ class TaskPhase:
             framework_uid=self._uid,
             framework_attempt_id=attempt.id,
             config_map_uid=attempt.config_map_uid or "",
-            role=role,
-            role_uid=role_uid,
+            role=role_state.name,
+            role_uid=role_state.instance_uid,
         )
 
     def _source(self, role: str, spec: FrameworkSpec) -> PodSource:
         """Return what the Pods of a role are made of."""
         state, role_state = self._state, self._state.roles[role]
         problem = state.stuck_roles[role] if role_state.waits else state.restart_problem or state.problems.get(role, "")
-        shared = self._role_attempt(role, role_state.instance_uid)
+        shared = self._role_attempt(role_state)
         return PodSource(shared, spec.task_of(role).pod, state.sizes.get(role, 0), problem)

@@ -2,7 +2,7 @@
 
 Every change gets the next of the `Revisions`; once that is persisted, the Tasks that waited for it are dirty again. The
 `Agenda` has the dirty Tasks; only these are decided on again, so that a pass costs as much as has changed. What is to
-be reported of the changes goes to the `Journal`.
+be reported of the changes goes to the `Reports`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import GateSummary, RolesSummary
-from frameworkcontroller.core.pods.snapshots import Trigger
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
@@ -27,7 +26,7 @@ from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.dirty import Agenda
 from frameworkcontroller.core.status.gang_ready import GangReport
-from frameworkcontroller.core.status.reports import Journal, TaskRecord
+from frameworkcontroller.core.status.reports import Reports, transition
 from frameworkcontroller.core.status.rescale import rescale
 from frameworkcontroller.core.status.revisions import Mark, Revisions
 
@@ -76,7 +75,7 @@ class FrameworkState:
         name: of the Framework.
 
     Attributes:
-        journal: what is still to be reported.
+        reports: what is still to be reported.
         agenda: which Tasks are to be decided on again.
         roles: by name; `status` holds none, because their Tasks are counted here.
         revisions: of all changes.
@@ -104,7 +103,7 @@ class FrameworkState:
     def __init__(self, name: str) -> None:
         self._name = name
         self._status: FrameworkStatus | None = None
-        self.journal = Journal(name)
+        self.reports = Reports()
         self.agenda = Agenda()
         self.roles: dict[str, RoleState] = {}
         self.revisions = Revisions()
@@ -173,7 +172,10 @@ class FrameworkState:
         if urgent or not only_reports:
             self.haste = Haste.URGENT
         if before is not None:
-            self.journal.add_framework_change(before, status, revision)
+            if before.state is not status.state:
+                self.reports.add(transition("framework", self._name, before, status))
+            for event in events.of_framework(before, status):
+                self.reports.add(event, revision)
 
     @property
     def gate(self) -> epoch.Gate | None:
@@ -269,14 +271,20 @@ class FrameworkState:
         self._ended = None
         self._rescaled = None
 
-    def rescale(self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]) -> None:
-        """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status."""
+    def rescale(
+        self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]
+    ) -> list[tuple[RoleState, TaskStatus]]:
+        """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status.
+
+        Returns:
+            The Tasks that are gone, with their roles.
+        """
         last, self._rescaled = self._rescaled, (spec, self.revisions.persisted)
         if last is not None and last[1] == self.revisions.persisted and (last[0] is spec or last[0] == spec):
-            return
+            return []
         revision = self.revisions.now + 1
-        deleted = [
-            TaskRecord(Trigger.TASK_DELETION, role_state.name, role_state.instance_uid, role_state.tasks[index])
+        marked = [
+            (role_state, role_state.tasks[index])
             for role_state in self.roles.values()
             for index in sorted(role_state.deletion_pending)
         ]
@@ -293,13 +301,10 @@ class FrameworkState:
             )
         )
         if not changed:
-            return
+            return []
         self.text_bytes = sum(role_state.text_bytes for role_state in self.roles.values())
         self.revisions.change(Mark.FRAMEWORK, Mark.MEMBERS)
         self.haste = Haste.URGENT
-        for record in deleted:
-            if self.task((record.role, record.task.index)) is not record.task:
-                self.journal.add_record(record)
         for name, index in changed:
             if index >= 0:
                 self.agenda.touch((name, index))
@@ -310,6 +315,9 @@ class FrameworkState:
                 before, after = counts.get(name, 0), wanted.get(name, 0)
                 if before != after:
                     self.add_event(events.of_rescale(name, before, after))
+        return [
+            (role_state, gone) for role_state, gone in marked if self.task((role_state.name, gone.index)) is not gone
+        ]
 
     def enter_end(self, *, over: bool) -> bool:
         """Report whether the attempt enters this phase of its end now, so that its Tasks have to follow.
@@ -364,13 +372,14 @@ class FrameworkState:
             uid = before.attempt_status.pod_uid
             self.gone -= {uid}
             self.not_retained -= {uid}
-            self.journal.add_record(TaskRecord(Trigger.TASK_RETRY, role_state.name, role_state.instance_uid, before))
         self.text_bytes -= role_state.text_bytes
         role_state.put(task_key[1], new, revision)
         self.text_bytes += role_state.text_bytes
         self.touch_when_persisted(task_key)
         if before.state is not new.state:
-            self.journal.add_task_change(task_key[0], before, new, revision)
+            self.reports.add(transition("task", new.attempt_status.pod_name, before, new))
+            for event in events.of_task(role_state.name, before, new):
+                self.reports.add(event, revision)
 
     def _within_texts(self, before: TaskStatus | None, new: TaskStatus) -> TaskStatus:
         """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
@@ -427,7 +436,7 @@ class FrameworkState:
     @property
     def is_reported(self) -> bool:
         """Whether everything is persisted and reported."""
-        return self.revisions.all_persisted and self.journal.is_empty
+        return self.revisions.all_persisted and self.reports.is_empty
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
@@ -482,4 +491,4 @@ class FrameworkState:
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""
-        self.journal.add_event(event, self.revisions.now)
+        self.reports.add(event, self.revisions.now)
