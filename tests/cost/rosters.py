@@ -17,9 +17,10 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
-from frameworkcontroller.core.effects import GateSummary, RolesSummary
+from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang.publisher import Publisher
 from frameworkcontroller.core.gang.roster import Identity, Published
+from frameworkcontroller.core.restart.epoch import Gate
 from tests.controller.core.values import START, at
 from tests.cost.bounds import ROSTER_BYTES, TASKS
 from tests.cost.genes import Genes, Number, Word, joined, mutated_pieces
@@ -113,7 +114,7 @@ class Roster:
             for number in range(genes["roles"])
         )
         total = genes["roles"] * genes["tasks"]
-        gate = GateSummary(genes["epoch"], is_open=genes["complete"], why="", since=None) if genes["epoch"] else None
+        gate = Gate(genes["epoch"], int(genes["complete"])) if genes["epoch"] else None
         order = tuple(role.name for role in roles)
         return RolesSummary(
             roles,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
     from frameworkcontroller.core.pods.template import PodSource, PodTemplate
+    from frameworkcontroller.core.restart.epoch import Gate
 
 EffectKey: TypeAlias = tuple[str | int, ...]
 
@@ -34,18 +34,6 @@ class Subject:
     namespace: str
     name: str
     uid: str
-
-
-@dataclass(frozen=True)
-class GateSummary:
-    """The gate of a gang that restarts in place, as one write of the status contains it."""
-
-    epoch: int
-    is_open: bool
-    why: str
-    """Why the epoch before has ended, in one line."""
-    since: datetime | None
-    """When it has ended."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +57,7 @@ class RolesSummary:
     """GPUs that each Pod of a role asks for, of the roles that do."""
     has_barriers: bool = True
     """A Pod template has a barrier, which reads rosters of incomplete gangs, too."""
-    gate: GateSummary | None = None
+    gate: Gate | None = None
     """Of a gang that restarts in place."""
 
     @property

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.api.status import Condition
-from frameworkcontroller.core.effects import Failed, GateSummary, RolesSummary, WriteStatus
+from frameworkcontroller.core.effects import Failed, RolesSummary, WriteStatus
 from frameworkcontroller.core.policies.readiness import NOT_CREATED, Obstacle
+from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.gang_ready import EVERY, GangReport
 from tests.controller.core.checks import gang_ready_of
@@ -32,12 +33,12 @@ UNSCHEDULABLE = Obstacle(
 )
 
 
-def summary(ready: int, of_epoch: GateSummary | None = None) -> RolesSummary:
+def summary(ready: int, of_epoch: Gate | None = None) -> RolesSummary:
     return RolesSummary((), (), ready, 4, by_arrival=False, member_revision=0, gate=of_epoch)
 
 
-def gate(epoch: int, *, is_open: bool = True) -> GateSummary:
-    return GateSummary(epoch, is_open, "worker-1 exited with 7" if epoch else "", None)
+def gate(epoch: int, *, is_open: bool = True) -> Gate:
+    return Gate(epoch, 4 * is_open, "worker-1 exited with 7" if epoch else "")
 
 
 def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
@@ -234,7 +235,7 @@ def test_a_quota_is_named_while_the_gang_waits_for_it() -> None:
     ids=["first epoch", "gathers", "opens", "open"],
 )
 def test_a_gang_that_restarts_in_place_has_the_condition_from_its_first_restart_on(
-    of_epoch: GateSummary, ready: int, expected: tuple[bool, str, str] | None
+    of_epoch: Gate, ready: int, expected: tuple[bool, str, str] | None
 ) -> None:
     found = gang_ready.condition(GangReport(), summary(ready, of_epoch))
     assert found == (None if expected is None else ("GangReady", *expected))

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
-from frameworkcontroller.core.effects import GateSummary, RolesSummary
+from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang.gang import RestartTimes
 from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.test_publisher import Keeper
 from tests.controller.core.values import at, events_in, task
@@ -29,7 +30,7 @@ def member(index: int, starts: int, epoch: int, *, arrived: bool = True) -> Task
 def gang(epoch: int, *members: TaskStatus, revision: int) -> RolesSummary:
     """A status of a gang in this epoch; its gate is open if everybody is there."""
     ready = sum(one.attempt_status.arrived is True for one in members)
-    gate = GateSummary(epoch, ready == len(members), WHY if epoch else "", at(0) if epoch else None)
+    gate = Gate(epoch, len(members) if ready == len(members) else 0, WHY if epoch else "", at(0) if epoch else None)
     roles = (TaskRoleStatus("worker", "role-uid", task_statuses=members),)
     return RolesSummary(roles, ("worker",), ready, len(members), by_arrival=True, member_revision=revision, gate=gate)
 
@@ -112,10 +113,10 @@ def test_nobody_else_is_behind(changes: dict[str, Any]) -> None:
 
 def test_the_seconds_of_a_restart_begin_with_the_end_of_the_epoch() -> None:
     state, times = FrameworkState("fw"), RestartTimes()
-    times.note(GateSummary(0, is_open=False, why="", since=None))
+    times.note(Gate(0, 0))
     times.is_released = True
     assert list(times.milestones(state, 2, at(1))) == []
-    times.note(GateSummary(1, is_open=False, why=WHY, since=at(10)))
+    times.note(Gate(1, 0, WHY, at(10)))
     assert list(times.milestones(state, 2, at(11))) == []
     times.is_released = True
     assert [(one.phase, one.seconds) for one in times.milestones(state, 2, at(12))] == [("restart-open", 2)]

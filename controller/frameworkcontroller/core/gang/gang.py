@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.core.effects import GateSummary, RolesSummary, WriteRoster
+    from frameworkcontroller.core.effects import RolesSummary, WriteRoster
     from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.policies.readiness import Obstacle
+    from frameworkcontroller.core.restart.epoch import Gate
     from frameworkcontroller.core.status.state import FrameworkState
 
 
@@ -156,11 +157,11 @@ class RestartTimes:
     """
 
     def __init__(self) -> None:
-        self._gate: GateSummary | None = None
+        self._gate: Gate | None = None
         self._said_open = False
         self.is_released = False
 
-    def note(self, gate: GateSummary | None) -> None:
+    def note(self, gate: Gate | None) -> None:
         """Note the gate as it is persisted: a closed one, but the first, begins a restart."""
         if gate is None or gate.is_open or gate.epoch == 0:
             return

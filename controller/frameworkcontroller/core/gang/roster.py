@@ -17,7 +17,8 @@ from frameworkcontroller.core.policies.readiness import is_ready
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import TaskRoleStatus
-    from frameworkcontroller.core.effects import GateSummary, RolesSummary
+    from frameworkcontroller.core.effects import RolesSummary
+    from frameworkcontroller.core.restart.epoch import Gate
 
 VERSION: Final = 1
 WHY_CHARACTERS: Final = 256
@@ -72,7 +73,7 @@ def document(
     rows: list[dict[str, Any]] | None = None,
     *,
     by_arrival: bool = False,
-    gate: GateSummary | None = None,
+    gate: Gate | None = None,
     behind: tuple[Behind, ...] = (),
 ) -> bytes:
     """Return the roster as JSON.

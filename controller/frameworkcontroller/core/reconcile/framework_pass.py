@@ -216,12 +216,7 @@ class FrameworkPhase:
             case framework.Action.CREATE:
                 _, total = self._state.readiness(ctx.spec)
                 empty = roster.document(
-                    self.identity,
-                    0,
-                    0,
-                    total,
-                    by_arrival=self._state.waits_for_arrival,
-                    gate=self._state.summarize(ctx.spec).gate,
+                    self.identity, 0, 0, total, by_arrival=self._state.waits_for_arrival, gate=self._state.gate
                 )
                 ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:

@@ -37,10 +37,14 @@ class Gate(Struct, frozen=True):
     Attributes:
         epoch: its number.
         released: the Tasks with which the gate has opened, or may have; 0 while it is closed.
+        why: the epoch before has ended, in one line; "" if there is none.
+        since: when it has ended.
     """
 
     epoch: int
     released: int
+    why: str = ""
+    since: datetime | None = None
 
     @property
     def is_open(self) -> bool:
@@ -73,11 +77,20 @@ class Verdict(Struct, frozen=True):
     why: str = ""
 
 
-def gate_of(attempt: FrameworkAttemptStatus) -> Gate | None:
-    """Return the gate of the attempt's gang, None if the gang does not restart in place."""
+def gate_of(attempt: FrameworkAttemptStatus, since: datetime | None = None) -> Gate | None:
+    """Return the gate of the attempt's gang, None if the gang does not restart in place.
+
+    Args:
+        attempt: of the Framework.
+        since: the steady time of the end of the last epoch; without it, the time of day is taken that the status has.
+    """
     if attempt.gang_epoch is UNSET:
         return None
-    return Gate(attempt.gang_epoch, attempt.gang_released or 0)
+    gate = Gate(attempt.gang_epoch, attempt.gang_released or 0)
+    if not attempt.last_gang_restarts:
+        return gate
+    last = attempt.last_gang_restarts[-1]
+    return replace(gate, why=last.why, since=since or last.time)
 
 
 # --- one Task and its Pod --------------------------------------------------------------------------------------------

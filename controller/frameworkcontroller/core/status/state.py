@@ -17,7 +17,7 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import events
-from frameworkcontroller.core.effects import GateSummary, RolesSummary
+from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
@@ -180,7 +180,7 @@ class FrameworkState:
     @property
     def gate(self) -> epoch.Gate | None:
         """The gate of a gang that restarts in place, None of any other."""
-        return None if self._status is None else epoch.gate_of(self._status.attempt_status)
+        return None if self._status is None else epoch.gate_of(self._status.attempt_status, self.restarting_since)
 
     def set_templates(self, facts: TemplateFacts) -> None:
         """Take over what the Pod templates say; an attempt that has Pods goes on as it began."""
@@ -478,16 +478,8 @@ class FrameworkState:
             gpus=self.gpus,
             has_barriers=self.has_barriers,
             member_revision=self.revisions.of(Mark.MEMBERS),
-            gate=self._gate_summary(),
+            gate=self.gate,
         )
-
-    def _gate_summary(self) -> GateSummary | None:
-        gate = self.gate
-        if gate is None:
-            return None
-        last = (self.status.attempt_status.last_gang_restarts or ())[-1:]
-        why = last[0].why if last else ""
-        return GateSummary(gate.epoch, gate.is_open, why, self.restarting_since or (last[0].time if last else None))
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""
