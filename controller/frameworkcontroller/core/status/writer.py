@@ -1,7 +1,7 @@
 """When the status is written and what it contains, and what of it is persisted.
 
 The reconciler asks `due` and `compose` at the end of each pass, and hands every successful write to `apply_outcome`.
-One write is in flight at a time. `verdict` says what the answers of the API server mean.
+One write is in flight at a time. `conflict` says why one conflicted.
 """
 
 from __future__ import annotations

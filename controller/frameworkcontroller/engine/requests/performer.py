@@ -44,7 +44,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
-from frameworkcontroller.core.status import verdict
+from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
 from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
 from frameworkkube.http.client import (
@@ -219,43 +219,36 @@ class Performer:
     # --- the status --------------------------------------------------------------------------------------------------
 
     async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
-        """Write the status, and go on as `verdict.verdict` says; it never waits, since it holds a slot."""
+        """Write the status, again if only the rest of the object has changed; it never waits, since it holds a slot.
+
+        If a write took effect whose answer was lost, the next one conflicts with it and knows it (`unanswered`).
+        """
         status, digest = await self._encode(effect)
         version = effect.resource_version
         for _ in range(STATUS_TRIES):
-            answer = await self._attempt_status_write(subject, version, status)
-            result = verdict.verdict(effect, subject.uid, answer)
-            if isinstance(result, verdict.ReadFirst):
-                result = verdict.verdict(effect, subject.uid, await self._read_status(subject))
-            match result:
-                case verdict.SendUpon():
-                    version = result.resource_version
-                case verdict.ReadFirst():
-                    raise AssertionError(result)
-                case Done():
-                    return replace(result, roles=digest)
-                case _:
-                    return result
+            outcome: Outcome | SendUpon
+            try:
+                outcome = await self._send_status(subject, version, status)
+            except ConflictError:
+                live = FRAMEWORK_DECODER.decode(await self._client.get(_framework_path(subject)))
+                outcome = resolve_conflict(effect, subject.uid, live)
+            if not isinstance(outcome, SendUpon):
+                return replace(outcome, roles=digest) if isinstance(outcome, Done) else outcome
+            version = outcome.resource_version
         return Failed("the Framework changed during each of several attempts to write its status")
 
-    async def _attempt_status_write(self, subject: Subject, version: str, status: bytes) -> verdict.Answer:
-        """Send the status once, and translate the answer."""
+    async def _send_status(self, subject: Subject, version: str, status: bytes) -> Outcome:
+        """Send the status once; a conflict is raised, and errors of which another try may be rid."""
+        body = manifests.status_update(subject, version, status)
         try:
-            body = manifests.status_update(subject, version, status)
             answer = await self._client.replace(f"{_framework_path(subject)}/status", body, accept=PARTIAL_METADATA)
-        except ConflictError:
-            return verdict.Conflicting()
-        except NotFoundError:
-            return verdict.NotFound()
         except ApiStatusError as error:
             if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
-                return verdict.Rejected(TOO_LARGE_CODE, error.message)
-            if isinstance(error, TooManyRequestsError | ServerError):
-                return verdict.Unavailable(str(error), error.retry_after_seconds)
-            return verdict.Rejected(error.code, error.message)
-        except KubeError as error:
-            return verdict.Unavailable(str(error))
-        return verdict.Accepted(PARTIAL_DECODER.decode(answer).metadata.resource_version)
+                return Refused(TOO_LARGE_CODE, error.message)
+            if isinstance(error, ConflictError | NotFoundError | TooManyRequestsError | ServerError):
+                raise
+            return Refused(error.code, error.message)
+        return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
     async def _encode(self, effect: WriteStatus) -> tuple[bytes, int | None]:
         """Return the status as it is sent, and the digest of its roles: a plain one is not read for that."""
@@ -264,11 +257,6 @@ class Performer:
             return encoded, None
         encoded = await asyncio.to_thread(status_encoding.compress, effect.status, effect.rest_bytes)
         return encoded, roles_digest(STATUS_DECODER.decode(encoded))
-
-    async def _read_status(self, subject: Subject) -> verdict.Found:
-        """Read the Framework as the API server has it now; errors are those of `perform`."""
-        live = FRAMEWORK_DECODER.decode(await self._client.get(_framework_path(subject)))
-        return verdict.Found(live.metadata.uid, live.metadata.resource_version, live.stored_status())
 
     # --- the roster --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""Why a write of the status conflicted: pure, so that a table can test it.
+
+`Performer` writes the status, reads the Framework after a conflict, and asks how to go on. Sending a write again is
+safe, since its resourceVersion lets only one attempt take effect
+(docs/decisions/0005-replace-the-status-with-a-precondition.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api.status import is_same
+from frameworkcontroller.core.effects import Done, Missing, Outcome, StaleStatus
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.framework import Framework
+    from frameworkcontroller.core.effects import WriteStatus
+
+
+@dataclass(frozen=True)
+class SendUpon:
+    """Send the status again at once, upon this resourceVersion: only the rest of the object has changed."""
+
+    resource_version: str
+
+
+def resolve_conflict(effect: WriteStatus, uid: str, live: Framework) -> Outcome | SendUpon:
+    """Return the outcome of a write that conflicted, or how to send it again.
+
+    It took effect earlier, another writer was faster, or only the rest of the object has changed.
+
+    Args:
+        effect: the write.
+        uid: of the Framework instance that is meant.
+        live: the Framework as it is now.
+
+    Raises:
+        msgspec.DecodeError, UnreadableStatusError: `live` cannot be read.
+    """
+    if live.metadata.uid != uid:
+        return Missing()
+    status, version = live.stored_status(), live.metadata.resource_version
+    if is_same(status, effect.previous, effect.previous_roles):
+        return SendUpon(version)
+    if is_same(status, effect.status):
+        return Done(resource_version=version)
+    if effect.unanswered is not None and is_same(status, effect.unanswered):
+        return SendUpon(version)
+    return StaleStatus()
