@@ -108,17 +108,19 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         # The network comes last: a failure of the settings or of the folder needs none.
         from frameworkbarrier.files import container, render
         from frameworkbarrier.files.writer import Writer
-        from frameworkbarrier.gate.gate import decide
+        from frameworkbarrier.gate.gate import Gatekeeper
         from frameworkbarrier.source import access, choose
         from frameworkbarrier.source.api import Api
 
         # Who finds this file finds all files; one of an earlier run would open a startup probe too early.
         folder.remove(render.GENERATION)
-        start = None
+        gatekeeper = Gatekeeper(settings.identity)
         if settings.restart:
-            from frameworkbarrier.epoch import OwnStart
+            from frameworkbarrier.files.notes import Notes
+            from frameworkbarrier.gate import epoch
 
-            start = OwnStart(folder, log)
+            notes = Notes(folder)
+            gatekeeper = epoch.InEpochs(settings.identity, notes.count_start(), log)
         if settings.mode == "sidecar":
             folder.hold()
         reader = SourceReader()
@@ -132,16 +134,10 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
             gc.freeze()
             gc.enable()
 
-        released = wait(
-            reader,
-            settings.identity,
-            settings.timeout_sec,
-            progress,
-            judge=decide if start is None else start.decide,
-            judge_in=None if start is None else start.due_in,
-            while_waiting=prepare,
-        )
+        released = wait(reader, gatekeeper, settings.timeout_sec, progress, while_waiting=prepare)
         termination.describe = lambda: " while the files were written"
+        if settings.restart and released.task:
+            notes.keep_start(released.task.starts)
         writer = Writer(folder, settings, this_container, lambda: choose.read_framework(settings, api), log)
         count = writer.write(released)
         if settings.mode == "sidecar":
@@ -149,7 +145,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         gang = released.gang
         last = (
             f"open after {progress.waited():.1f} s: {gang.total}/{gang.total} Tasks of {settings.gang_name} "
-            f"are ready, generation {gang.generation}{'' if start is None else f', epoch {gang.epoch}'}; "
+            f"are ready, generation {gang.generation}{f', epoch {gang.epoch}' if settings.restart else ''}; "
             f"wrote {count} files to {settings.output_dir}"
         )
         log.info(last)
@@ -158,11 +154,10 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
             gc.enable()
             termination.describe = lambda: ""
-            if start is not None:
-                from frameworkbarrier import epoch
-
-                epoch.follow(reader, settings, gang, writer.write, log, folder, start)
-            sidecar.follow(reader, settings.identity, gang, writer.write, log)
+            if settings.restart:
+                grace_sec = settings.restart_grace_sec
+                epoch.follow(reader, gatekeeper, gang, writer.write, log, notes.announce, grace_sec)
+            sidecar.follow(reader, gatekeeper, gang, writer.write, log)
     return last
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from frameworkbarrier.gate.gate import Observation, Released, decide
+from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released
 from frameworkbarrier.settings import Identity
 from frameworkbarrier.source.roster import decode
 
@@ -55,6 +55,24 @@ def roster(shape: dict[str, int], *, generation: int = 1, ready: int | None = No
     return document | changes
 
 
+def gang(epoch: int, *starts: int, generation: int | None = None, **changes: Any) -> dict[str, Any]:
+    """The complete roster of an epoch, of workers with so many starts."""
+    document = roster({"worker": len(starts)}, generation=generation or epoch + 1, epoch=epoch, why="", **changes)
+    for task, number in zip(document["taskRoles"][0]["tasks"], starts, strict=True):
+        task.append(number)
+    return document
+
+
+def closed(epoch: int, ready: int = 1, total: int = 2, **changes: Any) -> dict[str, Any]:
+    """A roster of the closed gate."""
+    changes = {"why": "worker-1 exited with 1: boom"} | changes
+    return roster({"worker": total}, generation=epoch, ready=ready, epoch=epoch, **changes)
+
+
+def behind(start: int, index: int = 0) -> dict[str, Any]:
+    return {"behind": [["worker", index, uid("worker", index)[:8], start]]}
+
+
 def configmap(document: dict[str, Any] | None, version: int = 1, cm_uid: str = "cm-uid") -> dict[str, Any]:
     body: dict[str, Any] = {
         "kind": "ConfigMap",
@@ -74,9 +92,9 @@ def observation(document: dict[str, Any]) -> Observation:
 
 def released(document: dict[str, Any], role: str = "worker", index: int = 0) -> Released:
     """The open gate of one Task."""
-    verdict = decide(observation(document), Identity(role, index, uid(role, index)))
-    assert isinstance(verdict, Released)
-    return verdict
+    found = Gatekeeper(Identity(role, index, uid(role, index))).decide(observation(document))
+    assert isinstance(found, Released)
+    return found
 
 
 def environment(role: str = "worker", index: int = 0, **more: str) -> dict[str, str]:

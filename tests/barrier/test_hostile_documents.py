@@ -18,7 +18,7 @@ from frameworkbarrier.errors import BarrierError, SettingsError
 from frameworkbarrier.files.container import ContainerContext
 from frameworkbarrier.files.environment import EXPORT_FUNCTION
 from frameworkbarrier.files.render import render
-from frameworkbarrier.gate.gate import Fault, Observation, Released, decide
+from frameworkbarrier.gate.gate import Fault, Gatekeeper, Observation, Released
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from tests.barrier.documents import DOCUMENTS, HOSTILE, a_configmap, a_framework, a_list, tampered
@@ -63,10 +63,10 @@ def written(source: str, document: dict[str, Any]) -> dict[str, bytes] | str:
         seen = view.loaded(document)
         if not isinstance(seen, Observation):
             return seen.text if isinstance(seen, Fault) else "no roster"
-        verdict = decide(seen, read.identity)
-        if not isinstance(verdict, Released):
-            return str(verdict)
-        files = render(verdict, read, ContainerContext(OWN_HOSTS, "me"), verdict.framework).files
+        decision = Gatekeeper(read.identity).decide(seen)
+        if not isinstance(decision, Released):
+            return str(decision)
+        files = render(decision, read, ContainerContext(OWN_HOSTS, "me"), decision.framework).files
     except (ShapeError, BarrierError) as refusal:
         return str(refusal)
     return {file.name: file.data for file in files}

@@ -13,15 +13,16 @@ from unittest.mock import Mock
 import pytest
 
 from frameworkbarrier.errors import BarrierError, OutputError, SettingsError
+from frameworkbarrier.gate.gate import Gatekeeper
 from frameworkbarrier.gate.sidecar import follow
 from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import Identity
 from frameworkbarrier.source.follow import SILENCE_SEC
 from testkit.waiting import eventually, patience
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, observation, released, roster, uid
 from tests.barrier.process import Barrier
+from tests.barrier.test_wait import ME
 
 Serve = Callable[[Script], FaultyServer]
 
@@ -171,6 +172,6 @@ def test_wrong_settings_are_not_retried_and_each_failure_is_logged_once(fault: B
     reader.get.side_effect = [observation(second), None, None, None, KeyboardInterrupt]
     write.side_effect = fault
     with pytest.raises(KeyboardInterrupt):
-        follow(reader, Identity("worker", 0, uid("worker", 0)), released(first).gang, write, Log(stream=said))
+        follow(reader, Gatekeeper(ME), released(first).gang, write, Log(stream=said))
     assert write.call_count == tries
     assert said.getvalue().count(f"generation 2 was not written: {fault}") == 1

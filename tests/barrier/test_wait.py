@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from frameworkbarrier.errors import GoneError, WaitTimeoutError
-from frameworkbarrier.gate.gate import Fault, Observation
+from frameworkbarrier.gate.gate import Fault, Gatekeeper, Observation
 from frameworkbarrier.gate.wait import Progress, SourceReader, wait
 from frameworkbarrier.log import Log, leave_message
 from frameworkbarrier.settings import Identity
@@ -45,7 +45,7 @@ def run(script: Script, timeout_sec: int = 600) -> tuple[list[str], Exception | 
     stream = io.StringIO()
     end: Exception | None = None
     try:
-        wait(script, ME, timeout_sec, Progress(Log(stream=stream), lambda: script.now))
+        wait(script, Gatekeeper(ME), timeout_sec, Progress(Log(stream=stream), lambda: script.now))
     except (WaitTimeoutError, GoneError) as raised:
         end = raised
     return [line.split(" INFO ")[1] for line in stream.getvalue().splitlines()], end
@@ -107,7 +107,7 @@ def test_what_takes_time_is_prepared_once_while_waiting() -> None:
     calls: list[float] = []
     script = Script((0, seen(1)), (5, seen(2)), (6, seen(10)))
     progress = Progress(Log(stream=io.StringIO()), lambda: script.now)
-    wait(script, ME, 60, progress, while_waiting=lambda: calls.append(1))
+    wait(script, Gatekeeper(ME), 60, progress, while_waiting=lambda: calls.append(1))
     assert calls == [1]
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.gate.gang import Gang, Missing, Role, Task
 from frameworkbarrier.settings import Identity
 
@@ -43,22 +42,12 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """This Pod is of an epoch that has ended, so that the gate never opens for it: it has to start again."""
-
-    epoch: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Waiting:
     """The gate is closed: how many of how many are ready, and who is missing."""
 
     ready: int
     total: int
     missing: tuple[Missing, ...]
-    listed: int | None = None
-    """The start with which a complete gang lists this Pod, if that is another one."""
 
     def __str__(self) -> str:
         """`7/10: worker-3 Pending: Unschedulable, worker-5, worker-6`."""
@@ -73,50 +62,40 @@ class Waiting:
         return ", ".join(named) or "the gang to be complete"
 
 
-def decide(observation: Observation, identity: Identity, start: int | None = None) -> Released | Waiting | Behind:
-    """Open the gate only for a complete gang that lists this very Pod instance.
+class Gatekeeper:
+    """Opens the gate only for a complete gang that lists this very Pod instance.
 
     A complete gang that does not list this Pod's own UID is older than this Pod. To wait for a newer one is what
-    guarantees that no application container runs before the controller has persisted its Pod. In a gang that restarts
-    in place the same holds for each start of the barrier.
-    Source: docs/reference/barrier.md, section 1; docs/reference/restart.md, section 4.
-
-    Args:
-        observation: the gang as it was read.
-        identity: who this Pod is.
-        start: of this barrier in its Pod, counted from 1; None if the gang does not restart in place.
-
-    Raises:
-        SettingsError: this Pod is to restart in place, and the gang is not.
+    guarantees that no application container runs before the controller has persisted its Pod.
+    Source: docs/reference/barrier.md, section 1.
     """
-    gang = observation.gang
-    if not gang.complete:
-        own = (identity.role, identity.index, (identity.uid or "")[:8], start)
-        if start is not None and gang.epoch is not None and own in gang.behind:
-            return Behind(gang.epoch, gang.why)
-        return Waiting(gang.ready, gang.total, gang.waiting_for)
-    if identity.role is None and identity.uid is None:
-        return Released(gang, None, None, observation.roster_text, observation.framework)
-    for role in gang.roles:
-        if identity.role is not None and role.name != identity.role:
-            continue
-        for task in role.tasks:
-            if identity.index is not None and task.index != identity.index:
-                continue
-            if identity.uid is not None and task.uid8 != identity.uid[:8]:
-                continue
-            if start is not None and gang.epoch is None:
-                raise SettingsError(
-                    "FB_RESTART=in-place: the gang has no epoch, so nobody restarts it: use a controller of this "
-                    "version, or remove the annotation restart, whose change takes effect with the next attempt"
-                )
-            if start is not None and task.starts != start:
-                return _not_listed(gang, identity, f"is listed with start {task.starts}, this is {start}", task.starts)
-            return Released(gang, role, task, observation.roster_text, observation.framework)
-    return _not_listed(gang, identity, "is not recorded yet")
 
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
 
-def _not_listed(gang: Gang, identity: Identity, why: str, listed: int | None = None) -> Waiting:
-    name = "this Pod" if identity.role is None else f"{identity.role}-{identity.index}"
-    ready = min(gang.ready, gang.total - 1) if gang.total else 0
-    return Waiting(ready, gang.total, (Missing(name, f"(this Pod) {why}"),), listed)
+    def due_in(self) -> float | None:
+        """Return the seconds until it decides otherwise about what it has seen last, None if it does not."""
+        return None
+
+    def decide(self, observation: Observation) -> Released | Waiting:
+        """Decide about what the source has just seen."""
+        gang, own = observation.gang, self._identity
+        if not gang.complete:
+            return Waiting(gang.ready, gang.total, gang.waiting_for)
+        if own.role is None and own.uid is None:
+            return Released(gang, None, None, observation.roster_text, observation.framework)
+        for role in gang.roles:
+            if own.role is not None and role.name != own.role:
+                continue
+            for task in role.tasks:
+                if own.index is not None and task.index != own.index:
+                    continue
+                if own.uid is None or task.uid8 == own.uid[:8]:
+                    return Released(gang, role, task, observation.roster_text, observation.framework)
+        return self._wait_for_itself(gang, "is not recorded yet")
+
+    def _wait_for_itself(self, gang: Gang, why: str) -> Waiting:
+        """Say that a complete gang lacks this Pod."""
+        name = "this Pod" if self._identity.role is None else f"{self._identity.role}-{self._identity.index}"
+        ready = min(gang.ready, gang.total - 1) if gang.total else 0
+        return Waiting(ready, gang.total, (Missing(name, f"(this Pod) {why}"),))

@@ -11,10 +11,9 @@ from typing import NoReturn
 
 from frameworkbarrier.errors import BarrierError, SettingsError
 from frameworkbarrier.gate.gang import Gang
-from frameworkbarrier.gate.gate import Behind, Observation, Released, Waiting, decide
+from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released
 from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import Identity
 
 FAULT_LINE_SEC = 60.0
 """Least time between two lines about faults."""
@@ -25,12 +24,11 @@ NEVER_SEC = 86400.0
 
 def follow(
     reader: SourceReader,
-    identity: Identity,
+    gatekeeper: Gatekeeper,
     gang: Gang,
     write: Callable[[Released], int],
     log: Log,
     *,
-    judge: Callable[[Observation, Identity], Released | Waiting | Behind] = decide,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
     """Write the files again whenever the gang has changed and is complete.
@@ -41,11 +39,10 @@ def follow(
 
     Args:
         reader: a started source.
-        identity: who this Pod is.
+        gatekeeper: decides whether files are to be written; what it raises ends the process.
         gang: the gang whose files are written already.
         write: writes the files, and returns how many.
         log: takes a line for each generation and each failure.
-        judge: decides whether files are to be written; what it raises ends the process.
         clock: seconds that never go back.
     """
     written = gang
@@ -59,9 +56,9 @@ def follow(
             log.warning(f"the files stay as they are: {end}")
             _wait_for_sigterm(reader)
         if isinstance(item, Observation):
-            verdict = judge(item, identity)
-            if isinstance(verdict, Released):
-                wanted = verdict if _differ(verdict.gang, written) else None
+            decision = gatekeeper.decide(item)
+            if isinstance(decision, Released):
+                wanted = decision if _differ(decision.gang, written) else None
         elif item is not None:
             if clock() >= quiet_until:
                 quiet_until = clock() + FAULT_LINE_SEC

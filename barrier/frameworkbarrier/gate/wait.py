@@ -14,10 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from frameworkbarrier.errors import BarrierError, EpochEndedError, WaitTimeoutError
-from frameworkbarrier.gate.gate import Behind, Fault, Observation, Released, Waiting, decide
+from frameworkbarrier.errors import BarrierError, WaitTimeoutError
+from frameworkbarrier.gate.gate import Fault, Gatekeeper, Observation, Released, Waiting
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import Identity
 
 PROGRESS_SEC = 10.0
 """Least time between two progress lines."""
@@ -138,47 +137,40 @@ class Progress:
 
 def wait(
     reader: SourceReader,
-    identity: Identity,
+    gatekeeper: Gatekeeper,
     timeout_sec: int,
     progress: Progress,
     *,
-    judge: Callable[[Observation, Identity], Released | Waiting | Behind] = decide,
-    judge_in: Callable[[], float | None] | None = None,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Released:
     """Wait until the gate opens.
 
     Args:
         reader: a started source.
-        identity: who this Pod is.
+        gatekeeper: decides whether the gate is open.
         timeout_sec: seconds to wait at most, since the start of `progress`.
         progress: reports to a person.
-        judge: decides whether the gate is open.
-        judge_in: gives the seconds until it decides otherwise about what it has seen, None if it does not.
         while_waiting: called once, after the first item that does not open the gate.
 
     Raises:
         WaitTimeoutError: not open within the timeout.
-        EpochEndedError: never open for this start of a Pod that restarts in place.
-        BarrierError: what ended the source.
+        BarrierError: what ended the source, or why the gatekeeper will never open the gate.
     """
     prepared = False
     seen: Observation | None = None
     while (left := timeout_sec - progress.waited()) > 0:
         try:
-            dues = (left, progress.due_in(), judge_in() if judge_in else None)
+            dues = (left, progress.due_in(), gatekeeper.due_in())
             item = reader.get(min(due for due in dues if due is not None))
         except BarrierError as end:
             raise type(end)(f"{end} (waited {progress.waited():.1f} s)") from end
-        if item is None and judge_in and judge_in() == 0.0:
+        if item is None and gatekeeper.due_in() == 0.0:
             item = seen
         if isinstance(item, Observation):
-            seen, verdict = item, judge(item, identity)
-            if isinstance(verdict, Released):
-                return verdict
-            if isinstance(verdict, Behind):
-                raise EpochEndedError(f"epoch {verdict.epoch} has begun without this start of the Pod: {verdict.why}")
-            progress.waiting, progress.fault = verdict, ""
+            seen, decision = item, gatekeeper.decide(item)
+            if isinstance(decision, Released):
+                return decision
+            progress.waiting, progress.fault = decision, ""
         elif isinstance(item, Fault) and item.lasting:
             progress.info(item.text)
         elif isinstance(item, Fault):
