@@ -117,7 +117,7 @@ def test_hostile_ports_of_the_caller_are_not_run(shell: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_value_arrives_as_it_is_and_runs_nothing(shell: str, value: str, tmp_path: Path) -> None:
-    script = subject.injector_script([], [], [Variable("X", value)], subject.OverflowFiles("/mnt")).encode()
+    script = subject.injector_script([], [Variable("X", value)], subject.OverflowFiles("/mnt")).encode()
     assert source(shell, script, 'printf %s "$X"', tmp_path) == value
     assert [path.name for path in tmp_path.iterdir()] == ["injector.sh"]
 
@@ -128,7 +128,7 @@ def test_a_hostile_value_arrives_as_it_is_and_runs_nothing(shell: str, value: st
 @example("\r\n")
 @pytest.mark.parametrize("shell", SHELLS)
 def test_any_value_survives_a_shell(tmp_path: Path, shell: str, value: str) -> None:
-    script = subject.injector_script([], [], [Variable("X", value)], subject.OverflowFiles("/mnt")).encode()
+    script = subject.injector_script([], [Variable("X", value)], subject.OverflowFiles("/mnt")).encode()
     (tmp_path / "injector.sh").write_bytes(script)
     out = subprocess.run(
         [*shell.split(), "-euc", '. ./injector.sh; printf %s "$X"'], cwd=tmp_path, capture_output=True, check=True
@@ -142,8 +142,9 @@ def test_any_value_survives_a_shell(tmp_path: Path, shell: str, value: str) -> N
 @example("a\nb=c")
 def test_any_value_survives_an_env_file_or_lies_in_a_file_that_is_named(value: str) -> None:
     overflow = subject.OverflowFiles("/mnt")
-    fitting, _ = subject.fit_env_file([], [], [Variable("X", value), Variable("Y", "1")], overflow, "quoted")
-    values = read_env_file(subject.env_file(fitting, "quoted"))
+    wanted = [Variable("X", value), Variable("Y", "1")]
+    budget = subject.Budget(wanted, overflow, "quoted")
+    values = read_env_file(subject.env_file(list(map(budget.take, wanted)), "quoted"))
     if "X" in values:
         assert values == {"X": value, "Y": "1"}
     else:
@@ -187,8 +188,8 @@ def test_plain_syntax_carries_tf_config_as_it_stands() -> None:
 def test_a_value_that_plain_syntax_cannot_hold_lies_in_a_file(value: str, *, fits: bool) -> None:
     """As the parser of Kubernetes 1.34 reads it: the line up to its end, without the blanks around it."""
     overflow = subject.OverflowFiles("/mnt")
-    fitting, _ = subject.fit_env_file([], [], [Variable("X", value)], overflow, "plain")
-    line = subject.env_file(fitting, "plain")
+    wanted = Variable("X", value)
+    line = subject.env_file([subject.Budget([wanted], overflow, "plain").take(wanted)], "plain")
     assert line == (f"X={value}\n" if fits else "X_FILE=/mnt/X\n")
     assert overflow.files == ({} if fits else {"X": value})
 

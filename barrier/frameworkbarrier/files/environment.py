@@ -6,9 +6,9 @@ documents 64 KiB a file), so `env` stays below 60 KiB as a whole.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from frameworkbarrier.files.variables import Addresses, Variable
+from frameworkbarrier.files.variables import RoleLists, Variable
 from frameworkbarrier.text import size
 
 VARIABLE_LIMIT = 96 * 1024
@@ -72,17 +72,15 @@ class OverflowFiles:
         return self.put(variable, where)
 
 
-def injector_script(
-    ips: Sequence[Variable], addresses: Sequence[Addresses], own: Sequence[Variable], overflow: OverflowFiles
-) -> str:
+def injector_script(roles: Sequence[RoleLists], own: Sequence[Variable], overflow: OverflowFiles) -> str:
     """Return FC's `injector.sh`, which a POSIX shell sources: it sets and exports variables and runs nothing.
 
     A variable of a preset keeps the value that it has, unless the barrier has set it.
     """
     lines = ["# To be sourced: . injector.sh"]
-    for ip_list, address_list in zip(ips, addresses, strict=True):
-        lines.append(_export(overflow.fit(ip_list, VARIABLE_LIMIT, "a variable")))
-        lines.append(_export_addresses(address_list, overflow))
+    for role in roles:
+        lines.append(_export(overflow.fit(role.ips, VARIABLE_LIMIT, "a variable")))
+        lines += _export_addresses(role, overflow)
     lines += _export_unless_set([overflow.fit(variable, VARIABLE_LIMIT, "a variable") for variable in own])
     return "\n".join(lines) + "\n"
 
@@ -107,62 +105,57 @@ def _export(variable: Variable) -> str:
     return f"export {variable.name}={shlex.quote(variable.value)}"
 
 
-def _export_addresses(addresses: Addresses, overflow: OverflowFiles) -> str:
-    """Return the lines that export addresses with the caller's port (`${FB_WORKER_PORT}`), else the known one."""
-    port = addresses.port_variable
-    reference = f"${{{port}-}}"  # the dash lets it work under `set -u` too
-    value = ",".join(f"{host}:{reference}" for host in addresses.hosts)
-    lines = []
-    if addresses.port is not None:
-        lines.append(f"export {port}=${{{port}:-{addresses.port}}}")
-    if len(addresses.hosts) * len(":65535,") + sum(map(len, addresses.hosts)) <= VARIABLE_LIMIT:
-        lines.append(f'export {addresses.name}="{value}"')
-    elif addresses.value is not None:
-        lines.append(_export(overflow.put(Variable(addresses.name, addresses.value), "a variable")))
+def _export_addresses(role: RoleLists, overflow: OverflowFiles) -> Iterator[str]:
+    """Yield the lines that export addresses with the caller's port (`${FB_WORKER_PORT}`), else the known one."""
+    port = f"{role.prefix}_PORT"
+    if role.port is not None:
+        yield f"export {port}=${{{port}:-{role.port}}}"
+    addresses = role.addresses(f"${{{port}-}}")  # the dash lets it work under `set -u` too
+    if size(role.addresses("65535").value) < VARIABLE_LIMIT:
+        yield f'export {addresses.name}="{addresses.value}"'
+    elif role.port is not None:
+        yield _export(overflow.put(role.addresses(role.port), "a variable"))
     else:
         overflow.warnings.append(
             f"{addresses.name} is too long for a variable; name the role's port in FB_PORTS for a file"
         )
-    return "\n".join(lines)
 
 
-def fit_env_file(
-    ips: Sequence[Variable],
-    addresses: Sequence[Addresses],
-    own: Sequence[Variable],
-    overflow: OverflowFiles,
-    syntax: str,
-) -> tuple[list[Variable], list[Variable]]:
-    """Return the variables of the presets and all others as they fit into `env`, the presets' first.
+class Budget:
+    """The bytes of `env`, which variables take one after the other; for each that follows, its least is kept."""
 
-    A value that no longer fits, or has a character that the syntax cannot express, goes to a file.
-    """
-    quote = _QUOTERS[syntax]
-    wanted = list(own)
-    for ip_list, address_list in zip(ips, addresses, strict=True):
-        wanted.append(ip_list)
-        if address_list.value is not None:
-            wanted += [
-                Variable(address_list.port_variable, str(address_list.port)),
-                Variable(address_list.name, address_list.value),
-            ]
-    limit = PLAIN_LIMIT if syntax == "plain" else ENV_FILE_LIMIT
-    found: list[Variable] = []
-    # The bytes left after the least that each variable needs: its own line, or a shorter one that names a file.
-    needs = [min(_line_size(each), overflow.line_size(each)) for each in wanted]
-    spare = ENV_FILE_LIMIT - sum(needs)
-    for variable, least in zip(wanted, needs, strict=True):
-        room = max(spare, 0) + least - _line_size(Variable(variable.name, ""))
-        fitting = overflow.fit(variable, min(room, limit), "env")
-        if quote(fitting.value) is None:
-            fitting = overflow.put(variable, "env")
-        found.append(fitting)
-        spare -= max(size(_env_line(fitting, syntax)) - least, 0)
-    return found[: len(own)], found[len(own) :]
+    def __init__(self, wanted: Iterable[Variable], overflow: OverflowFiles, syntax: str) -> None:
+        """Begin with the whole file.
+
+        Args:
+            wanted: all variables that will be taken.
+            overflow: takes the values that do not fit.
+            syntax: of the file, `quoted` or `plain`.
+        """
+        self._overflow, self._syntax = overflow, syntax
+        self._spare = ENV_FILE_LIMIT - sum(map(self._least, wanted))
+
+    def take(self, variable: Variable) -> Variable:
+        """Return the variable as it stands in `env`: itself, its short form, or one that names a file.
+
+        A value goes to a file if it does not fit any more, or has a character that the syntax cannot express.
+        """
+        least = self._least(variable)
+        room = max(self._spare, 0) + least - _line_size(Variable(variable.name, ""))
+        limit = PLAIN_LIMIT if self._syntax == "plain" else ENV_FILE_LIMIT
+        fitting = self._overflow.fit(variable, min(room, limit), "env")
+        if _QUOTERS[self._syntax](fitting.value) is None:
+            fitting = self._overflow.put(variable, "env")
+        self._spare -= max(size(_env_line(fitting, self._syntax)) - least, 0)
+        return fitting
+
+    def _least(self, variable: Variable) -> int:
+        """Return the bytes of its own line, or of a shorter one that names a file."""
+        return min(_line_size(variable), self._overflow.line_size(variable))
 
 
 def env_file(variables: Sequence[Variable], syntax: str) -> str:
-    """Return `env`, variables in the syntax of Kubernetes' env files; each must fit (`fit_env_file`)."""
+    """Return `env`, variables in the syntax of Kubernetes' env files; each as `Budget.take` returned it."""
     return "".join(_env_line(each, syntax) for each in variables)
 
 

@@ -14,9 +14,9 @@ from frameworkbarrier.files import context, lists, variables
 from frameworkbarrier.files.container import ContainerContext
 from frameworkbarrier.files.environment import (
     ENV_FILE_LIMIT,
+    Budget,
     OverflowFiles,
     env_file,
-    fit_env_file,
     injector_script,
     presets_script,
 )
@@ -98,15 +98,17 @@ def render(
     launcher, by_gpu = settings.run_launcher_as_worker == "true", any(preset.gpu_slots for preset in chosen)
     slots = variables.slots_of(gang, settings.slots, run_launcher=launcher, by_gpu=by_gpu)
     own, made = _of_presets(released, chosen, settings, container)
-    ips = [variables.list_ips(role) for role in gang.roles]
-    addresses = [variables.list_addresses(role, ports.get(role.name)) for role in gang.roles]
+    roles = [variables.lists_of(role, ports.get(role.name)) for role in gang.roles]
+    of_roles = [variable for role in roles for variable in role.known()]
     overflow = OverflowFiles(settings.output_dir)
-    script = injector_script(ips, addresses, own, overflow)
-    of_presets, of_roles = fit_env_file(ips, addresses, own, overflow, settings.env_syntax)
+    script = injector_script(roles, own, overflow)
+    budget = Budget([*own, *of_roles], overflow, settings.env_syntax)
+    of_presets = [budget.take(variable) for variable in own]
+    env = [*of_presets, *map(budget.take, of_roles)]
     files = [
         File("injector.sh", script.encode(), SCRIPT),
         File("presets.sh", presets_script(of_presets).encode(), SCRIPT),
-        File("env", env_file([*of_presets, *of_roles], settings.env_syntax).encode()),
+        File("env", env_file(env, settings.env_syntax).encode()),
         File("run", RUN_SCRIPT.encode(), SCRIPT),
         File("hosts", lists.hosts_file(released, container.hosts, container.hostname).encode(), in_place=True),
         File("hostfile", lists.hostfile(gang, slots).encode()),

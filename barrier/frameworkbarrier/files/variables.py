@@ -27,19 +27,25 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
-    """`FB_{ROLE}_ADDRESSES`; a script that sources it may set the port in `port_variable`, else `port` counts."""
+class RoleLists:
+    """What lists a role; a shell may set `FB_{ROLE}_PORT` before it sources the addresses, else `port` counts."""
 
-    name: str
-    port_variable: str
+    prefix: str
+    """`FB_{ROLE}`."""
+    ips: Variable
     hosts: tuple[str, ...]
     """Addresses as they stand before a colon: IPv6 ones in brackets."""
     port: int | None
 
-    @property
-    def value(self) -> str | None:
-        """The list with the known port."""
-        return None if self.port is None else ",".join(f"{host}:{self.port}" for host in self.hosts)
+    def addresses(self, port: object) -> Variable:
+        """Return `FB_{ROLE}_ADDRESSES=ip0:port,ip1:port,...`."""
+        return Variable(f"{self.prefix}_ADDRESSES", ",".join(f"{host}:{port}" for host in self.hosts))
+
+    def known(self) -> list[Variable]:
+        """Return the variables whose values are known: without a port no addresses."""
+        if self.port is None:
+            return [self.ips]
+        return [self.ips, Variable(f"{self.prefix}_PORT", str(self.port)), self.addresses(self.port)]
 
 
 def role_prefix(role: str) -> str:
@@ -67,15 +73,10 @@ def ports_of(gang: Gang, chosen: Mapping[str, int], presets: Iterable[Preset]) -
     return {name: port for name, port in known.items() if port is not None}
 
 
-def list_ips(role: Role) -> Variable:
-    """Return `FB_{ROLE}_IPS=ip0,ip1,...`."""
-    return Variable(f"{role_prefix(role.name)}_IPS", ",".join(task.ip for task in role.tasks))
-
-
-def list_addresses(role: Role, port: int | None) -> Addresses:
-    """Return `FB_{ROLE}_ADDRESSES=ip0:port,ip1:port,...`."""
-    prefix = role_prefix(role.name)
-    return Addresses(f"{prefix}_ADDRESSES", f"{prefix}_PORT", tuple(bracketed(task.ip) for task in role.tasks), port)
+def lists_of(role: Role, port: int | None) -> RoleLists:
+    """Return the lists of a role; `port` is None if none is known."""
+    prefix, ips = role_prefix(role.name), [task.ip for task in role.tasks]
+    return RoleLists(prefix, Variable(f"{prefix}_IPS", ",".join(ips)), tuple(map(bracketed, ips)), port)
 
 
 def tf_roles_of(gang: Gang, chosen: Mapping[str, str]) -> dict[str, str]:
