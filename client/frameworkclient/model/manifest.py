@@ -17,7 +17,14 @@ from frameworkclient.model import functions, yaml_text
 from frameworkclient.model.pod_template import pod_template
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
-from frameworkcontroller.api.spec import CompletionPolicy, Dependency, RetryPolicy
+from frameworkcontroller.api.spec import (
+    CompletionPolicy,
+    Dependency,
+    FrameworkSpec,
+    RetryPolicy,
+    TaskRoleSpec,
+    TaskSpec,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,17 +34,6 @@ __all__ = ["CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"]
 P = TypeVar("P", bound=Wire)
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_ROLE_FIELDS: Final = ("name", "taskNumber", "frameworkAttemptCompletionPolicy", "task", "dependsOn")
-_TASK_FIELDS: Final = ("retryPolicy", "podGracefulDeletionTimeoutSec", "pod")
-_SPEC_FIELDS: Final = (
-    "description",
-    "executionType",
-    "retryPolicy",
-    "taskRoles",
-    "activeDeadlineSeconds",
-    "ttlSecondsAfterFinished",
-    "retainPods",
-)
 
 
 @dataclass(frozen=True)
@@ -147,23 +143,18 @@ class Role:
         Raises:
             ManifestError: A field is missing, unknown, or of a wrong type.
         """
-        role = _known(entry, _ROLE_FIELDS, where)
-        task = _known(role.get("task"), _TASK_FIELDS, f"{where}.task")
-        name = _required(role, "name", str, where)
+        role = _known(entry, TaskRoleSpec, where)
+        task = _known(role.get("task"), TaskSpec, f"{where}.task")
         return cls(
-            name,
-            _converted(role.get("taskNumber") or 0, int, f"{where}.taskNumber"),
+            _required(role, "name", str, where),
+            _optional(role, "taskNumber", int, where, 0),
             _required(task, "pod", dict, f"{where}.task"),
-            retry_policy=_policy(task.get("retryPolicy"), RetryPolicy, f"{where}.task.retryPolicy"),
-            completion_policy=_policy(
-                role.get("frameworkAttemptCompletionPolicy"),
-                CompletionPolicy,
-                f"{where}.frameworkAttemptCompletionPolicy",
+            retry_policy=_policy(task, "retryPolicy", RetryPolicy, f"{where}.task"),
+            completion_policy=_policy(role, "frameworkAttemptCompletionPolicy", CompletionPolicy, where),
+            pod_graceful_deletion_timeout_sec=_optional(
+                task, "podGracefulDeletionTimeoutSec", int | None, f"{where}.task"
             ),
-            pod_graceful_deletion_timeout_sec=_converted(
-                task.get("podGracefulDeletionTimeoutSec"), int | None, f"{where}.task.podGracefulDeletionTimeoutSec"
-            ),
-            depends_on=_converted(role.get("dependsOn") or [], tuple[Dependency, ...], f"{where}.dependsOn"),
+            depends_on=_optional(role, "dependsOn", tuple[Dependency, ...], where, ()),
         )
 
 
@@ -232,28 +223,24 @@ class Framework:
                 f"apiVersion and kind: must be {names.API_VERSION} and {names.KIND}, not {version} and {kind}"
             )
         metadata = _object(manifest.get("metadata"), "metadata")
-        spec = _known(manifest.get("spec"), _SPEC_FIELDS, "spec")
+        spec = _known(manifest.get("spec"), FrameworkSpec, "spec")
         roles = spec.get("taskRoles") or []
         if not isinstance(roles, list):
             raise ManifestError("spec.taskRoles: must be a list")
         annotations = dict(metadata.get("annotations") or {})
         annotations.pop(LAST_APPLIED, None)
-        seconds = {
-            key: _converted(spec.get(key), int | None, f"spec.{key}")
-            for key in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
-        }
         return cls(
             _required(metadata, "name", str, "metadata"),
             tuple(Role.from_dict(role, f"spec.taskRoles[{number}]") for number, role in enumerate(roles)),
             namespace=metadata.get("namespace") or "",
             labels=dict(metadata.get("labels") or {}),
             annotations=annotations,
-            description=_converted(spec.get("description"), str | None, "spec.description"),
-            execution_type=_converted(spec.get("executionType") or "Start", str, "spec.executionType"),
-            retry_policy=_policy(spec.get("retryPolicy"), RetryPolicy, "spec.retryPolicy"),
-            active_deadline_seconds=seconds["activeDeadlineSeconds"],
-            ttl_seconds_after_finished=seconds["ttlSecondsAfterFinished"],
-            retain_pods=_converted(spec.get("retainPods") or "Never", str, "spec.retainPods"),
+            description=_optional(spec, "description", str | None, "spec"),
+            execution_type=_optional(spec, "executionType", str, "spec", "Start"),
+            retry_policy=_policy(spec, "retryPolicy", RetryPolicy, "spec"),
+            active_deadline_seconds=_optional(spec, "activeDeadlineSeconds", int | None, "spec"),
+            ttl_seconds_after_finished=_optional(spec, "ttlSecondsAfterFinished", int | None, "spec"),
+            retain_pods=_optional(spec, "retainPods", str, "spec", "Never"),
         )
 
     @classmethod
@@ -283,8 +270,9 @@ def _object(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-def _known(value: Any, fields: Sequence[str], where: str) -> dict[str, Any]:
-    found = _object(value, where)
+def _known(value: Any, kind: type[Wire], where: str) -> dict[str, Any]:
+    """Return an object that has no other fields than a kind of the API."""
+    found, fields = _object(value, where), [one.encode_name for one in msgspec.structs.fields(kind)]
     for key in found:
         if key not in fields:
             similar = get_close_matches(str(key), fields, n=1)
@@ -293,20 +281,24 @@ def _known(value: Any, fields: Sequence[str], where: str) -> dict[str, Any]:
     return found
 
 
-def _policy(value: Any, kind: type[P], where: str) -> P:
-    fields = [one.encode_name for one in msgspec.structs.fields(kind)]
-    found: P = _converted(_known({} if value is None else value, fields, where), kind, where)
+def _policy(parent: Mapping[str, Any], key: str, kind: type[P], where: str) -> P:
+    value = parent.get(key)
+    _known({} if value is None else value, kind, f"{where}.{key}")
+    found: P = _optional(parent, key, kind, where, kind())
     return found
 
 
 def _required(parent: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     if parent.get(key) is None:
         raise ManifestError(f"{where}.{key}: is missing")
-    return _converted(parent[key], kind, f"{where}.{key}")
+    return _optional(parent, key, kind, where)
 
 
-def _converted(value: Any, kind: Any, where: str) -> Any:
+def _optional(parent: Mapping[str, Any], key: str, kind: Any, where: str, default: Any = None) -> Any:
+    """Return a field, and the default in place of one that is missing or null."""
+    if parent.get(key) is None:
+        return default
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(parent[key], kind)
     except msgspec.ValidationError as error:
-        raise ManifestError(f"{where}: {error}") from error
+        raise ManifestError(f"{where}.{key}: {error}") from error
