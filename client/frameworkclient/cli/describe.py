@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.tables import STATE_COLOURS, events_table
-from frameworkclient.views.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
+from frameworkclient.views.outlook import counts_text, ending, framework_outlook, needs, task_outlook, waiting
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import counted, sanitize, since
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
@@ -116,8 +116,7 @@ def _role(role: RoleView) -> str:
     if retries != "no retries":
         parts.append(f"each: {retries}")
     if role.waits:
-        needs = " and ".join(f"{one.name} is {one.status}" for one in role.spec.depends_on or ())
-        parts.append(f"waits until {needs}")
+        parts.append(f"waits until {needs(role)}")
     return ", ".join(parts)
 
 

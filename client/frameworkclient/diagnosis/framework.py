@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import creation_advice, finding_of
-from frameworkclient.views.outlook import ending, retry_time
+from frameworkclient.views.outlook import UNSEEN_SECONDS, condition, ending, needs, retry_time
 from frameworkclient.views.text import shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frameworkclient.views.framework import FrameworkView
-
-UNSEEN_SECONDS: Final = 10
 
 
 def findings(evidence: Evidence) -> list[Finding]:
@@ -32,8 +30,7 @@ def findings(evidence: Evidence) -> list[Finding]:
         return [_unseen(evidence)]
     if view.finished:
         return [_completed(evidence)]
-    suspended = view.conditions.get("Suspended")
-    if suspended is not None and suspended.status == "True":
+    if (suspended := condition(view, "Suspended")) is not None:
         return [_suspended(evidence, suspended.reason, suspended.message)]
     if view.status.state is State.ATTEMPT_COMPLETED:
         return [
@@ -94,17 +91,15 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
 
 
 def _crash_loop(evidence: Evidence) -> Iterator[Finding]:
-    condition = evidence.view.conditions.get("CrashLoop")
-    if condition is not None and condition.status == "True":
+    if (loop := condition(evidence.view, "CrashLoop")) is not None:
         events = f"{evidence.program} events {evidence.view.name}"
-        yield Finding(shorten(condition.message, MESSAGE), f"{events} says how they end; correct the template")
+        yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
 
 
 def _roles(view: FrameworkView) -> Iterator[Finding]:
     for role in view.roles:
         if role.waits:
-            needs = " and ".join(f"{one.name} is {one.status}" for one in (role.spec and role.spec.depends_on) or ())
-            yield Finding(f"role {role.name} waits until {needs}", "")
+            yield Finding(f"role {role.name} waits until {needs(role)}", "")
 
 
 def _tasks(evidence: Evidence) -> Iterator[Finding]:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
-from frameworkclient.views.outlook import ending, is_ready
-from frameworkclient.views.pods import IMAGE_ERRORS, Stage
+from frameworkclient.views.outlook import ending, is_ready, missing_tasks
+from frameworkclient.views.pods import IMAGE_ERRORS, Stage, joined
 from frameworkclient.views.text import counted, listed, shorten, since
 from frameworkcontroller.api.states import State
 
@@ -121,7 +121,7 @@ def _container(evidence: Evidence, task: TaskView, one: ContainerStatus) -> Find
     waiting = one.state.waiting
     if waiting is None:
         return None
-    text = shorten(f"{waiting.reason}: {waiting.message}".strip(": "), MESSAGE)
+    text = joined(waiting.reason, waiting.message, MESSAGE)
     if waiting.reason in IMAGE_ERRORS:
         return Finding(
             f"the image of container {one.name} cannot be pulled: {text}",
@@ -198,14 +198,7 @@ def _in_barrier(evidence: Evidence, task: TaskView) -> Finding:
             "its service account lacks the permission; the controller grants it with grantRosterAccess, see "
             "docs/reference/barrier.md, section 6",
         )
-    missing = [
-        one.name
-        for role in evidence.view.roles
-        if not role.waits
-        for one in role.tasks
-        if not one.ended and not one.status.deletion_pending and not is_ready(one)
-    ]
-    if missing:
+    if missing := missing_tasks(evidence.view):
         return Finding(f"waits in the barrier for {counted(len(missing), 'Task')}: {listed(missing)}", "")
     said = f": {shorten(last, MESSAGE)}" if last else ""
     return Finding(f"waits in the barrier, although all Tasks are ready{said}", _barrier_logs(evidence, task))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkclient.views.framework import FrameworkView, RoleView, TaskView
-    from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
+    from frameworkcontroller.api.status import Condition, FrameworkCompletion, RetryPolicyStatus, TaskCompletion
 
 UNSEEN_SECONDS: Final = 10
 """A controller that runs has seen a new Framework by then."""
@@ -46,8 +46,7 @@ def waiting(view: FrameworkView, now: datetime) -> str:
         return "the controller has not seen it" + ("; does it run?" if late else " yet")
     if view.finished:
         return "its deletion" if view.deleting else ""
-    suspended = view.conditions.get("Suspended")
-    if suspended is not None and suspended.status == "True":
+    if (suspended := condition(view, "Suspended")) is not None:
         return (
             "somebody to start it (executionType: Create)"
             if suspended.reason == "ExecutionTypeCreate"
@@ -76,21 +75,37 @@ def _ending(view: FrameworkView) -> str:
 
 
 def _not_ready(view: FrameworkView) -> str:
-    missing = [
+    missing = missing_tasks(view)
+    parts = [f"{counted(len(missing), 'Task')}: {listed(missing)}"] if missing else []
+    gang = view.conditions.get("GangReady")
+    if missing and gang is not None and (why := gang.message.partition(": ")[2]):
+        parts = [f"{counted(len(missing), 'Task')}: {shorten(why, _MESSAGE)}"]
+    if (dependency := condition(view, "WaitingForDependency")) is not None:
+        parts.append(shorten(dependency.message, _MESSAGE))
+    return "; ".join(parts)
+
+
+def condition(view: FrameworkView, kind: str) -> Condition | None:
+    """Return a condition of a Framework if it is true, else None."""
+    found = view.conditions.get(kind)
+    return found if found is not None and found.status == "True" else None
+
+
+def missing_tasks(view: FrameworkView) -> list[str]:
+    """Return the Tasks for which their gang waits: they should be ready and are not."""
+    return [
         task.name
         for role in view.roles
         if not role.waits
         for task in role.tasks
         if not task.status.deletion_pending and not task.ended and not is_ready(task)
     ]
-    parts = [f"{counted(len(missing), 'Task')}: {listed(missing)}"] if missing else []
-    gang = view.conditions.get("GangReady")
-    if missing and gang is not None and (why := gang.message.partition(": ")[2]):
-        parts = [f"{counted(len(missing), 'Task')}: {shorten(why, _MESSAGE)}"]
-    condition = view.conditions.get("WaitingForDependency")
-    if condition is not None and condition.status == "True":
-        parts.append(shorten(condition.message, _MESSAGE))
-    return "; ".join(parts)
+
+
+def needs(role: RoleView) -> str:
+    """Return what a role waits for: `chief is Ready and data is Complete`."""
+    depends_on = role.spec.depends_on if role.spec else None
+    return " and ".join(f"{one.name} is {one.status}" for one in depends_on or ())
 
 
 def is_ready(task: TaskView) -> bool:
@@ -137,8 +152,7 @@ def task_outlook(view: FrameworkView, role: RoleView, task: TaskView) -> str:
         return _after(task, role)
     match task.state:
         case State.CREATION_PENDING if role.waits:
-            needs = " and ".join(f"{one.name} is {one.status}" for one in (role.spec and role.spec.depends_on) or ())
-            return f"waits until {needs}"
+            return f"waits until {needs(role)}"
         case State.CREATION_PENDING:
             return "its Pod will be created" if view.status and view.status.state is not State.CREATION_PENDING else ""
         case State.CREATION_REQUESTED:

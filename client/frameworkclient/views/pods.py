@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 IMAGE_ERRORS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """Why a container waits whose image cannot be pulled."""
 _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating", "Completed"})
-_ALWAYS: Final = "Always"
 
 
 class ContainerStatus(Wire, frozen=True):
@@ -84,8 +83,7 @@ class TaskPod(Wire, frozen=True):
     @property
     def index(self) -> int:
         """The index of the Task, -1 if the labels name none."""
-        text = self.metadata.labels.index or ""
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+        return _number(self.metadata.labels.index, -1)
 
     @property
     def task(self) -> str:
@@ -95,9 +93,8 @@ class TaskPod(Wire, frozen=True):
     @property
     def attempt(self) -> tuple[int, int]:
         """The attempt of the Framework and that of the Task in it, each from 0."""
-        texts = (self.metadata.annotations.get(key, "") for key in (names.FRAMEWORK_ATTEMPT_ID, names.TASK_ATTEMPT_ID))
-        first, second = (int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0 for text in texts)
-        return first, second
+        found = self.metadata.annotations
+        return _number(found.get(names.FRAMEWORK_ATTEMPT_ID), 0), _number(found.get(names.TASK_ATTEMPT_ID), 0)
 
     @property
     def application(self) -> tuple[str, ...]:
@@ -148,22 +145,28 @@ class TaskPod(Wire, frozen=True):
     def reason(self) -> str:
         """Why it makes no progress, in Kubernetes' words and on one line; "" if nothing holds it up."""
         if self.status.reason:
-            return _joined(self.status.reason, self.status.message)
+            return joined(self.status.reason, self.status.message)
         for one in self.statuses:
             waiting, ended = one.state.waiting, one.state.terminated
             if waiting is not None and waiting.reason not in _ORDINARY:
-                return f"{one.name}: {_joined(waiting.reason, waiting.message)}"
+                return f"{one.name}: {joined(waiting.reason, waiting.message)}"
             if ended is not None and ended.exit_code != 0:
                 detail = ended.message or f"exit code {ended.exit_code}"
-                return f"{one.name}: {_joined(ended.reason, detail)}"
+                return f"{one.name}: {joined(ended.reason, detail)}"
         for condition in self.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False":
-                return _joined(condition.reason, condition.message)
+                return joined(condition.reason, condition.message)
         return ""
 
 
-def _joined(reason: str, message: str, limit: int = 300) -> str:
+def joined(reason: str, message: str, limit: int = 300) -> str:
+    """Return reason and message of a status on one line of at most `limit` characters."""
     return shorten(f"{reason}: {message}".strip(": "), limit)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    """Return the number in a label or an annotation, which users may have changed."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else otherwise
 
 
 TASK_POD_DECODER: Final = msgspec.json.Decoder(TaskPod)

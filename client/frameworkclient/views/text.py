@@ -18,7 +18,6 @@ SEQUENCE: Final = rf"\[{_CSI}|\][^\x07\x1b]*+(?:\x07|\x1b\\)"
 """What follows an escape character in a control sequence, as a regular expression."""
 _SEQUENCES: Final = re.compile(rf"\x1b(?:{SEQUENCE})|\x9b{_CSI}")
 _PIECE_CHARACTERS: Final = 2048
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def sanitize(text: str) -> str:
@@ -38,6 +37,18 @@ def shorten(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_UNITS: Final = (
+    (2 * 60, "s", ""),
+    (10 * 60, "m", "s"),
+    (3 * 3600, "m", ""),
+    (8 * 3600, "h", "m"),
+    (2 * 86_400, "h", ""),
+    (8 * 86_400, "d", "h"),
+)
+"""The units of a duration that has fewer seconds than the first number."""
+
+
 def duration(seconds: float) -> str:
     """Return a duration as kubectl writes an age: `41s`, `5m12s`, `3h20m`, `12d`.
 
@@ -45,27 +56,11 @@ def duration(seconds: float) -> str:
         seconds: What is less than 0, because clocks differ, counts as 0.
     """
     whole = max(0, int(seconds))
-    if whole < 2 * _MINUTE:
-        return f"{whole}s"
-    if whole < 10 * _MINUTE:
-        return _two(whole, _MINUTE, "m", 1, "s")
-    if whole < 3 * _HOUR:
-        return f"{whole // _MINUTE}m"
-    if whole < 8 * _HOUR:
-        return _two(whole, _HOUR, "h", _MINUTE, "m")
-    if whole < 2 * _DAY:
-        return f"{whole // _HOUR}h"
-    if whole < 8 * _DAY:
-        return _two(whole, _DAY, "d", _HOUR, "h")
-    return f"{whole // _DAY}d"
+    large, small = next(((large, small) for below, large, small in _UNITS if whole < below), ("d", ""))
+    rest = whole % _SECONDS[large] // _SECONDS[small] if small else 0
+    return f"{whole // _SECONDS[large]}{large}" + (f"{rest}{small}" if rest else "")
 
 
-def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    rest = whole % large // small
-    return f"{whole // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
-
-
-_SECONDS: Final = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY}
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+|[0-9]{1,9}")
 
 
