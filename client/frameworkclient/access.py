@@ -91,10 +91,9 @@ def find(
     content = plainly.read(files)
     try:
         config = _merged(files, "--kubeconfig" if kubeconfig else "KUBECONFIG") if content is None else content
-        chosen = _chosen(config, files, context)
-        whom = impersonate or chosen.impersonation
+        namespace, whom = _chosen(config, files, context)
         endpoint = from_kubeconfig(files, context, content=content)
-        return Access(_with_headers(endpoint, whom.headers), chosen.namespace)
+        return Access(_with_headers(endpoint, (impersonate or whom).headers), namespace)
     except CredentialsError as error:
         raise AccessError(str(error)) from error
 
@@ -111,22 +110,15 @@ def contexts(kubeconfig: str | None = None, environ: Mapping[str, str] = os.envi
         return []
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """What a kubeconfig's context says beside the credentials."""
-
-    namespace: str
-    impersonation: Impersonation
-
-
-def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> _Chosen:
+def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> tuple[str, Impersonation]:
+    """Return what a kubeconfig's context says beside the credentials: the namespace, and whom to act as."""
     known = _names(config, "contexts")
     name = context or config.get("current-context") or ""
     if name not in known:
         raise AccessError(_no_context(name, sorted(known), files, asked=context is not None))
     entry = known[name].get("context") or {}
     user = _names(config, "users").get(entry.get("user") or "", {}).get("user") or {}
-    return _Chosen(entry.get("namespace") or DEFAULT_NAMESPACE, _impersonation(user))
+    return entry.get("namespace") or DEFAULT_NAMESPACE, _impersonation(user)
 
 
 def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> str:

@@ -178,7 +178,7 @@ class AsyncClient:
             with named(files[-1]):
                 raise
         action = actions.retry_of(view, task)
-        what = f"retry {task or 'Framework'} of {view.namespace}/{name}" if task else f"retry {view.namespace}/{name}"
+        what = f"retry {task} of {view.namespace}/{name}" if task else f"retry {view.namespace}/{name}"
         with translated(what):
             match action:
                 case actions.DeletePod(pod, uid):

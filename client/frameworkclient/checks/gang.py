@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files.container import ContainerContext
 from frameworkbarrier.files.render import Rendered, render
@@ -17,7 +15,6 @@ from frameworkbarrier.gate.gang import Gang, Role, Task, assemble
 from frameworkbarrier.gate.gate import Released
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.pods.facts import facts_of
 from frameworkinjector import names as injector
 from frameworkinjector.review.reasons import RefusalError
@@ -26,19 +23,20 @@ from frameworkinjector.review.settings import parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkinjector.review.settings import Settings
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 
 
-def problems(manifest: Mapping[str, Any], roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     """Yield what the barrier or its injection would refuse.
 
     Args:
         manifest: The Framework, which fits the schema.
+        spec: Its spec.
         roles: Its roles whose templates are Pods.
     """
-    spec = msgspec.json.decode(msgspec.json.encode(manifest["spec"]), type=FrameworkSpec)
     if problem := facts_of(spec).restart_problem:
         yield error("spec.taskRoles", problem)
     gang = made_up_gang(manifest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,8 +14,6 @@ from frameworkcontroller.core.policies.dependencies import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-_SERVER_FIELDS: Final = ("status",)
 
 
 def lint(manifest: Any) -> list[Problem]:
@@ -37,7 +35,7 @@ def _document(manifest: Mapping[str, Any]) -> Iterator[Problem]:
     for field, wanted in (("apiVersion", names.API_VERSION), ("kind", names.KIND)):
         if manifest.get(field) != wanted:
             yield error(field, f"must be {wanted}, not {manifest.get(field)}")
-    stored = {key: value for key, value in manifest.items() if key not in _SERVER_FIELDS}
+    stored = {key: value for key, value in manifest.items() if key != "status"}
     yield from schema.problems(stored, definition.schema())
 
 
@@ -58,7 +56,7 @@ def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
             field, _, reason = text.partition(": ")
             yield error(field, reason)
         yield from _counts(role, path)
-    yield from gang.problems(manifest, sound)
+    yield from gang.problems(manifest, spec, sound)
 
 
 def _counts(role: Mapping[str, Any], path: str) -> Iterator[Problem]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from frameworkclient.errors import ManifestError
-from frameworkcontroller.api import names
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkinjector import __version__
 from frameworkinjector.offline.documents import RenderError
@@ -67,8 +66,6 @@ def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = Fa
                 injected, found = rendered(pod, config, EnvFiles.QUOTED)
                 warnings = tuple(text for one in found for text in one.warnings)
                 injected = {"apiVersion": "v1", "kind": "Pod"} | injected
-                yield RenderedPod(
-                    names.pod_name(name, role["name"], index).removeprefix(f"{name}-"), injected, warnings
-                )
+                yield RenderedPod(f"{role['name']}-{index}", injected, warnings)
         except (TemplateError, RefusalError, RenderError) as error:
             raise ManifestError(f"{path}: {error}") from error

@@ -133,14 +133,7 @@ def _scalar(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
     if isinstance(value, int) and not isinstance(value, bool):
         least, most = schema.get("minimum"), schema.get("maximum")
         if (least is not None and value < least) or (most is not None and value > most):
-            bounds = " and ".join(
-                part
-                for part in (
-                    f"at least {least}" if least is not None else "",
-                    f"at most {most}" if most is not None else "",
-                )
-                if part
-            )
-            yield error(path, f"must be {bounds}, not {value}")
+            bounds = [f"at {word} {bound}" for word, bound in (("least", least), ("most", most)) if bound is not None]
+            yield error(path, f"must be {' and '.join(bounds)}, not {value}")
         elif not -(2 ** (bits := _BITS.get(schema.get("format", ""), 63))) <= value < 2**bits:
             yield error(path, f"must be a number of {bits + 1} bits")

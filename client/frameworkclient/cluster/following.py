@@ -11,8 +11,10 @@ import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+from frameworkclient.cluster.pages import pods_of
 from frameworkclient.errors import DeletedError, translated
 from frameworkclient.views.html import NotebookView
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkkube.http.client import resource_path
@@ -115,6 +117,19 @@ class Collection(Generic[T]):
         elif old is not None:
             self.objects.pop((old.metadata.namespace, old.metadata.name), None)
         self._wake.set()
+
+
+async def followed_pods(
+    kube: KubeClient, view: FrameworkView, wake: asyncio.Event, *, seen: Callable[[TaskPod], None] | None = None
+) -> Collection[TaskPod]:
+    """Return the Pods of a Framework, to be kept current; the arguments are those of `Collection`.
+
+    Raises:
+        ClientError: They may not be read. An informer would repeat what is refused.
+    """
+    await pods_of(kube, view.namespace, view.name)
+    path, selector = resource_path("v1", "pods", namespace=view.namespace), f"{names.FRAMEWORK_NAME}={view.name}"
+    return Collection(kube, path, TASK_POD_DECODER, wake, label_selector=selector, seen=seen)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from frameworkcontroller.api.states import State
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
 
 Goal: TypeAlias = Literal["completed", "succeeded", "running", "ready", "deleted"]
-GOALS: Final[tuple[Goal, ...]] = ("completed", "succeeded", "running", "ready", "deleted")
+GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
 
 
 def reached(view: FrameworkView, goal: Goal | Callable[[FrameworkView], bool]) -> bool:

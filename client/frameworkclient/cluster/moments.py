@@ -6,16 +6,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from frameworkclient.cluster.following import Collection, following
-from frameworkclient.cluster.pages import pods_of
-from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
-from frameworkcontroller.api import names
-from frameworkkube.http.client import resource_path
+from frameworkclient.cluster.following import followed_pods, following
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.pods import TaskPod
     from frameworkkube.http.client import KubeClient
 
 
@@ -41,17 +38,8 @@ async def moments(kube: KubeClient, first: FrameworkView) -> AsyncGenerator[Mome
         DeletedError: It was deleted.
         ClientError: Its Pods may not be read.
     """
-    # An informer repeats what is refused; a permission that is missing must end the command.
-    await pods_of(kube, first.namespace, first.name)
     wake = asyncio.Event()
-    pods: Collection[TaskPod] = Collection(
-        kube,
-        resource_path("v1", "pods", namespace=first.namespace),
-        TASK_POD_DECODER,
-        wake,
-        label_selector=f"{names.FRAMEWORK_NAME}={first.name}",
-    )
-    async with pods, following(kube, first, wake) as current:
+    async with await followed_pods(kube, first, wake) as pods, following(kube, first, wake) as current:
         while True:
             wake.clear()
             pods.check()

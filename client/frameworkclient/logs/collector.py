@@ -12,16 +12,12 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from frameworkclient.cluster.following import Collection, following
+from frameworkclient.cluster.following import Collection, followed_pods, following
 from frameworkclient.cluster.pages import pods_of
 from frameworkclient.errors import DeletedError, translated
-from frameworkclient.logs.container import LOST, Connections, ContainerLog, most_connections, reason_of
+from frameworkclient.logs.container import Connections, ContainerLog, most_connections
 from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.logs.merge import merged
-from frameworkclient.views.pods import TASK_POD_DECODER
-from frameworkcontroller.api import names
-from frameworkkube.errors import ForbiddenError, KubeError, UnauthorizedError
-from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -47,7 +43,7 @@ async def read_logs(kube: KubeClient, view: FrameworkView, selection: LogSelecti
     """
     pods = await pods_of(kube, view.namespace, view.name)
     logs = [
-        _readable(ContainerLog(kube, view.namespace, source, selection), source, view)
+        _present(kube, view, source, selection)
         for pod in pods
         for source, status in selection.sources(pod)
         if (status.restart_count > 0 if selection.previous else status.has_started)
@@ -62,17 +58,15 @@ async def read_logs(kube: KubeClient, view: FrameworkView, selection: LogSelecti
                     yield batch
 
 
-async def _readable(log: ContainerLog, source: LogSource, view: FrameworkView) -> AsyncGenerator[LogBatch, None]:
+async def _present(
+    kube: KubeClient, view: FrameworkView, source: LogSource, selection: LogSelection
+) -> AsyncGenerator[LogBatch, None]:
     """Yield one log; a container that is gone by now costs only a note."""
+    log = ContainerLog(kube, view.namespace, source, selection)
     with translated(f"read the log of {view.namespace}/{source.pod}"):
-        try:
-            async with aclosing(log.read()) as batches:
-                async for batch in batches:
-                    yield batch
-        except (ForbiddenError, UnauthorizedError):
-            raise
-        except KubeError as error:
-            yield LogBatch(note=reason_of(error) or LOST, source=source)
+        async with aclosing(log.read(previous=selection.previous)) as batches:
+            async for batch in batches:
+                yield batch
 
 
 async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
@@ -82,8 +76,6 @@ async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelec
         ClientError: The user may not read Pods or logs.
         DeletedError: The Framework was deleted; what its Pods had written was yielded before.
     """
-    # An informer repeats what is refused; a permission that is missing must end the command.
-    await pods_of(kube, view.namespace, view.name)
     follower = _Follower(kube, view, selection)
     supervisor = asyncio.create_task(follower.run())
     try:
@@ -120,19 +112,13 @@ class _Follower:
         self._readers: dict[LogSource, asyncio.Task[None]] = {}
         self._is_initial = True
         self._batches = 0
-        self._pods: Collection[TaskPod] = Collection(
-            kube,
-            resource_path("v1", "pods", namespace=view.namespace),
-            TASK_POD_DECODER,
-            self._wake,
-            label_selector=f"{names.FRAMEWORK_NAME}={view.name}",
-            # Not when woken: a container may have started, ended and gone by then.
-            seen=self._start_readers,
-        )
+        self._pods: Collection[TaskPod]
 
     async def run(self) -> None:
         """Read until the Framework has ended and its logs are read."""
         deleted = None
+        # Not when woken: a container may have started, ended and gone by then.
+        self._pods = await followed_pods(self._kube, self._view, self._wake, seen=self._start_readers)
         try:
             async with self._pods, following(self._kube, self._view, self._wake) as current:
                 self._is_initial = False
@@ -182,13 +168,13 @@ class _Follower:
     async def _read(self, source: LogSource, *, is_initial: bool) -> None:
         """Put the lines of one run into the queue; of what starts while logs are followed, from the first line on."""
         kube, namespace = self._kube, self._view.namespace
-        selection = self._selection if is_initial else _whole(self._selection)
+        selection = self._selection if is_initial else replace(self._selection, since_seconds=None, tail=None)
         if source.attempt != (0, 0) and not is_initial:
             await self._put(LogBatch(note=_begins(source), source=source))
         with translated(f"read the log of {namespace}/{source.pod}"):
             if source.restart and not is_initial and not self._knows_run_before(source):
                 async with self._connections.turns:
-                    async for batch in ContainerLog(kube, namespace, source, selection).read_previous():
+                    async for batch in ContainerLog(kube, namespace, source, selection).read(previous=True):
                         await self._put(batch)
             log = ContainerLog(kube, namespace, source, selection)
             following = log.follow(lambda: self._pod(source), asyncio.sleep, self._connections)
@@ -204,11 +190,6 @@ class _Follower:
             (one.uid, one.container, one.restart) == (source.uid, source.container, source.restart - 1)
             for one in self._readers
         )
-
-
-def _whole(selection: LogSelection) -> LogSelection:
-    """Return the selection for what starts while logs are followed: from its first line on."""
-    return replace(selection, since_seconds=None, tail=None)
 
 
 def _begins(source: LogSource) -> str:

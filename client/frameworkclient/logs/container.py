@@ -70,19 +70,17 @@ class ContainerLog:
         self._position = Position()
         self._superseded = False
 
-    async def read(self) -> AsyncGenerator[LogBatch, None]:
-        """Yield what there is now.
+    async def read(self, *, previous: bool) -> AsyncGenerator[LogBatch, None]:
+        """Yield what there is now; if it is gone or cannot be read, a note.
+
+        Args:
+            previous: Of the run before this one.
 
         Raises:
-            KubeError: It cannot be read.
+            ForbiddenError, UnauthorizedError: The user may not read it.
         """
-        async for batch in self._answer(follow=False, previous=self._selection.previous):
-            yield batch
-
-    async def read_previous(self) -> AsyncGenerator[LogBatch, None]:
-        """Yield all of the run before this one; nothing if it is gone."""
         try:
-            async for batch in self._answer(follow=False, previous=True):
+            async for batch in self._answer(follow=False, previous=previous):
                 yield batch
         except (ForbiddenError, UnauthorizedError):
             raise

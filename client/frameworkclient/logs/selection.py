@@ -56,8 +56,9 @@ class LogSelection:
         for name in wanted:
             status = pod.container(name)
             if status is not None and (status.has_started or status.restart_count):
-                several = self.barrier or len(pod.application) > 1
-                yield _source(pod, name, status.restart_count, several=several), status
+                label = f"{pod.task}/{name}" if self.barrier or len(pod.application) > 1 else pod.task
+                restart, meta = status.restart_count, pod.metadata
+                yield LogSource(pod.task, pod.attempt, meta.name, meta.uid, name, restart, label), status
 
     def matching(self, lines: list[LogLine]) -> list[LogLine]:
         """Return the lines that have what is looked for: both where there are an expression and a text."""
@@ -85,8 +86,3 @@ def _compiled(grep: str) -> Any:
         # The library reports the reason as bytes.
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         raise ArgumentError(f"grep {grep}: not a regular expression in RE2 syntax: {why}") from error
-
-
-def _source(pod: TaskPod, container: str, restart: int, *, several: bool) -> LogSource:
-    label = f"{pod.task}/{container}" if several else pod.task
-    return LogSource(pod.task, pod.attempt, pod.metadata.name, pod.metadata.uid, container, restart, label)
