@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import IO, TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from frameworkclient.cli.terminal import Colours, say
 from frameworkclient.views.text import SEQUENCE
@@ -19,7 +19,6 @@ _SEQUENCES: Final = re.compile(rf"\x1b(?!\[[0-9;]*+m)(?:{SEQUENCE}|.)?")
 _CONTROLS: Final = dict.fromkeys([*range(0x09), *range(0x0B, 0x1B), *range(0x1C, 0x20), *range(0x7F, 0xA0)])
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*+m")
 _PLAIN: Final = "\x1b[0m"
-_OPEN_FILES: Final = 50
 
 
 class LogPrinter:
@@ -86,7 +85,6 @@ class LogSaver:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._timestamps = timestamps
-        self._files: dict[Path, IO[str]] = {}
         self._written: set[Path] = set()
         self.lines = 0
 
@@ -96,36 +94,19 @@ class LogSaver:
         return sorted(self._written)
 
     def write(self, batch: LogBatch) -> None:
-        """Write the lines of a batch; a note goes to stderr."""
+        """Write the lines of a batch; a note goes to stderr. No file stays open, however many Tasks there are."""
         if batch.note and batch.source is not None:
             say(f"--- {batch.source.label}: {batch.note}")
-        touched = set()
+        texts: dict[Path, list[str]] = {}
         for line in batch.lines:
             stamp = f"{line.stamp} " if self._timestamps else ""
-            file = self._file(line.source)
-            file.write(f"{stamp}{line.text}\n")
-            touched.add(file)
-        # Somebody may look at the files meanwhile.
-        for file in touched:
-            if not file.closed:
-                file.flush()
-        self.lines += len(batch.lines)
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-
-    def _file(self, source: LogSource) -> IO[str]:
-        path = self._folder / file_name(source)
-        if path not in self._files:
-            if len(self._files) >= _OPEN_FILES:
-                self.close()
-            # A file of an earlier command is replaced; one that was closed for want of room goes on.
-            self._files[path] = path.open("a" if path in self._written else "w", encoding="utf-8")
+            texts.setdefault(self._folder / file_name(line.source), []).append(f"{stamp}{line.text}\n")
+        for path, written in texts.items():
+            # A file of an earlier command is replaced.
+            with path.open("a" if path in self._written else "w", encoding="utf-8") as file:
+                file.writelines(written)
             self._written.add(path)
-        return self._files[path]
+        self.lines += len(batch.lines)
 
 
 def file_name(source: LogSource) -> str:

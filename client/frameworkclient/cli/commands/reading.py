@@ -193,5 +193,4 @@ async def write_logs(
                 writer.write(batch)
     finally:
         if saver is not None:
-            saver.close()
             say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {folder}")
