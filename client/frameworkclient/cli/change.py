@@ -6,7 +6,7 @@ import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Name, Timeout, command
-from frameworkclient.cli.run import Cluster, interruptible
+from frameworkclient.cli.run import Cluster
 
 app = typer.Typer()
 
@@ -29,9 +29,7 @@ def wait(
 
     seconds = seconds_of(timeout, "--timeout") if timeout else None
     goal: Any = for_
-    return interruptible(
-        name, cluster, lambda: cluster.run(lambda client: writing.wait_for(client, name, goal, seconds))
-    )
+    return cluster.stay(name, lambda client: writing.wait_for(client, name, goal, seconds))
 
 
 @command(app)

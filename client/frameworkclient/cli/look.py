@@ -7,7 +7,7 @@ import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format, Name, Output, Report, Rows, command
-from frameworkclient.cli.run import Cluster, interruptible
+from frameworkclient.cli.run import Cluster
 
 app = typer.Typer()
 
@@ -56,9 +56,9 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
 
     Without a terminal there is a line for each change and for each line of the log.
     """
-    from frameworkclient.cli.commands import live, writing
+    from frameworkclient.cli.commands import live
 
-    return interruptible(name, cluster, lambda: writing.report(cluster.run(lambda client: live.show(client, name))))
+    return cluster.stay(name, lambda client: live.show(client, name))
 
 
 @command(app)
@@ -119,7 +119,7 @@ def logs(
         )
         await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
 
-    return interruptible(name, cluster, lambda: cluster.run(work))
+    return cluster.stay(name, work)
 
 
 @command(app)

@@ -6,7 +6,7 @@ import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Document, DryDocument, Files, Format, Name, Report, Settings, command
-from frameworkclient.cli.run import Cluster, interruptible
+from frameworkclient.cli.run import Cluster
 
 app = typer.Typer()
 
@@ -82,12 +82,8 @@ def run(
         write(as_json(framework.to_dict()) if output is Format.JSON else framework.to_yaml())
         return None
     manifest = framework.to_dict()
-    return interruptible(
-        name,
-        cluster,
-        lambda: cluster.run(
-            lambda client: writing.submit(client, [manifest], dry_run=False, wait=wait, logs=show_logs)
-        ),
+    return cluster.stay(
+        name, lambda client: writing.submit(client, [manifest], dry_run=False, wait=wait, logs=show_logs)
     )
 
 
@@ -103,17 +99,13 @@ def submit(
     """Create the Frameworks of a file."""
     from frameworkclient.cli.commands import offline, writing
 
-    found = writing.manifests_in(filename)
-    manifests = writing.with_settings(found, settings or [])
+    found = writing.manifests_in(filename, settings)
+    manifests = [manifest for _, manifest in found]
     for where, manifest in found:
         offline.warn(where, manifest)
     names = ", ".join(str((manifest.get("metadata") or {}).get("name")) for manifest in manifests)
-    return interruptible(
-        names,
-        cluster,
-        lambda: cluster.run(
-            lambda client: writing.submit(client, manifests, dry_run=dry_run, wait=wait, logs=show_logs)
-        ),
+    return cluster.stay(
+        names, lambda client: writing.submit(client, manifests, dry_run=dry_run, wait=wait, logs=show_logs)
     )
 
 
@@ -126,8 +118,7 @@ def lint(
     """Check the Frameworks of a file, without a cluster."""
     from frameworkclient.cli.commands import offline, writing
 
-    manifests = writing.manifests_in(filename, others=True)
-    writing.with_settings(manifests, settings or [])
+    manifests = writing.manifests_in(filename, settings, others=True)
     return offline.lint_all(manifests, output)
 
 
@@ -162,6 +153,5 @@ def render(
         return offline.render_templates(writing.documents_in(filename), namespace, output, injector_arg or [])
     if injector_arg:
         raise ArgumentError("--injector-arg: needs --templates; the Pods of Frameworks have the default settings")
-    manifests = writing.manifests_in(filename, others=True)
-    writing.with_settings(manifests, settings or [])
+    manifests = writing.manifests_in(filename, settings, others=True)
     return offline.render_all(manifests, namespace, output, all_tasks=all_tasks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -75,21 +75,27 @@ Settings: TypeAlias = Annotated[
     typer.Option("--set", help="Change a field: spec.taskRoles[worker].taskNumber=4; repeatable.", show_default=False),
 ]
 
-_CLUSTER: dict[str, Any] = {
-    "namespace": Annotated[
+
+def _cluster(
+    *,
+    namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace; that of the context by default.")
-    ],
-    "context": Annotated[
+    ] = None,
+    context: Annotated[
         str | None,
         typer.Option(help="Context of the kubeconfig; the current one by default.", autocompletion=complete_context),
-    ],
-    "kubeconfig": Annotated[str | None, typer.Option(help="File; KUBECONFIG or ~/.kube/config by default.")],
-    "as_user": Annotated[str, typer.Option("--as", help="User to act as.", show_default=False)],
-    "as_groups": Annotated[
+    ] = None,
+    kubeconfig: Annotated[str | None, typer.Option(help="File; KUBECONFIG or ~/.kube/config by default.")] = None,
+    as_user: Annotated[str, typer.Option("--as", help="User to act as.", show_default=False)] = "",
+    as_groups: Annotated[
         list[str] | None, typer.Option("--as-group", help="Group to act as; repeatable.", show_default=False)
-    ],
-}
-_DEFAULTS: dict[str, Any] = {"namespace": None, "context": None, "kubeconfig": None, "as_user": "", "as_groups": None}
+    ] = None,
+) -> Cluster:
+    """Return the cluster that the flags choose which all commands with a cluster have."""
+    return Cluster(namespace, context, kubeconfig, as_user, tuple(as_groups or ()))
+
+
+_CLUSTER_FLAGS: Final = inspect.signature(_cluster, eval_str=True).parameters
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -103,19 +109,12 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         own = list(inspect.signature(function).parameters.values())
         works_on_cluster = bool(own) and own[0].name == "cluster"
-        flags = [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[key], annotation=annotation)
-            for key, annotation in (_CLUSTER.items() if works_on_cluster else ())
-        ]
-        parameters = [
-            one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (own[1:] if works_on_cluster else own)
-        ] + flags
+        flags = [*own[1:], *_CLUSTER_FLAGS.values()] if works_on_cluster else own
+        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flags]
 
         def call(**arguments: Any) -> None:
             if works_on_cluster:
-                found = {key: arguments.pop(key) for key in _CLUSTER}
-                found["as_groups"] = tuple(found["as_groups"] or ())
-                arguments["cluster"] = Cluster(**found)
+                arguments["cluster"] = _cluster(**{key: arguments.pop(key) for key in _CLUSTER_FLAGS})
             raise typer.Exit(guarded(lambda: function(**arguments)))
 
         call.__name__ = function.__name__

@@ -66,6 +66,11 @@ def write_document(value: dict[str, Any], output: Format) -> None:
     write(as_json(value) if output is Format.JSON else as_yaml(value))
 
 
+def write_entries(kind: str, entries: list[Any], output: Format) -> None:
+    """Write a list as JSON, or as YAML under the name of its kind."""
+    write(as_json(entries) if output is Format.JSON else as_yaml({kind: entries}))
+
+
 def as_list(objects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return objects as the list that kubectl writes."""
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}

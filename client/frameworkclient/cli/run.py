@@ -36,21 +36,6 @@ class Cluster:
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
 
-    def connect(self) -> AsyncClient:
-        """Return a client; use it as a context manager.
-
-        Raises:
-            ClientError: There is no such cluster, or the flags contradict each other.
-        """
-        from frameworkclient.access import Impersonation
-        from frameworkclient.aio import AsyncClient
-        from frameworkclient.errors import ArgumentError
-
-        if self.as_groups and not self.as_user:
-            raise ArgumentError("--as-group: needs --as")
-        whom = Impersonation(user=self.as_user, groups=self.as_groups) if self.as_user else None
-        return AsyncClient(kubeconfig=self.kubeconfig, context=self.context, namespace=self.namespace, impersonate=whom)
-
     @property
     def flags(self) -> str:
         """The flags that name the same place again, for a hint: ` -n team`."""
@@ -58,14 +43,39 @@ class Cluster:
         return "".join(f" {flag} {value}" for flag, value in named if value)
 
     def run(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine function with a client, and close the client."""
+        """Run a coroutine function with a client, and close the client.
+
+        Raises:
+            ClientError: There is no such cluster, the flags contradict each other, or the work has failed.
+        """
         import asyncio
 
+        from frameworkclient.access import Impersonation
+        from frameworkclient.aio import AsyncClient
+        from frameworkclient.errors import ArgumentError
+
+        if self.as_groups and not self.as_user:
+            raise ArgumentError("--as-group: needs --as")
+        whom = Impersonation(user=self.as_user, groups=self.as_groups) if self.as_user else None
+
         async def connected() -> T:
-            async with self.connect() as client:
+            async with AsyncClient(
+                kubeconfig=self.kubeconfig, context=self.context, namespace=self.namespace, impersonate=whom
+            ) as client:
                 return await work(client)
 
         return asyncio.run(connected())
+
+    def stay(self, name: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T | ExitCode:
+        """Run what waits for a Framework; Ctrl-C leaves it running and says how to come back."""
+        try:
+            return self.run(work)
+        except KeyboardInterrupt:
+            say(
+                f"\nFramework {name} goes on. See it again: {program()} logs -f {name}{self.flags}; "
+                f"end it: {program()} stop {name}{self.flags}"
+            )
+            return ExitCode.INTERRUPTED
 
 
 def guarded(work: Callable[[], int | None]) -> int:
@@ -92,18 +102,6 @@ def guarded(work: Callable[[], int | None]) -> int:
     finally:
         before_first_line(None)
     return ExitCode.DONE if code is None else code
-
-
-def interruptible(name: str, cluster: Cluster, work: Callable[[], ExitCode | None]) -> ExitCode | None:
-    """Call what waits for a Framework; Ctrl-C leaves it running and says how to come back."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        say(
-            f"\nFramework {name} goes on. See it again: {program()} logs -f {name}{cluster.flags}; "
-            f"end it: {program()} stop {name}{cluster.flags}"
-        )
-        return ExitCode.INTERRUPTED
 
 
 def _code_of(error: Exception) -> ExitCode:

@@ -74,14 +74,13 @@ def _colour(column: str, cell: str) -> str:
             return ""
 
 
-def events_table(events: Sequence[EventView], now: datetime, colours: Colours, *, head: bool = True) -> str:
+def events_table(events: Sequence[EventView], now: datetime, colours: Colours) -> str:
     """Return a table of Events.
 
     Args:
         events: The Events.
         now: The time, in UTC.
         colours: Whether to colour.
-        head: Begin with the names of the columns.
     """
     rows = [
         (
@@ -93,5 +92,4 @@ def events_table(events: Sequence[EventView], now: datetime, colours: Colours, *
         )
         for event in events
     ]
-    text = table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours, _colour)
-    return text if head else text.partition("\n")[2]
+    return table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours, _colour)

@@ -11,16 +11,19 @@ import msgspec
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.output import as_json, as_yaml, write
+from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.terminal import colours_for
 from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
 from frameworkclient.errors import translated
+from frameworkclient.model.pod_template import PRESET_ANNOTATION
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.http.client import resource_path
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from frameworkclient.aio import AsyncClient
 
 LEASE: Final = "frameworkcontroller"
@@ -37,7 +40,7 @@ async def doctor(client: AsyncClient, system_namespace: str, output: Format) -> 
         found = list(answers(await gather(client, system_namespace)))
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
-        write(as_json(entries) if output is Format.JSON else as_yaml({"answers": entries}))
+        write_entries("answers", entries, output)
     else:
         width = max(len(one.subject) for one in found)
         write("".join(_line(one, width) for one in found))
@@ -60,12 +63,12 @@ async def gather(client: AsyncClient, system_namespace: str) -> Facts:
     lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=LEASE)
     policies = resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)
     version, definition, discovery, found_lease, pod, listed, *permissions = await asyncio.gather(
-        _get(client, "/version"),
-        _get(client, crds),
-        _get(client, names.DISCOVERY_PATH),
-        _get(client, lease),
-        _dry_run(client),
-        _get(client, policies),
+        _answer(client.kube.get("/version")),
+        _answer(client.kube.get(crds)),
+        _answer(client.kube.get(names.DISCOVERY_PATH)),
+        _answer(client.kube.get(lease)),
+        _answer(_dry_run(client)),
+        _answer(client.kube.get(policies)),
         *(_may(client, permission) for permission in PERMISSIONS),
     )
     return Facts(
@@ -81,44 +84,38 @@ async def gather(client: AsyncClient, system_namespace: str) -> Facts:
     )
 
 
-async def _get(client: AsyncClient, path: str) -> Any:
+async def _answer(request: Awaitable[bytes]) -> Any:
     try:
-        return msgspec.json.decode(await client.kube.get(path))
+        return msgspec.json.decode(await request)
     except ApiStatusError as error:
         return Refusal(error.code, error.message)
 
 
-async def _dry_run(client: AsyncClient) -> Any:
+async def _dry_run(client: AsyncClient) -> bytes:
     """Return the Pod that would be created with the label of the barrier."""
     framework = {names.FRAMEWORK_NAME: "doctor", names.TASKROLE_NAME: "worker", names.TASK_INDEX: "0"}
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["none"],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "generateName": "doctor-",
             "labels": {names.BARRIER_LABEL: "enabled", **framework},
-            "annotations": {f"barrier.{names.GROUP}/preset": "pytorch", **framework},
+            "annotations": {PRESET_ANNOTATION: "pytorch", **framework},
         },
         "spec": {
             "restartPolicy": "Never",
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "none",
-                    "command": ["none"],
-                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                }
-            ],
+            "containers": [container],
         },
     }
-    path = resource_path("v1", "pods", namespace=client.namespace)
-    try:
-        body = msgspec.json.encode(pod)
-        answer = await client.kube.request("POST", path, query={"dryRun": "All"}, body=body, timeout_seconds=40)
-        return msgspec.json.decode(answer)
-    except ApiStatusError as error:
-        return Refusal(error.code, error.message)
+    path, body = resource_path("v1", "pods", namespace=client.namespace), msgspec.json.encode(pod)
+    return await client.kube.request("POST", path, query={"dryRun": "All"}, body=body, timeout_seconds=40)
 
 
 async def _may(client: AsyncClient, permission: str) -> bool:

@@ -8,9 +8,10 @@ import sys
 from collections import deque
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cli.changes import changes
+from frameworkclient.cli.commands.writing import report
 from frameworkclient.cli.output import write
 from frameworkclient.cli.terminal import is_interactive
 from frameworkclient.cluster.moments import moments
@@ -20,9 +21,9 @@ from frameworkclient.views.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
-    from types import TracebackType
 
     from frameworkclient.aio import AsyncClient
+    from frameworkclient.cli.exits import ExitCode
     from frameworkclient.cluster.moments import Moment
     from frameworkclient.views.framework import FrameworkView
 
@@ -36,19 +37,22 @@ _LAST_SECONDS: Final = 5.0
 _CHIEFS: Final = ("chief", "master", "launcher", "head", "driver")
 
 
-async def show(client: AsyncClient, name: str) -> FrameworkView:
-    """Show a Framework until it is Completed, and return it.
+async def show(client: AsyncClient, name: str) -> ExitCode:
+    """Show a Framework until it is Completed, and return its exit code.
 
     Raises:
         ClientError: There is no such Framework, it was deleted, or its Pods may not be read.
     """
-    return await (_live if is_interactive(sys.stdout) else _plain)(client, name)
+    return report(await (_live if is_interactive(sys.stdout) else _plain)(client, name))
 
 
 async def _plain(client: AsyncClient, name: str) -> FrameworkView:
     last: Moment | None = None
-    speech = _Speech(client, name, lambda lines: _write([f"{speech.task} | {sanitize(line)}" for line in lines]))
-    async with aclosing(_moments(client, name, speech)) as found:
+
+    def take(task: str, lines: Sequence[str]) -> None:
+        _write([f"{task} | {sanitize(line)}" for line in lines])
+
+    async with aclosing(_moments(client, name, take)) as found:
         async for moment in found:
             _write(changes(last, moment, datetime.now(UTC)))
             last = moment
@@ -69,79 +73,58 @@ async def _live(client: AsyncClient, name: str) -> FrameworkView:
 
     console = Console()
     log: deque[str] = deque(maxlen=_LINES)
-    speech = _Speech(client, name, lambda lines: log.extend(line[:_CHARACTERS] for line in lines))
+    title = ""
     shown: Moment | None = None
 
+    def take(task: str, lines: Sequence[str]) -> None:
+        nonlocal title
+        title = f"log of {task}"
+        log.extend(line[:_CHARACTERS] for line in lines)
+
     def draw() -> object:
-        title = f"log of {speech.task}"
         return "" if shown is None else picture(shown, tuple(log), title, datetime.now(UTC), console.height)
 
     with Live(get_renderable=draw, console=console, refresh_per_second=REFRESH_PER_SECOND):  # type: ignore[arg-type]  # a renderable
-        async with aclosing(_moments(client, name, speech)) as found:
+        async with aclosing(_moments(client, name, take)) as found:
             async for moment in found:
                 shown = moment
     assert shown is not None
     return shown.view
 
 
-async def _moments(client: AsyncClient, name: str, speech: _Speech) -> AsyncGenerator[Moment, None]:
-    """Yield the moments of a Framework while the log of its speaker is read; the last one after the log's end."""
-    async with speech, aclosing(moments(client.kube, await client.get(name))) as found:
-        async for moment in found:
-            speech.begin(moment.view)
-            if moment.view.finished:
-                await speech.end()
-            yield moment
-
-
-class _Speech:
-    """The log of the Task that speaks for its gang, once there is one.
+async def _moments(
+    client: AsyncClient, name: str, take: Callable[[str, Sequence[str]], None]
+) -> AsyncGenerator[Moment, None]:
+    """Yield the moments of a Framework while the log of its speaker is read; the last one after the log's end.
 
     Args:
         client: The client.
-        name: The name of the Framework.
-        take: Takes lines as they arrive.
-
-    Attributes:
-        task: The Task; "" before there is one.
+        name: Of the Framework.
+        take: Takes the speaker and lines of its log, as they arrive.
     """
-
-    def __init__(self, client: AsyncClient, name: str, take: Callable[[list[str]], None]) -> None:
-        self.task = ""
-        self._client = client
-        self._name = name
-        self._take = take
-        self._reader: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
+    reader: asyncio.Task[None] | None = None
+    try:
+        async with aclosing(moments(client.kube, await client.get(name))) as found:
+            async for moment in found:
+                if reader is None and (task := speaker(moment.view)):
+                    reader = asyncio.create_task(_read_log(client, name, task, take))
+                if reader is not None and moment.view.finished:
+                    await asyncio.wait({reader}, timeout=_LAST_SECONDS)
+                yield moment
+    finally:
+        if reader is not None:
+            reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._reader
+                await reader
 
-    def begin(self, view: FrameworkView) -> None:
-        """Begin to read, if there are Tasks now."""
-        if self._reader is None and (task := speaker(view)):
-            self.task = task
-            self._reader = asyncio.create_task(self._read())
 
-    async def end(self) -> None:
-        """Wait for the last lines of a gang that has ended."""
-        if self._reader is not None:
-            await asyncio.wait({self._reader}, timeout=_LAST_SECONDS)
-
-    async def _read(self) -> None:
-        batches = self._client.log_batches(self._name, LogSelection(task=self.task, tail=_TAIL), follow=True)
-        # The rest is shown without a log that may not be read.
-        with contextlib.suppress(ClientError):
-            async with aclosing(batches):
-                async for batch in batches:
-                    self._take([line.text for line in batch.lines])
+async def _read_log(client: AsyncClient, name: str, task: str, take: Callable[[str, Sequence[str]], None]) -> None:
+    batches = client.log_batches(name, LogSelection(task=task, tail=_TAIL), follow=True)
+    # The rest is shown without a log that may not be read.
+    with contextlib.suppress(ClientError):
+        async with aclosing(batches):
+            async for batch in batches:
+                take(task, [line.text for line in batch.lines])
 
 
 def speaker(view: FrameworkView) -> str:

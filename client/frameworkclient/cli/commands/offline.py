@@ -12,7 +12,7 @@ from frameworkclient.checks.templates import injected
 from frameworkclient.cli.commands.writing import numbers_of
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.output import as_json, as_list, as_yaml, write
+from frameworkclient.cli.output import as_json, as_list, as_yaml, write, write_entries
 from frameworkclient.cli.terminal import colours_for, say
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.manifest import Framework, RetryPolicy, Role
@@ -33,7 +33,7 @@ def lint_all(manifests: Sequence[tuple[str, dict[str, Any]]], output: Format) ->
         entries = [
             {"file": where, "severity": one.severity.value, "path": one.path, "text": one.text} for where, one in found
         ]
-        write(as_json(entries) if output is Format.JSON else as_yaml({"problems": entries}))
+        write_entries("problems", entries, output)
     else:
         write("".join(f"{where}: {_line(problem)}\n" for where, problem in found))
         if not found:

@@ -26,15 +26,19 @@ if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
 
 
-def manifests_in(files: Sequence[str], *, others: bool = False) -> list[tuple[str, dict[str, Any]]]:
+def manifests_in(
+    files: Sequence[str], settings: Sequence[str] | None, *, others: bool = False
+) -> list[tuple[str, dict[str, Any]]]:
     """Return the Frameworks of files, each with where it stands; `-` is stdin.
 
     Args:
         files: Names of files.
+        settings: Fields that are changed in each Framework, as `--set` has them.
         others: Whether there may be objects of other kinds, which are left out.
 
     Raises:
         ManifestError: A file is not valid YAML, has something else than Frameworks, or has none.
+        ArgumentError: A field cannot be changed.
     """
     found = []
     for where, document in documents_in(files):
@@ -50,6 +54,9 @@ def manifests_in(files: Sequence[str], *, others: bool = False) -> list[tuple[st
     if not found:
         sources = ", ".join("stdin" if file == "-" else file for file in files)
         raise ManifestError(f"{sources}: there is no Framework in it")
+    for _, manifest in found:
+        for assignment in settings or ():
+            set_field(manifest, assignment)
     return found
 
 
@@ -161,11 +168,3 @@ def numbers_of(assignments: Sequence[str]) -> dict[str, int]:
             raise ArgumentError(f"{assignment}: must be ROLE=NUMBER, like worker=4")
         found[role] = int(number)
     return found
-
-
-def with_settings(manifests: Sequence[tuple[str, dict[str, Any]]], assignments: Sequence[str]) -> list[dict[str, Any]]:
-    """Return manifests with fields changed by `--set`."""
-    for _, manifest in manifests:
-        for assignment in assignments:
-            set_field(manifest, assignment)
-    return [manifest for _, manifest in manifests]
