@@ -151,11 +151,14 @@ def error_of_status(status: dict[str, Any]) -> ApiStatusError:
     return error_of(code if isinstance(code, int) else 500, None, None, msgspec.json.encode(status), now=0.0)
 
 
-def is_from_the_future(error: KubeError) -> bool:
-    """Report whether the server knows only older versions than the requested one: it was restored from a backup."""
+def is_unknown_version(error: KubeError) -> bool:
+    """Report whether the server has no such version: only newer ones, or, restored from a backup, only older ones."""
     details = error.status.get("details") if isinstance(error, ApiStatusError) else None
     causes = details.get("causes") if isinstance(details, dict) else None
-    return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ())
+    too_large = any(
+        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ()
+    )
+    return isinstance(error, GoneError) or too_large
 
 
 def _class_of(code: int, reason: str) -> type[ApiStatusError]:

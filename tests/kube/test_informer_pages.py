@@ -11,7 +11,7 @@ import pytest
 
 from frameworkkube.http.client import AnswerTooLargeError, KubeClient
 from frameworkkube.informer.informer import Informer
-from frameworkkube.informer.paging import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
+from frameworkkube.informer.lists import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
 from frameworkkube.informer.watch_events import WireDecoder
 from testkit.waiting import patience
 from tests.kube.pods import Changes, Meta, Pod, pod

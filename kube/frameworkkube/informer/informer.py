@@ -18,7 +18,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Generic, NoReturn, TypeVar
+from enum import Enum, auto
+from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,11 +27,10 @@ from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, Backoff
 from frameworkkube.errors import (
     ApiStatusError,
     EtcdRestoredError,
-    GoneError,
     InactivityTimeoutError,
     KubeError,
     RequestTimeoutError,
-    is_from_the_future,
+    is_unknown_version,
 )
 from frameworkkube.http.client import (
     INACTIVITY_TIMEOUT_SECONDS,
@@ -67,6 +67,21 @@ _BURST = 10
 """A watch that showed as many objects was ended by a burst: it is the least buffer that an API server gives a watch."""
 _HANDLED_IN_A_ROW = 500
 """Changes of a list that are handled in a row before other tasks of the loop get their turn."""
+
+
+class _End(Enum):
+    """Why a list or a watch has ended, which says how the next watch begins."""
+
+    LISTED = auto()
+    """Everything is listed."""
+    IN_ORDER = auto()
+    """A watch has shown something new, or lived for minutes: it is resumed without a question, or too late."""
+    INTERRUPTED = auto()
+    """Anything may have happened since: the server is asked first whether it has fallen behind."""
+
+
+_Ended: TypeAlias = tuple[_End, float]
+"""The reason, and how many seconds to wait before what comes next."""
 
 
 class Informer(Generic[T]):
@@ -135,7 +150,6 @@ class Informer(Generic[T]):
         self._must_list = True
         self._opened = False
         self._malformed_at: str | None = None
-        self._resumes = False
         self._short = 0
         self.synced = asyncio.Event()
         self.resource_version = ""
@@ -174,63 +188,78 @@ class Informer(Generic[T]):
         Raises:
             EtcdRestoredError: Start again with empty caches.
         """
+        end = _End.LISTED
         while True:
-            opened_at, way, resumes = self._clock(), self._lists.way, self._resumes
-            self._resumes = False
             try:
-                if self._must_list and way is not Way.STREAMED:
-                    await self._list()
-                    opened_at = self._clock()
-                elif self.resource_version and not resumes:
-                    # A stream shows objects before it says which version they are of.
-                    await self._check_version()
-                version = self.resource_version
-                shown = await self._watch(_RESUME_SECONDS if resumes else REQUEST_TIMEOUT_SECONDS)
-            except NotStreamedError:
-                continue
-            except InactivityTimeoutError as error:
-                # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
-                # server, and the timer itself keeps the rate low.
-                _log.info("the watch was silent, opening it again", path=self._path, error=str(error))
-                continue
+                end, pause = await (self._fill() if self._must_list else self._follow(end))
             except EtcdRestoredError:
                 raise
             except KubeError as error:
-                if resumes and isinstance(error, RequestTimeoutError):
-                    # Nothing has failed: it is only too late to go on without a question.
-                    continue
-                await self._sleep(self._pause_after(error, way))
-                continue
-            # An API server ends the watches that it cannot serve quickly enough, many times a second in a burst.
-            progressed = version_number(self.resource_version) > version_number(version)
-            lived = self._clock() - opened_at
-            self._short = self._short + 1 if lived < FLOOR_SECONDS and shown < _BURST else 0
-            if shown or lived >= CEILING_SECONDS:
-                # An API server that restarts ends its watches before their time, too.
-                self._resumes = progressed or lived >= WATCH_SECONDS[0]
-                quick = _RESUMPTION_FLOOR_SECONDS * 2.0 ** min(10, max(0, self._short - _SHORT_WATCHES))
-                pause = min(quick, FLOOR_SECONDS) if progressed else FLOOR_SECONDS
-                await self._sleep(max(0.0, pause - lived))
-            else:
-                await self._sleep(self._backoff.next())
+                end, pause = self._end_by(error, end)
+            if pause:
+                await self._sleep(pause)
 
-    def _pause_after(self, error: KubeError, way: Way) -> float:
-        """Decide whether and how the next attempt lists, and return how long to wait before it.
+    async def _fill(self) -> _Ended:
+        """List everything; what is listed in a stream is followed in it, too."""
+        if self._lists.way is not Way.STREAMED:
+            await self._list()
+            return _End.LISTED, 0.0
+        if self.resource_version:
+            # A stream shows objects before it says which version they are of.
+            await self._check_version()
+        return await self._watch(LIST_TIMEOUT_SECONDS)
+
+    async def _follow(self, before: _End) -> _Ended:
+        """Watch from the version at which the list or watch before has ended."""
+        if before is _End.INTERRUPTED:
+            await self._check_version()
+        return await self._watch(_RESUME_SECONDS if before is _End.IN_ORDER else REQUEST_TIMEOUT_SECONDS)
+
+    def _end_in_order(self, shown: int, lived: float, *, progressed: bool) -> _Ended:
+        """Say how to go on after a watch that the server has ended.
+
+        An API server ends the watches that it cannot serve quickly enough, many times a second in a burst, and one that
+        restarts ends its watches before their time.
+
+        Args:
+            shown: how many changes of objects.
+            lived: the seconds it took.
+            progressed: whether it has shown a newer version.
+        """
+        self._short = self._short + 1 if lived < FLOOR_SECONDS and shown < _BURST else 0
+        if not shown and lived < CEILING_SECONDS:
+            return _End.INTERRUPTED, self._backoff.next()
+        quick = _RESUMPTION_FLOOR_SECONDS * 2.0 ** min(10, max(0, self._short - _SHORT_WATCHES))
+        pause = min(quick, FLOOR_SECONDS) if progressed else FLOOR_SECONDS
+        end = _End.IN_ORDER if progressed or lived >= WATCH_SECONDS[0] else _End.INTERRUPTED
+        return end, max(0.0, pause - lived)
+
+    def _end_by(self, error: KubeError, before: _End) -> _Ended:
+        """Decide whether the next attempt lists, and how long to wait before it.
 
         The pause is part of this state machine, which also forgets failures after healthy minutes: hence `Backoff`.
 
         Args:
             error: of this attempt.
-            way: in which it would have listed.
+            before: how the list or watch before it has ended.
         """
-        if isinstance(error, GoneError) or is_from_the_future(error):
-            if self._must_list and way is not Way.STREAMED:
-                self._lists.expired()
-            self._must_list = True
-        elif isinstance(error, MalformedError):
-            # Once may be the network. Twice at the same place is the stream itself, and only a list gets past it.
-            self._must_list |= self._malformed_at == self.resource_version
-            self._malformed_at = self.resource_version
+        match error:
+            case NotStreamedError():
+                return _End.INTERRUPTED, 0.0
+            case InactivityTimeoutError():
+                # A kind without changes on a fresh server gets no bookmarks either. Nothing indicates a fault of the
+                # server, and the timer itself keeps the rate low.
+                _log.info("the watch was silent, opening it again", path=self._path, error=str(error))
+                return _End.INTERRUPTED, 0.0
+            case RequestTimeoutError() if before is _End.IN_ORDER:
+                # Nothing has failed: it is only too late to go on without a question.
+                return _End.INTERRUPTED, 0.0
+            case MalformedError():
+                # Once may be the network. Twice at the same place is the stream itself, and only a list gets past it.
+                self._must_list |= self._malformed_at == self.resource_version
+                self._malformed_at = self.resource_version
+            case _:
+                self._must_list |= is_unknown_version(error)
         delay = self._backoff.next(error.retry_after_seconds if isinstance(error, ApiStatusError) else None)
         _log.warning(
             "list or watch failed, will be tried again",
@@ -239,7 +268,7 @@ class Informer(Generic[T]):
             relist=self._must_list,
             delay_seconds=round(delay, 2),
         )
-        return delay
+        return _End.INTERRUPTED, delay
 
     async def _check_version(self) -> None:
         """Make sure that the server has not fallen behind what this informer has seen; a list of one object says so."""
@@ -266,7 +295,12 @@ class Informer(Generic[T]):
         vanished = self._contents.keys()
         token = ""
         while True:
-            page = await self._pager.read(token, whole=self._lists.way is Way.WHOLE)
+            try:
+                page = await self._pager.read(token, whole=self._lists.way is Way.WHOLE)
+            except KubeError as error:
+                if is_unknown_version(error):
+                    self._lists.expired()
+                raise
             self._record_activity()
             self._require_progress(page.resource_version)
             await self._take_over(page.items, vanished)
@@ -292,18 +326,16 @@ class Informer(Generic[T]):
         self.lists += 1
         self.synced.set()
 
-    async def _watch(self, open_seconds: float) -> int:
+    async def _watch(self, open_seconds: float) -> _Ended:
         """Follow one watch to its orderly end; it begins with a list, if one is due.
 
         Args:
-            open_seconds: until it must be open, unless it begins with a list.
-
-        Returns:
-            How many changes of objects it showed; bookmarks are none.
+            open_seconds: until it must be open.
 
         Raises:
             NotStreamedError: A list is due, and the server has to be asked for it in another way.
         """
+        begun, version = self._clock(), self.resource_version
         self._opened = False
         vanished = self._contents.keys() if self._must_list else None
         shown = 0
@@ -311,7 +343,7 @@ class Informer(Generic[T]):
             self._path,
             self._watch_query(),
             accept=self._accept,
-            connect_timeout_seconds=open_seconds if vanished is None else LIST_TIMEOUT_SECONDS,
+            connect_timeout_seconds=open_seconds,
             inactivity_timeout_seconds=self._inactivity_seconds,
             on_open=self._on_open,
         )
@@ -338,7 +370,8 @@ class Informer(Generic[T]):
         finally:
             if self._must_list and self._lists.way is Way.STREAMED:
                 self._lists.broke_off(opened=self._opened)
-        return shown
+        progressed = version_number(self.resource_version) > version_number(version)
+        return self._end_in_order(shown, self._clock() - begun, progressed=progressed)
 
     def _watch_query(self) -> dict[str, str]:
         low, high = WATCH_SECONDS

@@ -3,6 +3,10 @@
 `informer` asks `Lists` for the way of its next list and says what became of it. A stream is a watch that begins with
 all objects and marks their end (`sendInitialEvents`): neither side holds a page of it, and one request does for the
 list and the changes after it. Servers that cannot do it refuse, or do not know the parameter.
+
+A page of a list has a bounded size, not a bounded count. The API server knows only counts: 500 Pods are 2 MiB, 500
+large objects 500 MiB. A list begins with few objects, and the next page is chosen by the size of what has come so far.
+A page that is still too large is not read to its end.
 """
 
 from collections.abc import Mapping
@@ -11,7 +15,6 @@ from typing import Final, Generic, TypeVar
 
 from frameworkkube.errors import AnswerTooLargeError, ApiStatusError, KubeError
 from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
-from frameworkkube.informer.paging import PageSize
 from frameworkkube.informer.store import HasMetadata
 from frameworkkube.informer.watch_events import Page, WireDecoder, decoded
 
@@ -20,6 +23,11 @@ T = TypeVar("T", bound=HasMetadata)
 LIST_TIMEOUT_SECONDS: Final = 60.0
 STREAM: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 """The parameters of a watch that is a list, too. Without a resourceVersion it is consistent, as a list is."""
+FIRST_OBJECTS: Final = 20
+"""Of the largest objects that etcd takes by default (1.5 MiB), so many are less than `MOST_BYTES`."""
+WANTED_BYTES: Final = 8 << 20
+MOST_BYTES: Final = 32 << 20
+_SHRINK_BY: Final = 8
 _UNOPENED_STREAMS: Final = 3
 _REFUSALS: Final = frozenset({400, 422})
 """Of a server that knows the parameters and does not allow them, and of a proxy that does not know them."""
@@ -81,6 +89,36 @@ class Lists:
 def is_refusal(error: KubeError) -> bool:
     """Report whether this answer to a watch with the parameters of `STREAM` says that there are no such parameters."""
     return isinstance(error, ApiStatusError) and error.code in _REFUSALS
+
+
+class PageSize:
+    """The number of objects to ask for next.
+
+    Args:
+        most: objects per page, however small they are.
+
+    Attributes:
+        objects: to ask for next.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.objects = min(FIRST_OBJECTS, most)
+
+    @property
+    def max_bytes(self) -> int | None:
+        """The size beyond which a page is not read; None for a single object, which cannot be had in parts."""
+        return MOST_BYTES if self.objects > 1 else None
+
+    def took(self, objects: int, size: int) -> None:
+        """Choose the next page by the size in bytes of the objects in this one; an empty one says nothing."""
+        if objects:
+            fitting = WANTED_BYTES * objects // max(size, 1)
+            self.objects = min(max(fitting, 1), self._most)
+
+    def was_too_large(self) -> None:
+        """Ask for far fewer objects: the page had more than `max_bytes`."""
+        self.objects = max(1, self.objects // _SHRINK_BY)
 
 
 class Pager(Generic[T]):
