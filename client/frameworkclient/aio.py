@@ -30,7 +30,8 @@ from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.html import FrameworkViews, NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
-from frameworkkube.http.client import KubeClient, resource_path
+from frameworkkube.http.client import KubeClient
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence

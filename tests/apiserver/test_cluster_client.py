@@ -11,22 +11,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from frameworkkube.http.client import (
-    PARTIAL_METADATA,
-    PARTIAL_METADATA_LIST,
+from frameworkkube.errors import (
     AlreadyExistsError,
     ConflictError,
     ForbiddenError,
     GoneError,
     InvalidError,
-    KubeClient,
     NotFoundError,
     UnauthorizedError,
-    resource_path,
 )
+from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.http.credentials import Endpoint, from_kubeconfig
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.watch_events import WireDecoder
+from frameworkkube.paths import resource_path
 from localcluster import Cluster
 from localcluster.client import RawClient
 from testkit.waiting import eventually, patience

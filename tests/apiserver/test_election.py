@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkkube.election.election import LEASE_DURATION_SECONDS, LeaderElection
-from frameworkkube.http.client import KubeClient, KubeError, resource_path
+from frameworkkube.errors import KubeError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
+from frameworkkube.paths import resource_path
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS
 from frameworkkube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
-from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
+from frameworkkube.paths import resource_path
 from tests.hostile.kinds import SCALE_SECONDS
 
 if TYPE_CHECKING:

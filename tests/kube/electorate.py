@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frameworkkube.election.election import LeaderElection
-from frameworkkube.http.client import KubeClient, KubeError
+from frameworkkube.errors import KubeError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.kube.scripted import Connection, ScriptedServer, Step, a_server, answer, refusal, reset_connection, silence
 

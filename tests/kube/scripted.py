@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from frameworkkube.http.client import InvalidError, KubeClient
+from frameworkkube.errors import InvalidError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.support.listening import close_listener
 

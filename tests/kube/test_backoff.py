@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, pause_seconds, retrying
-from frameworkkube.http.client import KubeClient, KubeError, ServerError, TransportError
+from frameworkkube.errors import KubeError, ServerError, TransportError
+from frameworkkube.http.client import KubeClient
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import ScriptedServer, Step, answer, refusal, reset_connection
 

@@ -12,7 +12,7 @@ from frameworkkube.election.election import (
     check_times,
     unique_identity,
 )
-from frameworkkube.http.client import TooManyRequestsError
+from frameworkkube.errors import TooManyRequestsError
 from tests.kube.electorate import (
     CONFLICT,
     ERROR,

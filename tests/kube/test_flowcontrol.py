@@ -7,12 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from frameworkkube.http.client import (
-    KubeClient,
-    RequestTimeoutError,
-    ServerError,
-    TooManyRequestsError,
-)
+from frameworkkube.errors import RequestTimeoutError, ServerError, TooManyRequestsError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal, reset_connection, silence

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS, EtcdRestoredError, KubeClient
+from frameworkkube.errors import EtcdRestoredError
+from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS, KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.informer.informer import Informer
 from testkit.waiting import patience
@@ -493,7 +494,7 @@ async def test_a_401_after_token_rotation_is_not_seen_by_the_cache(
 
 
 async def test_a_silent_list_is_bounded(server: ScriptedServer, client: KubeClient) -> None:
-    from frameworkkube.http.client import RequestTimeoutError
+    from frameworkkube.errors import RequestTimeoutError
     from frameworkkube.informer.informer import LIST_TIMEOUT_SECONDS
 
     assert LIST_TIMEOUT_SECONDS <= 60

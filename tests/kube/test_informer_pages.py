@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from frameworkkube.http.client import AnswerTooLargeError, KubeClient
+from frameworkkube.errors import AnswerTooLargeError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.lists import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
 from frameworkkube.informer.watch_events import WireDecoder

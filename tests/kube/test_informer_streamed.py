@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from frameworkkube.http.client import PARTIAL_METADATA, EtcdRestoredError
+from frameworkkube.errors import EtcdRestoredError
+from frameworkkube.http.client import PARTIAL_METADATA
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.lists import Lists, Way
 from testkit.waiting import patience

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from frameworkkube.http.client import (
-    PARTIAL_METADATA,
-    REQUEST_TIMEOUT_SECONDS,
+from frameworkkube.errors import (
     AlreadyExistsError,
     ApiStatusError,
     ConflictError,
     ForbiddenError,
     GoneError,
     InvalidError,
-    KubeClient,
     NotFoundError,
     NotSentError,
     RequestTimeoutError,
@@ -23,9 +20,10 @@ from frameworkkube.http.client import (
     TooManyRequestsError,
     TransportError,
     UnauthorizedError,
-    resource_path,
 )
+from frameworkkube.http.client import PARTIAL_METADATA, REQUEST_TIMEOUT_SECONDS, KubeClient
 from frameworkkube.http.credentials import Endpoint
+from frameworkkube.paths import resource_path
 from testkit.waiting import patience
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import (

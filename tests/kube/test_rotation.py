@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from frameworkkube.http.client import CredentialsError, KubeClient, TransportError, UnauthorizedError
+from frameworkkube.errors import CredentialsError, TransportError, UnauthorizedError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, answer, refusal

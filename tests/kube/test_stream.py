@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkkube.http.client import GoneError, InactivityTimeoutError, KubeClient, RequestTimeoutError, TransportError
+from frameworkkube.errors import GoneError, InactivityTimeoutError, RequestTimeoutError, TransportError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.http.lines import MAX_LINE_BYTES, LineSplitter
 from testkit.waiting import patience

@@ -14,7 +14,8 @@ from controller_shapes import Kind
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt
-from frameworkkube.http.client import PARTIAL_METADATA, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

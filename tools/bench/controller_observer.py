@@ -17,8 +17,9 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta, Partial, Wire
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core.gang.roster import Published
-from frameworkkube.http.client import PARTIAL_METADATA, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA
 from frameworkkube.informer.informer import Informer
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

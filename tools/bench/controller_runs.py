@@ -16,7 +16,7 @@ from metrics import SENT, quantile_bound, since, total
 from scene import cpu_seconds, peak_mib, resident_mib
 
 from frameworkcontroller.api import names
-from frameworkkube.http.client import resource_path
+from frameworkkube.paths import resource_path
 from testkit.frameworks import Frameworks, framework, role
 from testkit.large_life import LargeLife
 

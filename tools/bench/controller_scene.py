@@ -15,8 +15,9 @@ from scene import component, new_cluster
 
 from frameworkcontroller.api import names
 from frameworkkube.errors import TransportError
-from frameworkkube.http.client import KubeClient, resource_path
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
+from frameworkkube.paths import resource_path
 from localcluster import Depth
 from localcluster.kwok import RUN_SECONDS
 

@@ -17,9 +17,9 @@ from frameworkclient.views.html import NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkkube.http.client import resource_path
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.store import HasMetadata
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -10,7 +10,7 @@ from frameworkclient.errors import translated
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkkube.errors import GoneError
-from frameworkkube.http.client import resource_path
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ from frameworkclient.logs.lines import LineCutter, LogBatch, Position
 from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkkube.backoff import pause_seconds
 from frameworkkube.errors import ApiStatusError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError
-from frameworkkube.http.client import KubeClient, resource_path
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from frameworkclient.logs.lines import LogLine, LogSource
     from frameworkclient.logs.selection import LogSelection
     from frameworkclient.views.pods import TaskPod
+    from frameworkkube.http.client import KubeClient
 
 CONNECT_SECONDS: Final = 30.0
 PIECE_BYTES: Final = 16 * 1024

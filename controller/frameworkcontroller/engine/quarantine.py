@@ -21,7 +21,8 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.status import UnreadableStatusError
 from frameworkkube.backoff import retrying
-from frameworkkube.http.client import KubeClient, KubeError, NotFoundError, resource_path
+from frameworkkube.errors import KubeError, NotFoundError
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.engine.cache.caches import FrameworkKey
     from frameworkcontroller.engine.observe.metrics import Metrics
+    from frameworkkube.http.client import KubeClient
 
 _log = structlog.get_logger(__name__)
 

@@ -20,7 +20,8 @@ from frameworkcontroller.engine.rate_limiter import RateLimiter
 from frameworkcontroller.engine.requests.discovery import NotServedError, wait_until_served
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.election.election import LeaderElection, exit_at_once, unique_identity
-from frameworkkube.http.client import EtcdRestoredError, KubeClient
+from frameworkkube.errors import EtcdRestoredError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT
 from frameworkkube.serving.health import HealthServer
 

@@ -15,59 +15,12 @@ from contextlib import aclosing
 import aiohttp
 import msgspec
 
-from frameworkkube.errors import (
-    AlreadyExistsError,
-    AnswerTooLargeError,
-    ApiStatusError,
-    ConflictError,
-    CredentialsError,
-    EtcdRestoredError,
-    ForbiddenError,
-    GoneError,
-    InactivityTimeoutError,
-    InvalidError,
-    KubeError,
-    NotFoundError,
-    NotSentError,
-    RequestTimeoutError,
-    ServerError,
-    TooManyRequestsError,
-    TransportError,
-    UnauthorizedError,
-)
+from frameworkkube.errors import AnswerTooLargeError, InactivityTimeoutError, RequestTimeoutError, TransportError
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.http.lines import LineSplitter
 from frameworkkube.http.session import cause_of
 from frameworkkube.http.transport import REQUESTS, STREAMS, RequestObserver, Transport
-from frameworkkube.paths import resource_path, with_query
-
-__all__ = [
-    "JSON",
-    "MERGE_PATCH",
-    "PARTIAL_METADATA",
-    "PARTIAL_METADATA_LIST",
-    "AlreadyExistsError",
-    "AnswerTooLargeError",
-    "ApiStatusError",
-    "ConflictError",
-    "CredentialsError",
-    "EtcdRestoredError",
-    "ForbiddenError",
-    "GoneError",
-    "InactivityTimeoutError",
-    "InvalidError",
-    "KubeClient",
-    "KubeError",
-    "NotFoundError",
-    "NotSentError",
-    "RequestObserver",
-    "RequestTimeoutError",
-    "ServerError",
-    "TooManyRequestsError",
-    "TransportError",
-    "UnauthorizedError",
-    "resource_path",
-]
+from frameworkkube.paths import with_query
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

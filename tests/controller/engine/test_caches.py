@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.engine.cache.caches import Caches
-from frameworkkube.http.client import GoneError
+from frameworkkube.errors import GoneError
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 

@@ -34,7 +34,7 @@ from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.observe.history import WRITTEN_SECONDS
-from frameworkkube.http.client import NotFoundError, ServerError
+from frameworkkube.errors import NotFoundError, ServerError
 from tests.controller.engine.lines import Lines
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time

@@ -14,7 +14,7 @@ from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.engine.observe import event_recorder
 from frameworkcontroller.engine.observe.event_recorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
-from frameworkkube.http.client import NotFoundError, ServerError
+from frameworkkube.errors import NotFoundError, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

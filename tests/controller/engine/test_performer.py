@@ -27,8 +27,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.http.client import (
-    PARTIAL_METADATA,
+from frameworkkube.errors import (
     ApiStatusError,
     ConflictError,
     InvalidError,
@@ -37,6 +36,7 @@ from frameworkkube.http.client import (
     TooManyRequestsError,
     TransportError,
 )
+from frameworkkube.http.client import PARTIAL_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

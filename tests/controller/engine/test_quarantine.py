@@ -28,7 +28,7 @@ from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus,
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.engine import engine as engine_module
 from frameworkcontroller.engine import quarantine
-from frameworkkube.http.client import NotFoundError
+from frameworkkube.errors import NotFoundError
 from tests.controller.core.values import framework as status_of
 from tests.controller.core.values import task
 from tests.controller.engine import test_engine

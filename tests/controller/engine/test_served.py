@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from frameworkcontroller.api import names
 from frameworkcontroller.engine.requests.discovery import NotServedError, wait_until_served, what_is_missing
-from frameworkkube.http.client import ForbiddenError, KubeError, NotFoundError, TransportError
+from frameworkkube.errors import ForbiddenError, KubeError, NotFoundError, TransportError
 
 FRAMEWORKS = {"name": "frameworks", "kind": "Framework", "namespaced": True, "verbs": ["get", "list"], "shortNames": []}
 STATUS = {"name": "frameworks/status", "kind": "Framework", "namespaced": True, "verbs": ["get", "patch", "update"]}

@@ -23,7 +23,7 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.http.client import (
+from frameworkkube.errors import (
     ConflictError,
     InvalidError,
     KubeError,

@@ -19,7 +19,7 @@ from frameworkclient.model.pod_template import PRESET_ANNOTATION
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 from frameworkkube.errors import ApiStatusError
-from frameworkkube.http.client import resource_path
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

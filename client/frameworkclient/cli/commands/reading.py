@@ -25,7 +25,7 @@ from frameworkclient.views.text import counted, seconds_of
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkkube.http.client import resource_path
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,9 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
-from frameworkkube.http.client import PARTIAL_METADATA, KubeClient, resource_path
+from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

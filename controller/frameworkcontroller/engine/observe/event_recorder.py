@@ -19,7 +19,9 @@ import structlog
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.engine.workers import Executor
-from frameworkkube.http.client import PARTIAL_METADATA, KubeClient, NotFoundError, resource_path
+from frameworkkube.errors import NotFoundError
+from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

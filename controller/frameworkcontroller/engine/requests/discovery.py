@@ -14,7 +14,7 @@ import structlog
 import tenacity
 
 from frameworkcontroller.api import names
-from frameworkkube.http.client import KubeError
+from frameworkkube.errors import KubeError
 
 if TYPE_CHECKING:
     from frameworkkube.http.client import KubeClient

@@ -47,19 +47,18 @@ from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
 from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
-from frameworkkube.http.client import (
-    PARTIAL_METADATA,
+from frameworkkube.errors import (
     AlreadyExistsError,
     ApiStatusError,
     ConflictError,
     InvalidError,
-    KubeClient,
     KubeError,
     NotFoundError,
     ServerError,
     TooManyRequestsError,
-    resource_path,
 )
+from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
