@@ -1,22 +1,13 @@
-"""Logs as JSON lines on stderr: constant messages with keys, in the controller's scheme (`ts`, `level`, `msg`).
-
-Each review writes a line, so rendering one is a single call of the JSON encoder.
-"""
+"""Logs as JSON lines on stderr: constant messages with keys, in the controller's scheme (`ts`, `level`, `msg`)."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 
-if TYPE_CHECKING:
-    from structlog.typing import EventDict, WrappedLogger
-
-_encode = msgspec.json.Encoder(enc_hook=str).encode
+from frameworkkube.log import render_json
 
 
 def configure(level: str) -> None:
@@ -27,12 +18,6 @@ def configure(level: str) -> None:
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
-
-
-def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> bytes:
-    """Render a line as one JSON object: `ts`, `level`, `msg` and the keys."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return _encode({"ts": now, "level": event.pop("level"), "msg": event.pop("event"), **event})
 
 
 def place_of(error: BaseException) -> str:

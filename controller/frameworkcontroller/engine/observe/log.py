@@ -14,18 +14,18 @@ import select
 import threading
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import structlog
+
+from frameworkkube import log as kube_log
+from frameworkkube.log import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from structlog.typing import EventDict, WrappedLogger
 
-_encoder = msgspec.json.Encoder(enc_hook=str)
 _log = structlog.get_logger(__name__)
 
 CAPACITY: Final = 32 * 1024 * 1024
@@ -219,23 +219,19 @@ def configure_logging(*, json: bool, debug: bool = False) -> None:
     )
 
 
-def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
-    """Render one JSON object: `ts`, `level`, `msg` and the keys."""
-    line = _encoder.encode({"ts": _now(), "level": event.pop("level"), "msg": event.pop("event"), **event})
-    return (line, str(event.get("framework", ""))), {}
+def render_json(logger: WrappedLogger, name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
+    """Render one JSON object, and whose line it is."""
+    owner = str(event.get("framework", ""))
+    return (kube_log.render_json(logger, name, event), owner), {}
 
 
 def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
     """Render `TIME level message key=value ...`, with a traceback below."""
     traceback = event.pop("exception", "")
-    head = f"{_now()} {event.pop('level'):<7} {event.pop('event')}"
+    head = f"{timestamp()} {event.pop('level'):<7} {event.pop('event')}"
     keys = " ".join(f"{key}={_quoted(value)}" for key, value in event.items())
     line = "\n".join(filter(None, (f"{head}  {keys}".rstrip(), traceback))).encode(errors="backslashreplace")
     return (line, str(event.get("framework", ""))), {}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _quoted(value: object) -> str:
