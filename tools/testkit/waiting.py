@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tenacity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,14 +36,7 @@ def eventually(check: Callable[[], T], timeout: float = 10.0, interval: float = 
     Raises:
         AssertionError: The last one of the check, when the time is over.
     """
-    deadline = time.monotonic() + patience(timeout)
-    while True:
-        try:
-            return check()
-        except AssertionError:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(interval)
+    return tenacity.Retrying(**_until(timeout, interval))(check)
 
 
 async def eventually_async(
@@ -52,11 +45,13 @@ async def eventually_async(
     interval: float = 0.05,
 ) -> T:
     """Await a check until it holds; see `eventually`."""
-    deadline = time.monotonic() + patience(timeout)
-    while True:
-        try:
-            return await check()
-        except AssertionError:
-            if time.monotonic() >= deadline:
-                raise
-        await asyncio.sleep(interval)
+    return await tenacity.AsyncRetrying(**_until(timeout, interval))(check)
+
+
+def _until(timeout: float, interval: float) -> dict[str, Any]:
+    return {
+        "retry": tenacity.retry_if_exception_type(AssertionError),
+        "stop": tenacity.stop_after_delay(patience(timeout)),
+        "wait": tenacity.wait_fixed(interval),
+        "reraise": True,
+    }
