@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pods import addressed, create, report
 from scene import controller, new_cluster
 
 from frameworkcontroller.api import names
 from localcluster import Depth, LocalClusterError
+from testkit.absent_pods import addressed, create, report
 from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 

@@ -106,8 +106,8 @@ def fill(cluster: Cluster, raw: RawClient, content: Content) -> None:
         written += put(etcd, copies(completed, content.completed - 1))
 
     def all_there() -> None:
-        assert _count(raw, _PODS) == content.frameworks * content.tasks
-        assert _count(raw, frameworks.path) == content.frameworks + content.completed
+        assert frameworks.count(frameworks.pods_path) == content.frameworks * content.tasks
+        assert frameworks.count(frameworks.path) == content.frameworks + content.completed
 
     eventually(all_there, _LIMIT_SECONDS, 1.0)
     for name in (_API_SERVER, "kube-controller-manager"):
@@ -167,12 +167,6 @@ def _settled(ours: Controller) -> float:
             last, sent = time.monotonic(), now
         time.sleep(5 * _LOOK_SECONDS)
     return last
-
-
-def _count(raw: RawClient, path: str) -> int:
-    """Return how many objects there are at a path."""
-    page = raw.get(f"{path}?limit=1")
-    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
 def _exists(raw: RawClient, pod: str) -> bool:

@@ -16,9 +16,9 @@ import re
 from typing import TYPE_CHECKING
 
 import urllib3
-from pods import addressed, create, find, report
 
 from frameworkcontroller.api import names
+from testkit.absent_pods import addressed, create, find, report
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:

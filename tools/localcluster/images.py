@@ -103,7 +103,6 @@ def build(
     dockerfile: Path,
     context: Path,
     tag: str,
-    args: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Build an image, unless the cache has an archive of the same content.
@@ -113,7 +112,6 @@ def build(
         dockerfile: The Dockerfile; it takes its base from the build argument `BASE`.
         context: The folder that its COPY lines start from.
         tag: The full name of the image.
-        args: More build arguments.
         progress: Shows the build; None means lines on standard error.
 
     Returns:
@@ -129,7 +127,7 @@ def build(
         if os.geteuid() == 0:
             require(("buildah",), progress)
         origin = base.choose(folder, progress)
-        arguments = {"BASE": origin.reference, **(args or {})}
+        arguments = {"BASE": origin.reference}
         copied = copied_files(dockerfile, context)
         archive = folder / f"{name}-{digest_of(dockerfile, context, copied, arguments, tag)}.tar"
         if archive.is_file():

@@ -15,6 +15,8 @@ _ERROR = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _MOST_BYTES = 512 * 1024
+_MOST_CHARACTERS = 500
+"""A longer line is cut."""
 
 
 def complete_lines(log: Path) -> list[str]:
@@ -29,14 +31,13 @@ def complete_lines(log: Path) -> list[str]:
     return log.read_bytes().rpartition(b"\n")[0].decode().splitlines()
 
 
-def relevant_tail(log: Path, offset: int = 0, lines: int = 20, width: int = 500) -> str:
+def relevant_tail(log: Path, offset: int = 0, lines: int = 20) -> str:
     """Return the lines of a log that a person needs to see: the last errors and the last lines.
 
     Args:
         log: The file; if it does not exist, there are no lines.
         offset: The number of bytes at its beginning that an earlier process wrote; they are left out.
         lines: The maximal number of lines; at most half of them are errors from further up.
-        width: The number of characters after which a line is cut.
 
     Returns:
         The lines in the order of the file; an ellipsis marks lines that are left out between them.
@@ -55,6 +56,6 @@ def relevant_tail(log: Path, offset: int = 0, lines: int = 20, width: int = 500)
     for number in sorted({*errors, *last}):
         if number != previous + 1:
             shown.append("  ...")
-        shown.append("  " + written[number][:width])
+        shown.append("  " + written[number][:_MOST_CHARACTERS])
         previous = number
     return "\n".join(shown)

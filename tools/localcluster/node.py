@@ -20,6 +20,7 @@ from localcluster import containerd, namespaces, network
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.health import check_health
 from localcluster.packages import require
+from localcluster.programs import minor_of
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _start_kubelet(context: Context, init_pid: int) -> None:
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
     }
-    if _minor(context.version) >= 31:
+    if minor_of(context.version) >= 31:
         config["failCgroupV1"] = False
     file = context.state / NAME / "kubelet.json"
     file.write_text(json.dumps(config, indent=1))
@@ -146,7 +147,7 @@ def _start_proxy(context: Context, init_pid: int) -> None:
         # The limits of connection tracking belong to the whole machine.
         "--conntrack-max-per-core=0",
     ]
-    if _minor(context.version) < 31:
+    if minor_of(context.version) < 31:
         arguments.append("--feature-gates=NFTablesProxyMode=true")
     if not Path("/proc/sys/net/bridge").exists():
         # Without br_netfilter an answer within the bridge bypasses the rules: send it through the node.
@@ -210,7 +211,3 @@ def _filled(manifest: str, values: dict[str, str]) -> str:
     for key, value in values.items():
         text = text.replace(key, value)
     return text
-
-
-def _minor(version: str) -> int:
-    return int(version.split(".")[1])

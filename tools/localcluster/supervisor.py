@@ -157,10 +157,6 @@ class Supervisor:
         """Stop all orphans and return their number."""
         return sum(terminate(identity, grace_seconds) for identity in self.orphans())
 
-    def tail(self, name: str, lines: int = 20) -> str:
-        """Return the last errors and the last lines of a component's log."""
-        return relevant_tail(self.log_file(name), 0, lines)
-
     # The rest is private: spawning, waiting, the PID file.
 
     def _spawn(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None) -> Identity:

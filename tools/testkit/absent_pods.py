@@ -1,4 +1,4 @@
-"""Pods that no kubelet runs: they are bound to a node that does not exist, and the benchmark reports their statuses."""
+"""Pods that no kubelet runs: they are bound to a node that does not exist, and the caller reports their statuses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from localcluster.client import Json
     from testkit.frameworks import Frameworks
 
+NODE = "absent-node"
 _HOST_IP = "192.0.2.1"
-_WRITERS = 16
+WRITERS = 16
 _SECONDS = 300.0
 
 
@@ -30,14 +31,14 @@ def create(frameworks: Frameworks, name: str, tasks: int, **labels: str) -> list
         labels: Of the Pods.
     """
     container = {"name": "main", "image": "none", "command": ["python3", "train.py"]}
-    spec = {"restartPolicy": "Never", "nodeName": "absent-node", "containers": [container]}
+    spec = {"restartPolicy": "Never", "nodeName": NODE, "containers": [container]}
     frameworks.create(name, role("worker", tasks, pod={"metadata": {"labels": labels}, "spec": spec}))
     return find(frameworks, name, tasks)
 
 
 def find(frameworks: Frameworks, name: str, tasks: int) -> list[Json]:
     """Return the Pods of a Framework by index when all are there."""
-    path = f"{_pods(frameworks)}?labelSelector={names.FRAMEWORK_NAME}%3D{name}"
+    path = f"{frameworks.pods_path}?labelSelector={names.FRAMEWORK_NAME}%3D{name}"
 
     def all_there() -> list[Json]:
         found = frameworks.raw.get(path)["items"]
@@ -57,10 +58,10 @@ def report(frameworks: Frameworks, pods: Iterable[Json], status: Callable[[int],
     """
 
     def one(pod: Json) -> None:
-        path = f"{_pods(frameworks)}/{pod['metadata']['name']}/status"
+        path = f"{frameworks.pods_path}/{pod['metadata']['name']}/status"
         frameworks.raw.merge(path, {"status": status(_index(pod))})
 
-    with ThreadPoolExecutor(_WRITERS) as writers:
+    with ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(one, pods))
 
 
@@ -75,10 +76,6 @@ def addressed(index: int) -> Json:
         "podIP": address,
         "podIPs": [{"ip": address}],
     }
-
-
-def _pods(frameworks: Frameworks) -> str:
-    return f"/api/v1/namespaces/{frameworks.namespace}/pods"
 
 
 def _index(pod: Json) -> int:

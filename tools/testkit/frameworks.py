@@ -74,6 +74,16 @@ class Frameworks:
         """The path of the collection."""
         return f"/apis/{names.API_VERSION}/namespaces/{self.namespace}/frameworks"
 
+    @property
+    def pods_path(self) -> str:
+        """The path of the collection of their Pods."""
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def count(self, path: str) -> int:
+        """Return how many objects a collection has."""
+        page = self.raw.get(f"{path}?limit=1")
+        return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+
     def create(self, name: str, *roles: Json, **spec: Any) -> Json:
         """Create a Framework and return it."""
         return self.raw.create(self.path, framework(self.namespace, name, *roles, **spec))
@@ -114,7 +124,7 @@ class Frameworks:
 
     def pods(self) -> dict[str, Json]:
         """Return the Pods of the namespace by name."""
-        found = self.raw.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        found = self.raw.get(self.pods_path)["items"]
         return {pod["metadata"]["name"]: pod for pod in found}
 
     def config_map(self, name: str) -> Json:

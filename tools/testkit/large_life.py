@@ -124,8 +124,7 @@ class LargeLife:
     @property
     def pods(self) -> int:
         """The number of Pods."""
-        page = self._frameworks.raw.get(f"{self._pods_path}?limit=1")
-        return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+        return self._frameworks.count(self._frameworks.pods_path)
 
     def _delete_flaky(self) -> None:
         """Delete the Pods of a role, each by its own request: one for all of them takes longer than a request may."""
@@ -133,7 +132,7 @@ class LargeLife:
 
         def delete(attempt: TaskAttemptStatus) -> None:
             precondition = {"preconditions": {"uid": attempt.pod_uid}}
-            self._frameworks.raw.delete(f"{self._pods_path}/{attempt.pod_name}", precondition)
+            self._frameworks.raw.delete(f"{self._frameworks.pods_path}/{attempt.pod_name}", precondition)
 
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             list(pool.map(delete, found))
@@ -141,10 +140,6 @@ class LargeLife:
     def tasks(self, role_name: str) -> tuple[TaskStatus, ...]:
         """Return the Tasks of a role."""
         return next((one.task_statuses for one in roles_of(self.status) if one.name == role_name), ())
-
-    @property
-    def _pods_path(self) -> str:
-        return f"/api/v1/namespaces/{self._frameworks.namespace}/pods"
 
     def _roles(self, steady: int) -> list[dict[str, object]]:
         # A Pod that is deleted by others is a transient failure: it is retried for ever, and not counted.

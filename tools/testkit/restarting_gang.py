@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
 from localcluster.client import ApiStatusError
+from testkit.absent_pods import NODE, WRITERS, addressed
 from testkit.frameworks import role
 
 if TYPE_CHECKING:
     from localcluster.client import Json
     from testkit.frameworks import Frameworks
 
-_NODE, _HOST_IP = "absent-node", "192.0.2.1"
-_WRITERS = 16
 TEMPLATE: Json = {
     "metadata": {
         "labels": {names.BARRIER_LABEL: "enabled"},
@@ -30,7 +29,7 @@ TEMPLATE: Json = {
     "spec": {
         "restartPolicy": "Never",
         # There is no such node: the Pods are scheduled, and no kubelet runs them.
-        "nodeName": _NODE,
+        "nodeName": NODE,
         "initContainers": [{"name": names.BARRIER_CONTAINER, "image": "none", "restartPolicy": "Always"}],
         "containers": [{"name": "main", "image": "none"}],
     },
@@ -69,12 +68,12 @@ class RestartingGang:
         """Confirm as a kubelet that nothing runs of the Pods that are deleted."""
         for name, pod in self._frameworks.pods().items():
             if pod["metadata"].get("deletionTimestamp"):
-                path = f"/api/v1/namespaces/{self._frameworks.namespace}/pods/{name}"
+                path = f"{self._frameworks.pods_path}/{name}"
                 self._raw.delete(path, {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}})
 
     def report_all(self, restarts: int) -> None:
         """Report that the barriers of all Pods run, and how often they have been restarted."""
-        with ThreadPoolExecutor(_WRITERS) as writers:
+        with ThreadPoolExecutor(WRITERS) as writers:
             list(writers.map(lambda index: self.report(index, restarts), range(self._tasks)))
 
     def report(self, index: int, restarts: int, *, restarting: bool = False) -> None:
@@ -88,7 +87,6 @@ class RestartingGang:
         Raises:
             AssertionError: There is no such Pod.
         """
-        address = f"10.{index // 65536}.{index // 256 % 256}.{index % 256}"
         barrier = {
             "name": names.BARRIER_CONTAINER,
             "restartCount": restarts,
@@ -97,12 +95,11 @@ class RestartingGang:
             "imageID": "",
             "ready": False,
         }
-        status: Json = {"phase": "Pending", "hostIP": _HOST_IP, "hostIPs": [{"ip": _HOST_IP}]}
-        status |= {"podIP": address, "podIPs": [{"ip": address}], "initContainerStatuses": [barrier]}
+        status = addressed(index) | {"initContainerStatuses": [barrier]}
         status["conditions"] = [{"type": names.ALL_CONTAINERS_RESTARTING, "status": str(restarting)}]
         pod = names.pod_name(self._name, "worker", index)
         try:
-            self._raw.merge(f"/api/v1/namespaces/{self._frameworks.namespace}/pods/{pod}/status", {"status": status})
+            self._raw.merge(f"{self._frameworks.pods_path}/{pod}/status", {"status": status})
         except ApiStatusError as error:
             raise AssertionError(error) from error
 
