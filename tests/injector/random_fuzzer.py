@@ -23,7 +23,7 @@ import jsonpatch
 
 from frameworkinjector import names
 from frameworkinjector.review.config import EnvFiles
-from frameworkinjector.review.reasons import Outcome, Reason
+from frameworkinjector.review.reasons import Reason, Ruling
 from frameworkinjector.review.review import Answer, answer
 from frameworkinjector.review.settings import KNOWN
 from tests.injector.golden_pods import CASES, pod_of
@@ -113,14 +113,14 @@ def check(body: bytes, env_files: EnvFiles = EnvFiles.QUOTED) -> Answer:
     elapsed = time.thread_time() - started
     assert elapsed < MAX_REVIEW_SECONDS, f"took {elapsed:.2f} s of CPU time"
     assert given.verdict.reason is not Reason.INTERNAL_ERROR, repr(given.failure)
-    assert given.status == (given.verdict.reason.code if given.verdict.reason.outcome is Outcome.REJECTED else 200)
+    assert given.status == (given.verdict.reason.code if given.verdict.reason.ruling is Ruling.REJECTED else 200)
     assert "\n" not in given.verdict.sentence
     decoded = json.loads(given.body)
     if given.status != 200:
         assert 400 <= given.status < 500
         return given
     response = decoded["response"]
-    assert response["allowed"] is (given.verdict.reason.outcome is not Outcome.REFUSED)
+    assert response["allowed"] is (given.verdict.reason.ruling is not Ruling.REFUSED)
     if given.verdict.reason is Reason.INJECTED:
         try:
             review = json.loads(body)

@@ -15,7 +15,7 @@ from frameworkinjector import names
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import Container, Metadata, Pod, Spec
-from frameworkinjector.review.reasons import Outcome, Reason
+from frameworkinjector.review.reasons import Reason, Ruling
 from frameworkinjector.review.settings import KNOWN, parse
 from testkit.frameworks import manifests_of
 from testkit.waiting import patience
@@ -36,7 +36,7 @@ def test_each_annotation_has_a_section_with_an_example_that_is_accepted() -> Non
 
 def test_each_reason_that_a_user_can_meet_is_explained() -> None:
     for reason in Reason:
-        if reason.outcome in {Outcome.REFUSED, Outcome.LEFT_ALONE}:
+        if reason.ruling in {Ruling.REFUSED, Ruling.LEFT_ALONE}:
             assert f"`{reason.slug}`" in MANUAL, reason
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import yaml
 
-from frameworkinjector.review.reasons import Outcome, Reason
+from frameworkinjector.review.reasons import Reason, Ruling
 from frameworkinjector.review.review import Answer, answer
 from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, config_of, env_files_of, injected_of, pod_of
 from tests.injector.reviews import review_of
@@ -82,12 +82,12 @@ def write(case: str, given: Answer, response: JSON, pod: JSON) -> None:
     folder = GOLDEN / case
     for name in (*OUTCOMES, "warnings.txt"):
         (folder / name).unlink(missing_ok=True)
-    match given.verdict.reason.outcome:
-        case Outcome.INJECTED:
+    match given.verdict.reason.ruling:
+        case Ruling.INJECTED:
             (folder / "injected.yaml").write_text(as_yaml(patched(pod, operations_of(response))))
             if "warnings" in response:
                 (folder / "warnings.txt").write_text("\n".join(response["warnings"]) + "\n")
-        case Outcome.LEFT_ALONE:
+        case Ruling.LEFT_ALONE:
             (folder / "left-alone.txt").write_text(given.verdict.sentence + "\n")
         case _:
             (folder / "refused.txt").write_text(given.verdict.sentence + "\n")
@@ -128,7 +128,7 @@ def test_there_is_a_golden_pod_for_each_reason_that_a_pod_can_be_given() -> None
     not_about_the_pod = {Reason.NOT_A_POD, Reason.NOT_A_CREATE, Reason.INTERNAL_ERROR}
     # Too large for a file: see test_large_pods.py.
     large = {Reason.TOO_MANY_CONTAINERS, Reason.POD_TOO_LARGE, Reason.PATCH_TOO_LARGE}
-    of_pods = {one for one in Reason if one.outcome is not Outcome.REJECTED} - not_about_the_pod - large
+    of_pods = {one for one in Reason if one.ruling is not Ruling.REJECTED} - not_about_the_pod - large
     assert given == of_pods
 
 

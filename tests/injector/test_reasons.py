@@ -1,4 +1,4 @@
-"""Every outcome has one name and one sentence."""
+"""Every reason has one name and one sentence."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import string
 
 import pytest
 
-from frameworkinjector.review.reasons import Outcome, Reason, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, shown
 from frameworkinjector.serving.metrics import Metrics
 
 CODES = {
-    Outcome.INJECTED: {200},
-    Outcome.LEFT_ALONE: {200},
+    Ruling.INJECTED: {200},
+    Ruling.LEFT_ALONE: {200},
     # 422: the controller does not retry; 500: it does.
-    Outcome.REFUSED: {422, 500},
-    Outcome.REJECTED: {400, 404, 405, 408, 413, 415},
+    Ruling.REFUSED: {422, 500},
+    Ruling.REJECTED: {400, 404, 405, 408, 413, 415},
 }
 
 
 @pytest.mark.parametrize("reason", Reason, ids=lambda one: one.slug)
-def test_a_reason_has_one_sentence_and_a_code_that_fits_its_outcome(reason: Reason) -> None:
-    fields = [name for _, name, _, _ in string.Formatter().parse(reason.template) if name]
-    sentence = verdict(reason, **dict.fromkeys(fields, "x")).sentence
+def test_a_reason_has_one_sentence_and_a_code_that_fits_its_ruling(reason: Reason) -> None:
+    fields = {name for _, name, _, _ in string.Formatter().parse(reason.template) if name}
+    sentence = str(RefusalError(reason, **dict.fromkeys(fields - {"prefix"}, "x")))
     assert re.fullmatch(r"[A-Z][^\n]*[^.]\.", sentence)
     assert ". " not in sentence
-    assert reason.code in CODES[reason.outcome]
+    assert reason.code in CODES[reason.ruling]
 
 
 def test_no_two_reasons_share_a_name_or_a_sentence() -> None:
@@ -35,7 +35,7 @@ def test_no_two_reasons_share_a_name_or_a_sentence() -> None:
 def test_each_reason_has_a_series_from_the_start() -> None:
     pattern = r'^frameworkinjector_requests_total\{outcome="([^"]+)",reason="([^"]+)"\} 0\.0$'
     found = re.findall(pattern, Metrics().text().decode(), re.MULTILINE)
-    assert sorted(found) == sorted((one.outcome.value, one.slug) for one in Reason)
+    assert sorted(found) == sorted((one.ruling.value, one.slug) for one in Reason)
 
 
 @pytest.mark.parametrize(

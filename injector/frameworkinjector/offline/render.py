@@ -19,13 +19,12 @@ from frameworkinjector.offline.documents import RenderError, pods_in
 from frameworkinjector.review import patch
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import decode_pod
-from frameworkinjector.review.reasons import Reason, RefusalError, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, Verdict
 
 if TYPE_CHECKING:
     from frameworkinjector.offline.documents import FoundPod
     from frameworkinjector.review.barrier import JSON
     from frameworkinjector.review.config import Config, EnvFiles
-    from frameworkinjector.review.reasons import Verdict
 
 # What the controller gives each container of a Pod template of a Framework.
 _OF_CONTROLLER: Final = frozenset({*fc.POD_ANNOTATIONS, fc.POD_UID, fc.TASK_ATTEMPT_INSTANCE_UID})
@@ -79,14 +78,15 @@ def _inject(found: FoundPod, namespace: str, config: Config, env_files: EnvFiles
     try:
         plan = decide(pod, namespace, config, env_files)
     except RefusalError as error:
-        raise RefusalError(error.verdict, found.where) from None
+        error.where = found.where
+        raise
     if not isinstance(plan, Plan):
         return RenderedPod(found.where, plan, ())
     for operation in patch.operations(pod, plan):
         # The patch uses one value in several places, which must not become one object.
         _apply(found.seen, copy.deepcopy(operation))
     _take_over(found)
-    return RenderedPod(found.where, verdict(Reason.INJECTED), plan.warnings)
+    return RenderedPod(found.where, Verdict(Reason.INJECTED), plan.warnings)
 
 
 def _take_over(found: FoundPod) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.settings import SETTINGS
 from frameworkinjector import names
-from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 
 if TYPE_CHECKING:
     from frameworkinjector.review.pod import Container
@@ -34,8 +34,7 @@ def refuse_reserved(path: str) -> None:
     for reserved in RESERVED:
         if _overlap(path, reserved):
             expected = f"a path outside of {', '.join(RESERVED)}"
-            details = {"annotation": ANNOTATION, "value": shown(path), "expected": expected}
-            raise RefusalError(verdict(Reason.BAD_VALUE, **details))
+            raise RefusalError(Reason.BAD_VALUE, annotation=ANNOTATION, value=shown(path), expected=expected)
 
 
 def refuse_overlap(one: Container, path: str) -> None:
@@ -48,8 +47,9 @@ def refuse_overlap(one: Container, path: str) -> None:
         # The kubelet takes a relative path from the root.
         own = "/" + posixpath.normpath("/" + mount.mount_path).lstrip("/")
         if _overlap(path, own):
-            details = {"container": shown(one.name), "path": shown(mount.mount_path), "folder": path}
-            raise RefusalError(verdict(Reason.FOLDER_OVERLAPS, **details, annotation=ANNOTATION))
+            raise RefusalError(
+                Reason.FOLDER_OVERLAPS, container=shown(one.name), path=shown(mount.mount_path), folder=path
+            )
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkinjector import names
 from frameworkinjector.review import barrier, folder, restart, variables, workload
 from frameworkinjector.review.eligibility import authors, platform, skew
-from frameworkinjector.review.reasons import Reason, RefusalError, Verdict, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, Verdict, shown
 from frameworkinjector.review.settings import Delivery, Hosts, parse
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
         RefusalError: The Pod asks for the barrier with settings that cannot work.
     """
     if (reason := _left_alone(pod)) is not None:
-        return verdict(reason)
+        return Verdict(reason)
     settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings)
     restart.refuse(settings, config, of_framework=bool(barrier.framework_name(pod)))
@@ -186,16 +186,16 @@ def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
     """
     spec = pod.spec
     if not spec.containers:
-        raise RefusalError(verdict(Reason.MALFORMED_POD, problem="spec.containers is missing or empty"))
+        raise RefusalError(Reason.MALFORMED_POD, problem="spec.containers is missing or empty")
     if platform.needs_windows(spec):
-        raise RefusalError(verdict(Reason.WINDOWS))
+        raise RefusalError(Reason.WINDOWS)
     if settings.barrier.selector or not barrier.framework_name(pod):
         workload.refuse_without_peers(pod, settings)
     folder.refuse_reserved(settings.barrier.output_dir)
     taken = {volume.name for volume in spec.volumes or ()}
     for volume in barrier.volumes(settings):
         if volume["name"] in taken:
-            raise RefusalError(verdict(Reason.VOLUME_TAKEN, volume=volume["name"]))
+            raise RefusalError(Reason.VOLUME_TAKEN, volume=volume["name"])
 
 
 def _chosen(pod: Pod, settings: Settings) -> list[tuple[int, Container]]:
@@ -211,8 +211,7 @@ def _chosen(pod: Pod, settings: Settings) -> list[tuple[int, Container]]:
     missing = asked.difference(known)
     if missing:
         name = next(one for one in settings.containers if one in missing)
-        details = {"annotation": f"{names.PREFIX}containers", "container": shown(name), "known": _listed(known)}
-        raise RefusalError(verdict(Reason.CONTAINER_NOT_FOUND, **details))
+        raise RefusalError(Reason.CONTAINER_NOT_FOUND, container=shown(name), known=_listed(known))
     return [(index, one) for index, one in candidates if one.name in asked]
 
 
@@ -223,12 +222,11 @@ def _refuse_what_takes_too_much(chosen: Sequence[tuple[int, Container]]) -> None
         RefusalError: There are too many chosen containers, or the name of one is longer than Kubernetes allows.
     """
     if len(chosen) > MAX_CONTAINERS:
-        details = {"count": str(len(chosen)), "limit": str(MAX_CONTAINERS), "annotation": f"{names.PREFIX}containers"}
-        raise RefusalError(verdict(Reason.TOO_MANY_CONTAINERS, **details))
+        raise RefusalError(Reason.TOO_MANY_CONTAINERS, count=len(chosen), limit=MAX_CONTAINERS)
     for index, one in chosen:
         if len(one.name) > MAX_NAME:
             problem = f"spec.containers[{index}].name has more than {MAX_NAME} characters"
-            raise RefusalError(verdict(Reason.MALFORMED_POD, problem=problem))
+            raise RefusalError(Reason.MALFORMED_POD, problem=problem)
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -270,15 +268,14 @@ def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | No
     """
     if settings.hosts is Hosts.NONE:
         return False, None
-    asked, annotation = settings.hosts is Hosts.MOUNT, f"{names.PREFIX}hosts"
+    asked = settings.hosts is Hosts.MOUNT
     if _mounts_at(one, names.HOSTS_PATH):
         if asked:
-            details = {"container": shown(one.name), "path": names.HOSTS_PATH, "annotation": annotation}
-            raise RefusalError(verdict(Reason.PATH_TAKEN, **details))
+            raise RefusalError(Reason.PATH_TAKEN, container=shown(one.name))
         return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}, which does not list its peers."
     if pod.has_host_aliases:
         if asked:
-            raise RefusalError(verdict(Reason.HOST_ALIASES, annotation=annotation))
+            raise RefusalError(Reason.HOST_ALIASES)
         return (
             False,
             f"Container {shown(one.name)} keeps the Pod's hostAliases: {names.HOSTS_PATH} does not list its peers.",

@@ -1,14 +1,13 @@
-"""Every outcome of a request: its name, its HTTP status code and its sentence.
+"""Every reason that a review can end with: its name, its HTTP status code and its sentence.
 
-`settings`, `plan`, `review` and `server` create verdicts; the response, the metric, the log and the status annotation
-show the same name. Source: docs/reference/injector.md, section 2.
+`settings`, `plan`, `review` and `server` give verdicts, or raise them; the response, the metric, the log and the status
+annotation show the same name. Source: docs/reference/injector.md, section 2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from frameworkinjector import names
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Outcome(StrEnum):
+class Ruling(StrEnum):
     """What the API server learns: allowed with a patch, allowed without one, denied, or not a review (HTTP 4xx)."""
 
     INJECTED = "injected"
@@ -34,26 +33,26 @@ _RESTART_SINCE = (
 _ENV_FILES_SINCE = "Kubernetes 1.34 with the feature gate EnvFiles, on by default from 1.35"
 
 
-def _left_alone(sentence: str) -> tuple[Outcome, int, str]:
-    return Outcome.LEFT_ALONE, 200, sentence
+def _left_alone(sentence: str) -> tuple[Ruling, int, str]:
+    return Ruling.LEFT_ALONE, 200, sentence
 
 
-def _refused(sentence: str, code: int = 422) -> tuple[Outcome, int, str]:
-    return Outcome.REFUSED, code, sentence
+def _refused(sentence: str, code: int = 422) -> tuple[Ruling, int, str]:
+    return Ruling.REFUSED, code, sentence
 
 
-def _rejected(code: int, sentence: str) -> tuple[Outcome, int, str]:
-    return Outcome.REJECTED, code, sentence
+def _rejected(code: int, sentence: str) -> tuple[Ruling, int, str]:
+    return Ruling.REJECTED, code, sentence
 
 
 class Reason(Enum):
-    """An outcome, its HTTP status code, and its sentence; the fields in braces are the verdict's details.
+    """A ruling, its HTTP status code, and its sentence: `{prefix}` is that of annotations, other fields are details.
 
     The client of the API server sees the code of a refusal: 422 says that the same Pod will be refused again, so the
     controller does not retry it; 500 says that another attempt may succeed.
     """
 
-    INJECTED = (Outcome.INJECTED, 200, "The barrier was added.")
+    INJECTED = (Ruling.INJECTED, 200, "The barrier was added.")
 
     NOT_OPTED_IN = _left_alone(f"The Pod does not carry the label {names.LABEL}={names.LABEL_VALUE}.")
     ALREADY_PRESENT = _left_alone(f"The Pod already has a container named {names.CONTAINER}.")
@@ -65,91 +64,93 @@ class Reason(Enum):
     UNKNOWN_ANNOTATION = _refused("Annotation {annotation} is not a setting of the barrier; the settings are {known}.")
     BAD_VALUE = _refused("Annotation {annotation} is {value}, but must be {expected}.")
     SELECTOR_MISSING = _refused(
-        "Annotation {annotation} is missing: this Pod belongs neither to a Framework (it has no FC_FRAMEWORK_NAME) "
-        "nor to a Job of one role, so a label selector must say which Pods are its peers."
+        "Annotation {prefix}selector is missing: this Pod belongs neither to a Framework (it has no "
+        "FC_FRAMEWORK_NAME) nor to a Job of one role, so a label selector must say which Pods are its peers."
     )
     ROLES_MISSING = _refused(
-        "Annotation {annotation} is missing: for a Pod that belongs to no Framework, it must say how many Pods of "
+        "Annotation {prefix}roles is missing: for a Pod that belongs to no Framework, it must say how many Pods of "
         "each role to wait for, for example worker=4."
     )
     ROLE_LABEL_MISSING = _refused(
-        "Annotation {annotation} is missing: with several roles, it must name the label that holds the role of a Pod."
+        "Annotation {prefix}role-label is missing: with several roles, it must name the label that holds the role of "
+        "a Pod."
     )
     ROLE_UNKNOWN = _refused(
-        "Annotation {annotation} names the label {label}, which this Pod {found}: "
-        "its value must be one of the roles in annotation {roles}."
+        "Annotation {prefix}role-label names the label {label}, which this Pod {found}: "
+        "its value must be one of the roles in annotation {prefix}roles."
     )
     INDEX_MISSING = _refused(
         "The Pod has no index by which its peers can know it: none of the labels {labels}, and no number at "
         f"the end of its name: {{advice}}, or remove the label {names.LABEL}."
     )
     CONTAINER_NOT_FOUND = _refused(
-        "Annotation {annotation} names {container}, which is not an application container of the Pod ({known})."
+        "Annotation {prefix}containers names {container}, which is not an application container of the Pod ({known})."
     )
     TOO_MANY_CONTAINERS = _refused(
         "The Pod has {count} containers to change, and the injector changes at most {limit}: "
-        "name those that need the barrier in annotation {annotation}."
+        "name those that need the barrier in annotation {prefix}containers."
     )
     TOO_MANY_ENV_SOURCES = _refused(
         "The containers that get the variables have {count} entries in envFrom, and the injector reads at most "
-        "{limit}: use fewer, or name the containers that need the barrier in annotation {annotation}."
+        "{limit}: use fewer, or name the containers that need the barrier in annotation {prefix}containers."
     )
     WRAP_WITHOUT_COMMAND = _refused(
-        "Annotation {annotation} is wrap, but container {container} has no command to wrap: add a command, or {advice}."
+        "Annotation {prefix}env is wrap, but container {container} has no command to wrap: add a command, or {advice}."
     )
     FILE_UNSUPPORTED = _refused(
-        f"Annotation {{annotation}} is file, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}): "
+        f"Annotation {{prefix}}env is file, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}): "
         "use auto or wrap."
     )
     FILE_WITHOUT_PRESET = _refused(
-        "Annotation {annotation} is file, but there is no variable to set: "
-        f"add annotation {names.PREFIX}preset, or remove this one."
+        "Annotation {prefix}env is file, but there is no variable to set: "
+        "add annotation {prefix}preset, or remove this one."
     )
     NO_DELIVERY = _refused(
-        f"Annotation {{annotation}} is auto, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}) "
+        f"Annotation {{prefix}}env is auto, but this cluster does not support fileKeyRef ({_ENV_FILES_SINCE}) "
         "and container {container} has no command to wrap: add a command, {advice}, or set the annotation to none."
     )
     RESTART_UNSUPPORTED = _refused(
-        "Annotation {annotation} is in-place, but this cluster does not support the action RestartAllContainers of "
+        "Annotation {prefix}restart is in-place, but this cluster does not support the action RestartAllContainers of "
         f"restartPolicyRules ({_RESTART_SINCE}): remove the annotation, and the retry policies restart Tasks."
     )
     RESTART_WITHOUT_FRAMEWORK = _refused(
-        "Annotation {annotation} is in-place, but this Pod belongs to no Framework (it has no FC_FRAMEWORK_NAME, "
+        "Annotation {prefix}restart is in-place, but this Pod belongs to no Framework (it has no FC_FRAMEWORK_NAME, "
         "or a selector names its peers): only the controller of Frameworks restarts a gang, so remove the "
         "annotation."
     )
     RESTART_IN_INIT = _refused(
-        "Annotation {annotation} is in-place, which needs a sidecar, but annotation {other} is init: "
+        "Annotation {prefix}restart is in-place, which needs a sidecar, but annotation {prefix}mode is init: "
         "remove the latter, or set it to sidecar."
     )
     RESTART_ALONE = _refused(
-        "Annotation {annotation} is in-place, but container {container} has restartPolicy {policy}, by which the "
+        "Annotation {prefix}restart is in-place, but container {container} has restartPolicy {policy}, by which the "
         "kubelet restarts it without its peers: set restartPolicy of the Pod or of the container to Never."
     )
     RESTART_NOT_ASKED = _refused(
-        "Annotation {annotation} has no effect without annotation {needed}: set that to in-place, or remove this one."
+        "Annotation {annotation} has no effect without annotation {prefix}restart: set that to in-place, or remove "
+        "this one."
     )
     TOO_MANY_RESTART_RULES = _refused(
         "Container {container} has {limit} restartPolicyRules, as many as Kubernetes allows, and annotation "
-        "{annotation} needs one more: remove one."
+        "{prefix}restart needs one more: remove one."
     )
     VOLUME_TAKEN = _refused(
         "The Pod has its own volume named {volume}, a name that the barrier needs: rename that volume."
     )
     PATH_TAKEN = _refused(
-        "Container {container} has its own mount at {path}, where the barrier needs one: "
-        "move that mount, or change annotation {annotation}."
+        f"Container {{container}} has its own mount at {names.HOSTS_PATH}, where the barrier needs one: "
+        "move that mount, or change annotation {prefix}hosts."
     )
     FOLDER_OVERLAPS = _refused(
         "Container {container} has its own mount at {path}, which meets the folder {folder} of the barrier: choose "
-        f"another folder with annotation {{annotation}}, or exclude the container with {names.PREFIX}containers."
+        "another folder with annotation {prefix}output-dir, or exclude the container with {prefix}containers."
     )
     REQUEST_ABOVE_LIMIT = _refused(
-        "Annotation {annotation} asks for {request} of {resource}, more than the limit of {limit} in annotation "
-        "{other}: lower the request, or raise the limit."
+        "Annotation {prefix}requests asks for {request} of {resource}, more than the limit of {limit} in annotation "
+        "{prefix}limits: lower the request, or raise the limit."
     )
     HOST_ALIASES = _refused(
-        "Annotation {annotation} is mount, which would hide the hostAliases of the Pod: remove one of the two."
+        "Annotation {prefix}hosts is mount, which would hide the hostAliases of the Pod: remove one of the two."
     )
     WINDOWS = _refused(f"The barrier runs on Linux only, but this Pod is for Windows: remove the label {names.LABEL}.")
     POD_TOO_LARGE = _refused(
@@ -172,8 +173,8 @@ class Reason(Enum):
     WRONG_METHOD = _rejected(405, "A review must be sent with the method POST.")
     WRONG_PATH = _rejected(404, "A review must be sent to {path}.")
 
-    def __init__(self, outcome: Outcome, code: int, template: str) -> None:
-        self.outcome = outcome
+    def __init__(self, ruling: Ruling, code: int, template: str) -> None:
+        self.ruling = ruling
         self.code = code
         self.template = template
 
@@ -189,30 +190,30 @@ class Verdict:
 
     Attributes:
         reason: The reason.
-        details: A text for each field of the reason's sentence.
+        details: A text or number for each other field of the reason's sentence.
     """
 
     reason: Reason
-    details: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    details: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
         """The sentence for the user, with the details filled in."""
-        return self.reason.template.format_map(self.details)
+        return self.reason.template.format(prefix=names.PREFIX, **self.details)
 
 
 class RefusalError(InjectorError):
-    """The Pod cannot be injected; the verdict's sentence tells the user why, and `where` the template, if it is one."""
+    """A Pod is refused, or a request rejected; the message is the sentence of the verdict.
 
-    def __init__(self, verdict: Verdict, where: str = "") -> None:
-        super().__init__(verdict.sentence)
-        self.verdict = verdict
-        self.where = where
+    Attributes:
+        verdict: What is wrong.
+        where: The path of the Pod template in its object; "" if it is a Pod.
+    """
 
-
-def verdict(reason: Reason, **details: str) -> Verdict:
-    """Return a verdict; the details are given by name."""
-    return Verdict(reason, details)
+    def __init__(self, reason: Reason, **details: object) -> None:
+        self.verdict = Verdict(reason, details)
+        self.where = ""
+        super().__init__(self.verdict.sentence)
 
 
 def shown(value: str, limit: int = 80) -> str:

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier import values
-from frameworkinjector import names
 from frameworkinjector.review import quantity
 from frameworkinjector.review.quantity import Quantity
-from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,9 +114,9 @@ def decide(pod: Pod, own: Claims, standard: Claims, *, sidecar: bool) -> dict[st
     }
     for resource, claim in claims.items():
         if claim.request and claim.limit and claim.limit < claim.request:
-            details = {"request": claim.request.text, "limit": claim.limit.text, "resource": resource}
-            annotations = {"annotation": f"{names.PREFIX}requests", "other": f"{names.PREFIX}limits"}
-            raise RefusalError(verdict(Reason.REQUEST_ABOVE_LIMIT, **details, **annotations))
+            raise RefusalError(
+                Reason.REQUEST_ABOVE_LIMIT, request=claim.request.text, limit=claim.limit.text, resource=resource
+            )
     requests = {resource: claim.request.text for resource, claim in claims.items() if claim.request}
     limits = {resource: claim.limit.text for resource, claim in claims.items() if claim.limit}
     return {name: amounts for name, amounts in (("requests", requests), ("limits", limits)) if amounts}
@@ -147,7 +146,7 @@ def _amount(found: Resources | None, name: str, resource: str, where: str) -> Qu
         return quantity.read(str(given))
     except values.BadValueError as fault:
         problem = f"{where}.{name}.{resource} is {shown(str(given))}, not {fault}"
-        raise RefusalError(verdict(Reason.MALFORMED_POD, problem=problem)) from None
+        raise RefusalError(Reason.MALFORMED_POD, problem=problem) from None
 
 
 def _claim(resource: str, asked: Sequence[Claim], own: Claim, standard: Claim, *, sidecar: bool) -> Claim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkinjector import names
-from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,18 +41,16 @@ def refuse(settings: Settings, config: Config, *, of_framework: bool) -> None:
     Raises:
         RefusalError: The cluster or the kind of Pod cannot have in-place restart, or a setting of it stands alone.
     """
-    annotation = f"{names.PREFIX}restart"
     if not settings.barrier.restart:
         for alone in settings.given_for_restart:
-            details = {"annotation": f"{names.PREFIX}{alone}", "needed": annotation}
-            raise RefusalError(verdict(Reason.RESTART_NOT_ASKED, **details))
+            raise RefusalError(Reason.RESTART_NOT_ASKED, annotation=f"{names.PREFIX}{alone}")
         return
     if not config.in_place_restart:
-        raise RefusalError(verdict(Reason.RESTART_UNSUPPORTED, annotation=annotation))
+        raise RefusalError(Reason.RESTART_UNSUPPORTED)
     if not of_framework or settings.barrier.selector:
-        raise RefusalError(verdict(Reason.RESTART_WITHOUT_FRAMEWORK, annotation=annotation))
+        raise RefusalError(Reason.RESTART_WITHOUT_FRAMEWORK)
     if settings.asks_for_init:
-        raise RefusalError(verdict(Reason.RESTART_IN_INIT, annotation=annotation, other=f"{names.PREFIX}mode"))
+        raise RefusalError(Reason.RESTART_IN_INIT)
 
 
 def rules_of(one: Container, pod: Pod, settings: Settings) -> tuple[JSON, ...]:
@@ -63,14 +61,11 @@ def rules_of(one: Container, pod: Pod, settings: Settings) -> tuple[JSON, ...]:
     """
     if not settings.barrier.restart:
         return ()
-    annotation = f"{names.PREFIX}restart"
     policy = one.restart_policy or pod.spec.restart_policy or "Always"
     if policy != NEVER:
-        details = {"annotation": annotation, "container": shown(one.name), "policy": shown(policy)}
-        raise RefusalError(verdict(Reason.RESTART_ALONE, **details))
+        raise RefusalError(Reason.RESTART_ALONE, container=shown(one.name), policy=shown(policy))
     if len(one.restart_policy_rules or ()) >= MAX_RULES:
-        details = {"container": shown(one.name), "limit": str(MAX_RULES), "annotation": annotation}
-        raise RefusalError(verdict(Reason.TOO_MANY_RESTART_RULES, **details))
+        raise RefusalError(Reason.TOO_MANY_RESTART_RULES, container=shown(one.name), limit=MAX_RULES)
     if settings.restart_exit_codes:
         return (_restart_all("In", settings.restart_exit_codes),)
     return (_restart_all("NotIn", (SUCCEEDED, PERMANENT)),)

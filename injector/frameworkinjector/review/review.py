@@ -15,7 +15,7 @@ import msgspec
 from frameworkinjector.review import patch
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import decode_pod, decode_review
-from frameworkinjector.review.reasons import Outcome, Reason, RefusalError, Verdict, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
 
 if TYPE_CHECKING:
     from frameworkinjector.review.barrier import JSON
@@ -33,6 +33,7 @@ MAX_VALUES: Final = 300_000
 MAX_PATCH_BYTES: Final = 2 * 1024 * 1024
 
 _STATUS_REASONS: Final = {422: "Invalid", 500: "InternalError"}
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -43,7 +44,7 @@ class Answer:
     Attributes:
         status: The HTTP status code.
         body: The response as JSON.
-        verdict: The outcome of the review.
+        verdict: What was decided.
         uid: The `uid` of the request.
         kind: The kind of the object.
         namespace: The namespace of the request.
@@ -61,92 +62,95 @@ class Answer:
     skew: Skew | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """The verdict on a request, its patch as JSON, what to warn the user of, and a skew of versions."""
-
-    verdict: Verdict
-    patch: bytes = b""
-    warnings: tuple[str, ...] = ()
-    skew: Skew | None = None
-
-
 def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
     """Review one request body: return a 4xx for what is not a review, else HTTP 200 with a verdict in it."""
     try:
-        review = decode_review(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return rejected(verdict(Reason.NOT_A_REVIEW, problem=_problem(error)))
-    except RecursionError:
-        return rejected(verdict(Reason.NOT_A_REVIEW, problem="it is nested too deeply"))
-    request = review.request
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        return rejected(verdict(Reason.NOT_A_REVIEW, problem="its apiVersion or kind is different"))
-    if not 0 < len(request.uid) <= MAX_UID:
-        return rejected(verdict(Reason.NOT_A_REVIEW, problem="request.uid is empty or too long"))
-    failure: Exception | None = None
-    try:
-        found = _decide(request, config, env_files)
+        request = _request_in(body)
     except RefusalError as error:
-        found = _Decision(error.verdict)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        found = _Decision(verdict(Reason.MALFORMED_POD, problem=_problem(error)))
-    except RecursionError:
-        found = _Decision(verdict(Reason.MALFORMED_POD, problem="it is nested too deeply"))
+        return rejected(error.verdict)
+    try:
+        return _decided(request, config, env_files)
+    except RefusalError as error:
+        return _reviewed(request, error.verdict)
+    except _UNREADABLE as error:
+        return _reviewed(request, Verdict(Reason.MALFORMED_POD, {"problem": _problem(error)}))
     except Exception as error:  # noqa: BLE001 -- a defect costs one Pod, not the process; `server` logs it
-        found, failure = _Decision(verdict(Reason.INTERNAL_ERROR)), error
-    encoded = _encode(_response(request.uid, found.verdict, found.patch, found.warnings))
-    return Answer(200, encoded, found.verdict, request.uid, request.kind.kind, request.namespace, failure, found.skew)
+        return _reviewed(request, Verdict(Reason.INTERNAL_ERROR), failure=error)
 
 
-def rejected(found: Verdict) -> Answer:
+def rejected(verdict: Verdict) -> Answer:
     """Return the answer to a request that is not a review: a 4xx with the sentence in it."""
-    return Answer(found.reason.code, _encode({"error": found.sentence, "reason": found.reason.slug}), found)
+    return Answer(verdict.reason.code, _encode({"error": verdict.sentence, "reason": verdict.reason.slug}), verdict)
 
 
-def _decide(request: Request, config: Config, env_files: EnvFiles) -> _Decision:
+def _request_in(body: bytes) -> Request:
+    """Decode a body.
+
+    Raises:
+        RefusalError: It is not a review.
+    """
+    try:
+        review = decode_review(body)
+    except _UNREADABLE as error:
+        raise RefusalError(Reason.NOT_A_REVIEW, problem=_problem(error)) from None
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        raise RefusalError(Reason.NOT_A_REVIEW, problem="its apiVersion or kind is different")
+    if not 0 < len(review.request.uid) <= MAX_UID:
+        raise RefusalError(Reason.NOT_A_REVIEW, problem="request.uid is empty or too long")
+    return review.request
+
+
+def _decided(request: Request, config: Config, env_files: EnvFiles) -> Answer:
     """Decide on a request.
 
     Raises:
         RefusalError: The Pod or its patch is too large, or its settings cannot work.
     """
     if (request.kind.group, request.kind.kind) != ("", "Pod"):
-        return _Decision(verdict(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80])))
+        raise RefusalError(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80]))
     if request.operation != "CREATE" or request.sub_resource:
-        return _Decision(verdict(Reason.NOT_A_CREATE))
+        return _reviewed(request, Verdict(Reason.NOT_A_CREATE))
     encoded = bytes(request.object)
     if encoded.count(b",") + encoded.count(b"{") > MAX_VALUES:
-        raise RefusalError(verdict(Reason.POD_TOO_LARGE, limit=str(MAX_VALUES)))
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=MAX_VALUES)
     pod = decode_pod(request.object)
     plan = decide(pod, request.namespace, config, env_files)
     if not isinstance(plan, Plan):
-        return _Decision(plan)
+        return _reviewed(request, plan)
     operations = _encode(patch.operations(pod, plan))
     if len(operations) > MAX_PATCH_BYTES:
-        details = {"size": str(len(operations)), "limit": str(MAX_PATCH_BYTES)}
-        raise RefusalError(verdict(Reason.PATCH_TOO_LARGE, **details))
-    return _Decision(verdict(Reason.INJECTED), operations, plan.warnings, plan.skew)
+        raise RefusalError(Reason.PATCH_TOO_LARGE, size=len(operations), limit=MAX_PATCH_BYTES)
+    done: JSON = {"patchType": "JSONPatch", "patch": base64.b64encode(operations).decode()}
+    if plan.warnings:
+        done["warnings"] = list(plan.warnings)
+    return _reviewed(request, Verdict(Reason.INJECTED), done, skew=plan.skew)
 
 
-def _response(uid: str, found: Verdict, encoded_patch: bytes, warnings: tuple[str, ...]) -> JSON:
-    response: JSON = {"uid": uid, "allowed": found.reason.outcome is not Outcome.REFUSED}
-    if found.reason.outcome is Outcome.REFUSED:
-        code = found.reason.code
+def _reviewed(
+    request: Request,
+    verdict: Verdict,
+    done: JSON | None = None,
+    *,
+    failure: Exception | None = None,
+    skew: Skew | None = None,
+) -> Answer:
+    """Return the answer with a verdict; `done` are the fields of its response that change the Pod."""
+    reason = verdict.reason
+    response: JSON = {"uid": request.uid, "allowed": reason.ruling is not Ruling.REFUSED, **(done or {})}
+    if reason.ruling is Ruling.REFUSED:
         response["status"] = {
             "status": "Failure",
-            "code": code,
-            "reason": _STATUS_REASONS[code],
-            "message": found.sentence,
+            "code": reason.code,
+            "reason": _STATUS_REASONS[reason.code],
+            "message": verdict.sentence,
         }
-    if encoded_patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(encoded_patch).decode()
-    if warnings:
-        response["warnings"] = list(warnings)
-    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+    body = _encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+    return Answer(200, body, verdict, request.uid, request.kind.kind, request.namespace, failure, skew)
 
 
 def _problem(error: Exception) -> str:
     """Return what a decoder found wrong, as a clause that names types and paths, never values."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     text = str(error).rstrip(".")[:300]
     return text if text.startswith("JSON") else text[:1].lower() + text[1:]

@@ -17,7 +17,7 @@ from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS
 from frameworkbarrier.settings import Settings as BarrierSettings
 from frameworkinjector import names
-from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Amounts, read_limits, read_requests
 
 if TYPE_CHECKING:
@@ -190,11 +190,11 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
                 if name == "presets":
                     values.check_presets(found[name], own_presets)
             else:
-                details = {"annotation": shown(key, 120), "known": ", ".join(KNOWN)}
-                raise RefusalError(verdict(Reason.UNKNOWN_ANNOTATION, **details))
+                raise RefusalError(Reason.UNKNOWN_ANNOTATION, annotation=shown(key, 120), known=", ".join(KNOWN))
         except values.BadValueError as fault:
-            details = {"annotation": key, "value": shown(annotations[key]), "expected": str(fault)}
-            raise RefusalError(verdict(Reason.BAD_VALUE, **details)) from None
+            raise RefusalError(
+                Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
+            ) from None
     given = frozenset(found)
     if found.get("restart"):
         # Only a sidecar learns that the gang starts again.

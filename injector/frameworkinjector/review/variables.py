@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
 from frameworkinjector.review.config import EnvFiles
-from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.settings import Delivery
 
 if TYPE_CHECKING:
@@ -34,24 +34,21 @@ def way_of(settings: Settings, chosen: Sequence[Container], env_files: EnvFiles)
     Raises:
         RefusalError: The cluster, the preset or a container does not allow the way that the Pod asks for.
     """
-    annotation = f"{names.PREFIX}env"
     bare = next((one.name for one in chosen if not one.command), None)
     match settings.env:
         case Delivery.FILE if not settings.barrier.presets:
-            raise RefusalError(verdict(Reason.FILE_WITHOUT_PRESET, annotation=annotation))
+            raise RefusalError(Reason.FILE_WITHOUT_PRESET)
         case Delivery.FILE if env_files is EnvFiles.NONE:
-            raise RefusalError(verdict(Reason.FILE_UNSUPPORTED, annotation=annotation))
+            raise RefusalError(Reason.FILE_UNSUPPORTED)
         case Delivery.WRAP if bare is not None:
-            details = {"annotation": annotation, "container": shown(bare), "advice": _leave_out(chosen)}
-            raise RefusalError(verdict(Reason.WRAP_WITHOUT_COMMAND, **details))
+            raise RefusalError(Reason.WRAP_WITHOUT_COMMAND, container=shown(bare), advice=_leave_out(chosen))
         case Delivery.AUTO if not settings.barrier.presets:
             # Nothing to set: the Pod asks for the gate and the files only, and must not depend on the server for that.
             return Delivery.NONE
         case Delivery.AUTO if env_files is not EnvFiles.NONE:
             return Delivery.FILE
         case Delivery.AUTO if bare is not None:
-            details = {"annotation": annotation, "container": shown(bare), "advice": _leave_out(chosen)}
-            raise RefusalError(verdict(Reason.NO_DELIVERY, **details))
+            raise RefusalError(Reason.NO_DELIVERY, container=shown(bare), advice=_leave_out(chosen))
         case Delivery.AUTO:
             return Delivery.WRAP
         case _:
@@ -75,15 +72,14 @@ def refuse_too_many_sources(chosen: Sequence[Container], way: Delivery) -> None:
         return
     count = sum(len(one.env_from or ()) for one in chosen)
     if count > MAX_ENV_SOURCES:
-        details = {"count": str(count), "limit": str(MAX_ENV_SOURCES), "annotation": f"{names.PREFIX}containers"}
-        raise RefusalError(verdict(Reason.TOO_MANY_ENV_SOURCES, **details))
+        raise RefusalError(Reason.TOO_MANY_ENV_SOURCES, count=count, limit=MAX_ENV_SOURCES)
     for one in chosen:
         for position, (_, reference) in enumerate(_sources(one)):
             if any(len(source["name"]) > MAX_NAME for source in reference.values()):
                 problem = (
                     f"container {shown(one.name)}: the name in envFrom[{position}] has more than {MAX_NAME} characters"
                 )
-                raise RefusalError(verdict(Reason.MALFORMED_POD, problem=problem))
+                raise RefusalError(Reason.MALFORMED_POD, problem=problem)
 
 
 def variables_of(

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.values import INDEX_LABELS
-from frameworkinjector import names
-from frameworkinjector.review.reasons import Reason, RefusalError, shown, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,19 +75,18 @@ def refuse_without_peers(pod: Pod, settings: Settings) -> None:
     """
     barrier = settings.barrier
     if not barrier.selector and own_selector(pod, settings) is None:
-        raise RefusalError(verdict(Reason.SELECTOR_MISSING, annotation=f"{names.PREFIX}selector"))
+        raise RefusalError(Reason.SELECTOR_MISSING)
     if not barrier.roles:
-        raise RefusalError(verdict(Reason.ROLES_MISSING, annotation=f"{names.PREFIX}roles"))
+        raise RefusalError(Reason.ROLES_MISSING)
     if len(barrier.roles) > 1 and not barrier.role_label:
-        raise RefusalError(verdict(Reason.ROLE_LABEL_MISSING, annotation=f"{names.PREFIX}role-label"))
+        raise RefusalError(Reason.ROLE_LABEL_MISSING)
     role = pod.labels.get(barrier.role_label) if barrier.role_label else None
     if barrier.role_label and role not in barrier.roles:
         found = "does not have" if role is None else f"has with the value {shown(role)}"
-        details = {"annotation": f"{names.PREFIX}role-label", "label": shown(barrier.role_label), "found": found}
-        raise RefusalError(verdict(Reason.ROLE_UNKNOWN, **details, roles=f"{names.PREFIX}roles"))
+        raise RefusalError(Reason.ROLE_UNKNOWN, label=shown(barrier.role_label), found=found)
     if not _has_index(pod):
         advice = _ADVICE.get(pod.owner_kind, _OTHER_ADVICE)
-        raise RefusalError(verdict(Reason.INDEX_MISSING, labels=", ".join(INDEX_LABELS), advice=advice))
+        raise RefusalError(Reason.INDEX_MISSING, labels=", ".join(INDEX_LABELS), advice=advice)
 
 
 def _has_index(pod: Pod) -> bool:

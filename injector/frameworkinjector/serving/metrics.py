@@ -30,7 +30,7 @@ class Metrics:
             registry=self.registry,
         )
         # Every series exists from the start: a rate over a series that appears at 1 would miss the first request.
-        self._by_reason = {reason: requests.labels(reason.outcome.value, reason.slug) for reason in Reason}
+        self._by_reason = {reason: requests.labels(reason.ruling.value, reason.slug) for reason in Reason}
         self._seconds = Histogram(
             "frameworkinjector_request_duration_seconds",
             "From the end of the body to the answer.",

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
-from frameworkinjector.review.reasons import Outcome, Reason, Verdict, verdict
+from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
 from frameworkinjector.review.review import Answer, rejected
 from frameworkinjector.serving.limits import Limits
 from frameworkinjector.serving.log import place_of
@@ -40,14 +40,6 @@ class Reviewer(Protocol):
 
     def __call__(self, body: bytes, /) -> Answer:
         """Review one body."""
-
-
-class _RejectedError(Exception):
-    """The request is not a review that the server can read; the verdict says why."""
-
-    def __init__(self, found: Verdict) -> None:
-        super().__init__(found.sentence)
-        self.verdict = found
 
 
 class ReviewServer:
@@ -131,7 +123,7 @@ class ReviewServer:
         seconds: float | None = None
         try:
             body = await self._read_body(request)
-        except _RejectedError as error:
+        except RefusalError as error:
             answer = rejected(error.verdict)
         else:
             started = time.perf_counter()
@@ -145,7 +137,7 @@ class ReviewServer:
 
     def _response(self, answer: Answer) -> web.Response:
         response = web.Response(status=answer.status, body=answer.body, content_type="application/json")
-        if self._stopping or self._listener.has_waiting or answer.verdict.reason.outcome is Outcome.REJECTED:
+        if self._stopping or self._listener.has_waiting or answer.verdict.reason.ruling is Ruling.REJECTED:
             # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
             # body is not read.
             response.force_close()
@@ -155,12 +147,10 @@ class ReviewServer:
         """Return the whole body.
 
         Raises:
-            _RejectedError: The request is not a review, or its body is too large, too slow or incomplete.
+            RefusalError: The request is not a review, or its body is too large, too slow or incomplete.
         """
         limits = self._limits
-        problem = _head_problem(request, limits)
-        if problem is not None:
-            raise _RejectedError(problem)
+        _check_head(request, limits)
         length = request.content_length
         try:
             async with asyncio.timeout(limits.body_seconds):
@@ -169,22 +159,25 @@ class ReviewServer:
                 async with self._large:
                     return await _read_at_most(request, limits.body_bytes)
         except TimeoutError:
-            raise _RejectedError(verdict(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}")) from None
+            raise RefusalError(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}") from None
         except (RequestPayloadError, PayloadAccessError, ValueError):
-            raise _RejectedError(verdict(Reason.NOT_A_REVIEW, problem="it is incomplete")) from None
+            raise RefusalError(Reason.NOT_A_REVIEW, problem="it is incomplete") from None
 
 
-def _head_problem(request: web.BaseRequest, limits: Limits) -> Verdict | None:
-    """Return why a request is rejected by its head alone, None if its body is to be read."""
+def _check_head(request: web.BaseRequest, limits: Limits) -> None:
+    """Check whether the body of a request is to be read.
+
+    Raises:
+        RefusalError: Its head is not that of a review.
+    """
     if request.path != PATH:
-        return verdict(Reason.WRONG_PATH, path=PATH)
+        raise RefusalError(Reason.WRONG_PATH, path=PATH)
     if request.method != "POST":
-        return verdict(Reason.WRONG_METHOD)
+        raise RefusalError(Reason.WRONG_METHOD)
     if request.content_type != "application/json" or "Content-Encoding" in request.headers:
-        return verdict(Reason.WRONG_MEDIA_TYPE)
+        raise RefusalError(Reason.WRONG_MEDIA_TYPE)
     if request.content_length is not None and request.content_length > limits.body_bytes:
-        return verdict(Reason.BODY_TOO_LARGE, limit=str(limits.body_bytes))
-    return None
+        raise RefusalError(Reason.BODY_TOO_LARGE, limit=limits.body_bytes)
 
 
 async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
@@ -192,7 +185,7 @@ async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
     while chunk := await request.content.readany():
         found += chunk
         if len(found) > limit:
-            raise _RejectedError(verdict(Reason.BODY_TOO_LARGE, limit=str(limit)))
+            raise RefusalError(Reason.BODY_TOO_LARGE, limit=limit)
     return bytes(found)
 
 
@@ -203,7 +196,7 @@ def _log_answer(answer: Answer) -> None:
         "uid": answer.uid,
         "kind": answer.kind[:64],
         "namespace": answer.namespace[:64],
-        "outcome": reason.outcome.value,
+        "outcome": reason.ruling.value,
         "reason": reason.slug,
     }
     if answer.failure is not None:
@@ -229,9 +222,9 @@ class _FaultLog(logging.Handler):
         """Count and log bytes that are not HTTP as a rejected request, and log any other fault by type and place."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError):
-            found = verdict(Reason.NOT_HTTP)
-            self._metrics.review(found, None)
-            _log_answer(rejected(found))
+            answer = rejected(Verdict(Reason.NOT_HTTP))
+            self._metrics.review(answer.verdict, None)
+            _log_answer(answer)
         else:
             _log.error("request failed", error=type(error).__name__, at="" if error is None else place_of(error))
 
