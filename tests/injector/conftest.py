@@ -9,9 +9,8 @@ import pytest
 import trustme
 
 from frameworkinjector.certificates.tls import ServedCertificate
-from frameworkinjector.serving.limits import Limits
 from frameworkinjector.serving.metrics import Metrics
-from frameworkinjector.serving.server import ReviewServer
+from frameworkinjector.serving.server import Limits, ReviewServer
 from frameworkkube.serving.listener import ConnectionLimits
 from tests.injector.loopback_server import LoopbackServer
 from tests.injector.reviews import reviewed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from frameworkinjector.review.eligibility.authors import ISTIO_STATUS
+from frameworkinjector.review.eligibility import ISTIO_STATUS
 from frameworkinjector.review.plan import MAX_CONTAINERS
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.variables import MAX_ENV_SOURCES

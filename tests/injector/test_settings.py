@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from frameworkbarrier.settings import SETTINGS
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
-from frameworkinjector.review.settings import KNOWN, Delivery, Hosts, Settings, parse
+from frameworkinjector.review.settings import KNOWN, Delivery, Hosts, PodSettings, parse
 from frameworkinjector.serving.capabilities import syntax_of
 from tests.support.rows import each
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 
 
-def parsed(**values: str) -> Settings:
+def parsed(**values: str) -> PodSettings:
     return parse({PREFIX + key.replace("_", "-"): value for key, value in values.items()})
 
 
@@ -34,8 +34,8 @@ def test_the_settings_are_those_of_the_specification() -> None:
 
 
 def test_nothing_said_is_the_default() -> None:
-    assert parse({"other.example.org/preset": "x"}) == Settings()
-    assert (Settings().env, Settings().barrier.mode, Settings().hosts) == (Delivery.AUTO, "init", None)
+    assert parse({"other.example.org/preset": "x"}) == PodSettings()
+    assert (PodSettings().env, PodSettings().barrier.mode, PodSettings().hosts) == (Delivery.AUTO, "init", None)
 
 
 @each(

@@ -14,7 +14,7 @@ from frameworkcontroller import __version__ as controller_version
 from frameworkcontroller.api import names as fc
 from frameworkinjector import __version__
 from frameworkinjector.review.config import Config, EnvFiles
-from frameworkinjector.review.eligibility.skew import MAX_MINORS, fit, minor_of, tag_of
+from frameworkinjector.review.eligibility import MAX_MINORS, fit, minor_of, tag_of
 from frameworkinjector.review.review import answer
 from tests.injector.reviews import review_of, small_review
 

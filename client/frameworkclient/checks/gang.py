@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkinjector.review.settings import Settings
+    from frameworkinjector.review.settings import PodSettings
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 
@@ -85,7 +85,7 @@ def made_up_gang(manifest: Mapping[str, Any]) -> Gang:
     return assemble(numbers, find, namespace=namespace, framework=name, attempt_instance_uid=f"0_{_UID}")
 
 
-def files_of(gang: Gang, role: str, index: int, settings: Settings) -> Rendered:
+def files_of(gang: Gang, role: str, index: int, settings: PodSettings) -> Rendered:
     """Return the files that the barrier of one Pod would write.
 
     Raises:

@@ -18,7 +18,8 @@ from frameworkinjector.review.workload import JOB_UID, LWS_GROUP, LWS_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from frameworkinjector.review.barrier import JSON
+    from frameworkinjector.review.pod import JSON
+
 
 # Where the Pod templates of a kind are; `[]` stands for each item of a list, `?` for a field that may be absent.
 _TEMPLATES: Final = {

@@ -23,8 +23,8 @@ from frameworkinjector.review.reasons import Reason, RefusalError, Verdict
 
 if TYPE_CHECKING:
     from frameworkinjector.offline.documents import FoundPod
-    from frameworkinjector.review.barrier import JSON
     from frameworkinjector.review.config import Config, EnvFiles
+    from frameworkinjector.review.pod import JSON
 
 # What the controller gives each container of a Pod template of a Framework.
 _OF_CONTROLLER: Final = frozenset({*fc.POD_ANNOTATIONS, fc.POD_UID, fc.TASK_ATTEMPT_INSTANCE_UID})

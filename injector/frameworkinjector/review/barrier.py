@@ -1,8 +1,15 @@
-"""The barrier container and its volumes, as JSON: what a Pod's settings and annotations become."""
+"""The barrier container and its volumes, as JSON: what a Pod's settings and annotations become.
+
+The folder of the barrier's files is a volume of its own, mounted read only, and must not meet what a container has at
+the same path. A volume of the user above it would get a directory for the mount point, or would keep the container from
+starting if it is read only; the mount point of a volume below it cannot be made.
+Source: docs/reference/injector.md, section 1.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import posixpath
+from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
@@ -11,6 +18,7 @@ from frameworkcontroller.api import names as fc
 from frameworkinjector import names
 from frameworkinjector.review import resources, restart
 from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Claims
 from frameworkinjector.review.workload import own_selector
 
@@ -18,10 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frameworkinjector.review.config import Config
-    from frameworkinjector.review.pod import Pod
-    from frameworkinjector.review.settings import Settings
-
-JSON = dict[str, Any]
+    from frameworkinjector.review.pod import JSON, Container, Pod
+    from frameworkinjector.review.settings import PodSettings
 
 # The image's own user. Never root, also in a Pod that runs as root.
 DEFAULT_UID: Final = 65532
@@ -30,15 +36,16 @@ PROBE_PERIOD_SECONDS: Final = 1
 PROBE_WAIT_SECONDS: Final = 50
 # The startup probe of a sidecar must outlast the barrier's timeout.
 PROBE_SLACK_SECONDS: Final = 60
-
-
-def framework_name(pod: Pod) -> str:
-    """Return the name of the Framework that the Pod belongs to, "" if there is none."""
-    return pod.annotations.get(fc.FRAMEWORK_NAME) or pod.labels.get(fc.FRAMEWORK_NAME, "")
+_FOLDER_ANNOTATION: Final = f"{names.PREFIX}{SETTINGS['output_dir'].annotation}"
+# Where the barrier's image, any image, the kernel or the kubelet has files. `/var` and `/` are above some of them.
+RESERVED_FOLDERS: Final = (
+    "/app", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys",
+    "/usr", "/var/run",
+)  # fmt: skip
 
 
 def container(
-    pod: Pod, namespace: str, settings: Settings, config: Config, env_files: EnvFiles, *, names_resolve: bool = False
+    pod: Pod, namespace: str, settings: PodSettings, config: Config, env_files: EnvFiles, *, names_resolve: bool = False
 ) -> JSON:
     """Build the whole barrier container.
 
@@ -92,7 +99,7 @@ def container(
     return built
 
 
-def volumes(settings: Settings) -> tuple[JSON, ...]:
+def volumes(settings: PodSettings) -> tuple[JSON, ...]:
     """Build the volumes that the barrier needs."""
     token = {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}}
     authority = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
@@ -110,6 +117,37 @@ def pull_secrets(pod: Pod, config: Config) -> tuple[JSON, ...]:
     """Build the entries of imagePullSecrets that the Pod lacks; those of its service account are in it already."""
     own = {one.name for one in pod.spec.image_pull_secrets or ()}
     return tuple({"name": name} for name in dict.fromkeys(config.pull_secrets) if name not in own)
+
+
+def refuse_reserved_folder(path: str) -> None:
+    """Refuse a folder that would hide files which the barrier or the application needs.
+
+    Raises:
+        RefusalError: The folder is one of these, or above or below one.
+    """
+    for reserved in RESERVED_FOLDERS:
+        if _overlap(path, reserved):
+            expected = f"a path outside of {', '.join(RESERVED_FOLDERS)}"
+            raise RefusalError(Reason.BAD_VALUE, annotation=_FOLDER_ANNOTATION, value=shown(path), expected=expected)
+
+
+def refuse_overlap(one: Container, path: str) -> None:
+    """Refuse a container that has a mount of its own at, above or below the folder.
+
+    Raises:
+        RefusalError: It has one.
+    """
+    for mount in one.volume_mounts or ():
+        # The kubelet takes a relative path from the root.
+        own = "/" + posixpath.normpath("/" + mount.mount_path).lstrip("/")
+        if _overlap(path, own):
+            raise RefusalError(
+                Reason.FOLDER_OVERLAPS, container=shown(one.name), path=shown(mount.mount_path), folder=path
+            )
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other.rstrip('/')}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _uid(pod: Pod) -> int:
@@ -131,7 +169,7 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
 
     The barrier is added after the controller has built the Pod, so they come from the annotations, which say the same.
     """
-    framework = framework_name(pod)
+    framework = pod.framework_name
     if not framework:
         yield _literal(fc.FRAMEWORK_NAMESPACE, namespace)
         yield _field(fc.POD_NAME, "metadata.name")
@@ -153,16 +191,16 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
         yield {**prefix, "value": fc.attempt_instance_uid(prefix["value"], f"$({fc.POD_UID})")}
 
 
-def _peers(pod: Pod, settings: Settings) -> Iterator[JSON]:
+def _peers(pod: Pod, settings: PodSettings) -> Iterator[JSON]:
     """Yield the selector of a gang that the labels of the Pod name, if no annotation does."""
-    found = None if framework_name(pod) else own_selector(pod, settings)
+    found = None if pod.framework_name else own_selector(pod, settings)
     if found is not None:
         for variable, label in found.labels.items():
             yield _field(variable, f"metadata.labels['{label}']")
         yield {"name": SETTINGS["selector"].env, "value": found.text}
 
 
-def _options(settings: Settings, env_files: EnvFiles, *, names_resolve: bool) -> Iterator[JSON]:
+def _options(settings: PodSettings, env_files: EnvFiles, *, names_resolve: bool) -> Iterator[JSON]:
     """Yield the barrier's settings; what neither the Pod nor the injector sets is left to the barrier's defaults.
 
     Names survive the retry of a peer, because a sidecar keeps the hosts file up to date, so they are better there.
@@ -179,14 +217,14 @@ def _options(settings: Settings, env_files: EnvFiles, *, names_resolve: bool) ->
             yield _literal(setting.env, values.as_text(chosen[name]))
 
 
-def _definitions(settings: Settings, config: Config) -> Iterator[JSON]:
+def _definitions(settings: PodSettings, config: Config) -> Iterator[JSON]:
     """Yield the definitions of the operator's presets that the Pod has chosen: the barrier knows no others."""
     chosen = [config.presets[name] for name in settings.barrier.presets if name in config.presets]
     if chosen:
         yield _literal(SETTINGS["preset_definitions"].env, presets.encode(chosen))
 
 
-def _startup_probe(settings: Settings) -> JSON:
+def _startup_probe(settings: PodSettings) -> JSON:
     """Build the probe that holds the application back until the file `generation` shows that the gate is open.
 
     The barrier locks its folder while it waits. The probe waits for the lock, so that it needs one process in many

@@ -17,9 +17,8 @@ from frameworkinjector.review import restart
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frameworkinjector.review.barrier import JSON
     from frameworkinjector.review.plan import ContainerPlan, Plan
-    from frameworkinjector.review.pod import Container, Pod
+    from frameworkinjector.review.pod import JSON, Container, Pod
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frameworkinjector import names
-from frameworkinjector.review import barrier, folder, restart, variables, workload
-from frameworkinjector.review.eligibility import authors, platform, skew
+from frameworkinjector.review import barrier, eligibility, restart, variables, workload
 from frameworkinjector.review.reasons import Reason, RefusalError, Verdict, shown
 from frameworkinjector.review.settings import Delivery, Hosts, parse
 
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frameworkbarrier.presets import model as presets
-    from frameworkinjector.review.barrier import JSON
     from frameworkinjector.review.config import Config, EnvFiles
-    from frameworkinjector.review.eligibility.skew import Skew
-    from frameworkinjector.review.pod import Container, Pod
-    from frameworkinjector.review.settings import Settings
+    from frameworkinjector.review.eligibility import Skew
+    from frameworkinjector.review.pod import JSON, Container, Pod
+    from frameworkinjector.review.settings import PodSettings
 
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
@@ -94,7 +92,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
         return Verdict(reason)
     settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings)
-    restart.refuse(settings, config, of_framework=bool(barrier.framework_name(pod)))
+    restart.refuse(pod, settings, config)
     chosen = _chosen(pod, settings)
     _refuse_what_takes_too_much(chosen)
     containers = [one for _, one in chosen]
@@ -102,7 +100,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     variables.refuse_too_many_sources(containers, way)
     plans = tuple(_container_plan(index, one, pod, settings, way, config.presets) for index, one in chosen)
     names_resolve = all(one.hosts for one in plans)
-    apart = skew.between(pod, settings.image or config.barrier_image, config.version)
+    apart = eligibility.skew_of(pod, settings.image or config.barrier_image, config.version)
     return Plan(
         barrier=barrier.container(pod, namespace, settings, config, env_files, names_resolve=names_resolve),
         volumes=barrier.volumes(settings),
@@ -128,12 +126,12 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     )
 
 
-def _warnings(pod: Pod, settings: Settings) -> Iterator[str]:
+def _warnings(pod: Pod, settings: PodSettings) -> Iterator[str]:
     """Yield what may surprise the user of a Pod that no controller of Frameworks looks after.
 
     Of the Pods of a Framework, the controller judges the barrier itself, whatever the kubelet does with it.
     """
-    if barrier.framework_name(pod):
+    if pod.framework_name:
         return
     sidecar, policy = settings.barrier.mode == _SIDECAR, pod.spec.restart_policy or _DEFAULT_RESTART_POLICY
     if sidecar or policy != _NEVER:
@@ -144,7 +142,7 @@ def _warnings(pod: Pod, settings: Settings) -> Iterator[str]:
         )
 
 
-def _unresolved(plans: Sequence[ContainerPlan], settings: Settings) -> list[str]:
+def _unresolved(plans: Sequence[ContainerPlan], settings: PodSettings) -> list[str]:
     """Warn of containers that get names of peers in variables but no hosts file that lists them."""
     if settings.barrier.addresses != "name":
         return []
@@ -156,7 +154,7 @@ def _unresolved(plans: Sequence[ContainerPlan], settings: Settings) -> list[str]
     ]
 
 
-def _killed_by_probes(pod: Pod, settings: Settings) -> Iterator[str]:
+def _killed_by_probes(pod: Pod, settings: PodSettings) -> Iterator[str]:
     """Warn of liveness probes by which a restart of the gang may end the Pod's sandbox."""
     each = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
     found = [one.name for one in each if one.liveness_probe and one.liveness_probe.failure_threshold == 1]
@@ -178,7 +176,7 @@ def _left_alone(pod: Pod) -> Reason | None:
     return None
 
 
-def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
+def _refuse_what_cannot_work(pod: Pod, settings: PodSettings) -> None:
     """Check everything that does not depend on the chosen containers.
 
     Raises:
@@ -187,25 +185,25 @@ def _refuse_what_cannot_work(pod: Pod, settings: Settings) -> None:
     spec = pod.spec
     if not spec.containers:
         raise RefusalError(Reason.MALFORMED_POD, problem="spec.containers is missing or empty")
-    if platform.needs_windows(spec):
+    if eligibility.needs_windows(spec):
         raise RefusalError(Reason.WINDOWS)
-    if settings.barrier.selector or not barrier.framework_name(pod):
+    if settings.barrier.selector or not pod.framework_name:
         workload.refuse_without_peers(pod, settings)
-    folder.refuse_reserved(settings.barrier.output_dir)
+    barrier.refuse_reserved_folder(settings.barrier.output_dir)
     taken = {volume.name for volume in spec.volumes or ()}
     for volume in barrier.volumes(settings):
         if volume["name"] in taken:
             raise RefusalError(Reason.VOLUME_TAKEN, volume=volume["name"])
 
 
-def _chosen(pod: Pod, settings: Settings) -> list[tuple[int, Container]]:
+def _chosen(pod: Pod, settings: PodSettings) -> list[tuple[int, Container]]:
     """Return the application containers that the Pod names, all of its author if it names none, with their positions.
 
     Raises:
         RefusalError: The Pod names a container that it does not have.
     """
     if not settings.containers:
-        return authors.authors_containers(pod)
+        return eligibility.authors_containers(pod)
     candidates = list(enumerate(pod.spec.containers or ()))
     known, asked = [one.name for _, one in candidates], frozenset(settings.containers)
     missing = asked.difference(known)
@@ -235,9 +233,9 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _container_plan(
-    index: int, one: Container, pod: Pod, settings: Settings, way: Delivery, own_presets: presets.Presets
+    index: int, one: Container, pod: Pod, settings: PodSettings, way: Delivery, own_presets: presets.Presets
 ) -> ContainerPlan:
-    folder.refuse_overlap(one, settings.barrier.output_dir)
+    barrier.refuse_overlap(one, settings.barrier.output_dir)
     mounts: list[JSON] = [{"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}]
     hosts, warning = _hosts(pod, settings, one)
     if hosts:
@@ -258,7 +256,7 @@ def _mounts_at(one: Container, path: str) -> bool:
     return any(posixpath.normpath(mount.mount_path) == path for mount in one.volume_mounts or ())
 
 
-def _hosts(pod: Pod, settings: Settings, one: Container) -> tuple[bool, str | None]:
+def _hosts(pod: Pod, settings: PodSettings, one: Container) -> tuple[bool, str | None]:
     """Return whether the barrier's hosts file is mounted at a container's /etc/hosts, and a warning if not.
 
     By default the mount yields to what the user does with /etc/hosts; with `hosts: mount` a conflict is refused.

@@ -6,7 +6,13 @@ fields of newer Kubernetes versions. `None` means absent or null.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+
+from frameworkcontroller.api import names as fc
+
+JSON = dict[str, Any]
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -163,6 +169,11 @@ class Pod(msgspec.Struct, frozen=True):
     def annotations(self) -> dict[str, str]:
         """The annotations; empty if there are none."""
         return self.metadata.annotations or {}
+
+    @property
+    def framework_name(self) -> str:
+        """The name of the Framework that the Pod belongs to; "" if there is none."""
+        return self.annotations.get(fc.FRAMEWORK_NAME) or self.labels.get(fc.FRAMEWORK_NAME, "")
 
     @property
     def owner_kind(self) -> str:

@@ -6,7 +6,7 @@ Source: docs/reference/restart.md, sections 2 to 5.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from frameworkinjector import names
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frameworkinjector.review.config import Config
-    from frameworkinjector.review.pod import Container, Pod
-    from frameworkinjector.review.settings import Settings
-
-JSON = dict[str, Any]
+    from frameworkinjector.review.pod import JSON, Container, Pod
+    from frameworkinjector.review.settings import PodSettings
 
 NEVER: Final = "Never"
 # As many as Kubernetes allows in a container.
@@ -35,7 +33,7 @@ def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
 BARRIER_RULES: Final = (_restart_all("NotIn", (1, 201, 210)),)
 
 
-def refuse(settings: Settings, config: Config, *, of_framework: bool) -> None:
+def refuse(pod: Pod, settings: PodSettings, config: Config) -> None:
     """Check what does not depend on the chosen containers.
 
     Raises:
@@ -47,13 +45,13 @@ def refuse(settings: Settings, config: Config, *, of_framework: bool) -> None:
         return
     if not config.in_place_restart:
         raise RefusalError(Reason.RESTART_UNSUPPORTED)
-    if not of_framework or settings.barrier.selector:
+    if not pod.framework_name or settings.barrier.selector:
         raise RefusalError(Reason.RESTART_WITHOUT_FRAMEWORK)
     if settings.asks_for_init:
         raise RefusalError(Reason.RESTART_IN_INIT)
 
 
-def rules_of(one: Container, pod: Pod, settings: Settings) -> tuple[JSON, ...]:
+def rules_of(one: Container, pod: Pod, settings: PodSettings) -> tuple[JSON, ...]:
     """Return the rules to add after a container's own, which are read first.
 
     Raises:

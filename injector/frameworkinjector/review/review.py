@@ -18,10 +18,9 @@ from frameworkinjector.review.pod import decode_pod, decode_review
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
 
 if TYPE_CHECKING:
-    from frameworkinjector.review.barrier import JSON
     from frameworkinjector.review.config import Config, EnvFiles
-    from frameworkinjector.review.eligibility.skew import Skew
-    from frameworkinjector.review.pod import Request
+    from frameworkinjector.review.eligibility import Skew
+    from frameworkinjector.review.pod import JSON, Request
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
-from frameworkbarrier.settings import SETTINGS
-from frameworkbarrier.settings import Settings as BarrierSettings
+from frameworkbarrier.settings import SETTINGS, Settings
 from frameworkinjector import names
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Amounts, read_limits, read_requests
@@ -50,7 +49,7 @@ class Hosts(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class PodSettings:
     """What a Pod asks for.
 
     Attributes:
@@ -67,7 +66,7 @@ class Settings:
         restart_exit_codes: Exits of the application that restart the gang; empty for the default.
     """
 
-    barrier: BarrierSettings = field(default_factory=BarrierSettings)
+    barrier: Settings = field(default_factory=Settings)
     given: frozenset[str] = frozenset()
     env: Delivery = Delivery.AUTO
     hosts: Hosts | None = None
@@ -163,7 +162,7 @@ MAX_TEXT: Final = 262_144
 presets.in_order()
 
 
-def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets.NONE) -> Settings:
+def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets.NONE) -> PodSettings:
     """Read all annotations of a Pod, those under other prefixes left aside.
 
     Args:
@@ -199,4 +198,4 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
     if found.get("restart"):
         # Only a sidecar learns that the gang starts again.
         found.setdefault("mode", "sidecar")
-    return Settings(barrier=BarrierSettings(**found), given=given, **own)
+    return PodSettings(barrier=Settings(**found), given=given, **own)

@@ -19,16 +19,15 @@ from frameworkinjector.review.settings import Delivery
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frameworkinjector.review.barrier import JSON
-    from frameworkinjector.review.pod import Container
-    from frameworkinjector.review.settings import Settings
+    from frameworkinjector.review.pod import JSON, Container
+    from frameworkinjector.review.settings import PodSettings
 
 # Each of them costs one reference for each variable, and the API server sends Pods before it validates them.
 MAX_ENV_SOURCES: Final = 100
 MAX_NAME: Final = 253
 
 
-def way_of(settings: Settings, chosen: Sequence[Container], env_files: EnvFiles) -> Delivery:
+def way_of(settings: PodSettings, chosen: Sequence[Container], env_files: EnvFiles) -> Delivery:
     """Return how variables reach the application: as asked for, or for `auto` the first way that works here.
 
     Raises:
@@ -83,7 +82,7 @@ def refuse_too_many_sources(chosen: Sequence[Container], way: Delivery) -> None:
 
 
 def variables_of(
-    settings: Settings, one: Container, way: Delivery, own_presets: presets.Presets = presets.NONE
+    settings: PodSettings, one: Container, way: Delivery, own_presets: presets.Presets = presets.NONE
 ) -> tuple[JSON, ...]:
     """Return what goes before a container's own variables.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frameworkinjector.review.pod import Pod
-    from frameworkinjector.review.settings import Settings
+    from frameworkinjector.review.settings import PodSettings
 
 LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
@@ -55,7 +55,7 @@ _OF_JOB: Final = OwnSelector({"FB_JOB_UID": JOB_UID})
 _OF_LWS: Final = OwnSelector({"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP})
 
 
-def own_selector(pod: Pod, settings: Settings) -> OwnSelector | None:
+def own_selector(pod: Pod, settings: PodSettings) -> OwnSelector | None:
     """Return the selector of a Pod that names none; None if nothing of the Pod says which its peers are.
 
     The Pods of one Job are a gang, and so are those of one group of a LeaderWorkerSet. Each run of a CronJob is a Job.
@@ -67,7 +67,7 @@ def own_selector(pod: Pod, settings: Settings) -> OwnSelector | None:
     return _OF_JOB if pod.owner_kind == "Job" else None
 
 
-def refuse_without_peers(pod: Pod, settings: Settings) -> None:
+def refuse_without_peers(pod: Pod, settings: PodSettings) -> None:
     """Check that a Pod without a Framework says who its peers are, and that they can know it.
 
     Raises:

@@ -21,11 +21,10 @@ from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.review import Answer, answer
 from frameworkinjector.serving.capabilities import Probe
-from frameworkinjector.serving.limits import Limits
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.self_call import SelfCall
-from frameworkinjector.serving.server import ReviewServer
+from frameworkinjector.serving.server import Limits, ReviewServer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.serving.health import HealthServer
 

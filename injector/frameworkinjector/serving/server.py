@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
@@ -21,9 +22,8 @@ from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
 from frameworkinjector.review.review import Answer, rejected
-from frameworkinjector.serving.limits import Limits
 from frameworkinjector.serving.log import place_of
-from frameworkkube.serving.listener import Listener
+from frameworkkube.serving.listener import ConnectionLimits, Listener
 
 if TYPE_CHECKING:
     import ssl
@@ -33,6 +33,25 @@ if TYPE_CHECKING:
 PATH: Final = "/mutate"
 QUIET_SECONDS: Final = 0.3
 _log = structlog.get_logger("frameworkinjector")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on the bytes and the time of reviews, and on connections.
+
+    Attributes:
+        body_bytes: Largest body of a request. The API server accepts no object above 3 MiB.
+        body_seconds: Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up.
+        small_bytes: Bodies up to this size are read without waiting for others.
+        large_bodies: Larger bodies that are read at the same time, which bounds the memory that bodies take.
+        connections: Bounds on connections.
+    """
+
+    body_bytes: int = 3 * 1024 * 1024
+    body_seconds: float = 4.0
+    small_bytes: int = 64 * 1024
+    large_bodies: int = 8
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 class Reviewer(Protocol):
