@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from frameworkcontroller.api import names as fc
 from frameworkinjector.errors import InjectorError
 from frameworkinjector.review.workload import JOB_UID, LWS_GROUP, LWS_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frameworkinjector.review.pod import JSON
 
@@ -95,39 +95,46 @@ def pods_in(document: JSON, namespace: str) -> list[FoundPod]:
     """
     kind = document.get("kind")
     if isinstance(kind, str) and kind in _TEMPLATES:
-        found = [pair for path in _TEMPLATES[kind] for pair in _at(document, path, "")]
+        found = [place for path in _TEMPLATES[kind] for place in _at((document,), path, "")]
     else:
         kind = ""
-        found = [pair for path in _USUAL for pair in _usual(document, path)][:1]
-    return [_found_pod(document, namespace, kind, where, holder) for where, holder in found]
+        found = [place for path in _USUAL for place in _usual(document, path)][:1]
+    return [_found_pod(namespace, kind, place) for place in found]
 
 
-def _at(value: Any, path: str, where: str) -> Iterator[tuple[str, JSON]]:
+class _Place(NamedTuple):
+    """Where a Pod or template is: its path, and the objects from the document to it, both included."""
+
+    where: str
+    objects: tuple[JSON, ...]
+
+
+def _at(objects: tuple[Any, ...], path: str, where: str) -> Iterator[_Place]:
+    value = _typed(objects[-1], dict, where or "the document")
     if not path:
-        _typed(value, dict, where or "the document")
         spec = f"{where}.spec" if where else "spec"
         _typed(_typed(value.get("spec"), dict, spec).get("containers"), list, f"{spec}.containers")
-        yield where, value
+        yield _Place(where, objects)
         return
     head, _, rest = path.partition(".")
     name = head.rstrip("[]?")
     here = f"{where}.{name}" if where else name
-    value = _typed(value, dict, where or "the document").get(name)
-    if value is None and head.endswith("?"):
+    found = value.get(name)
+    if found is None and head.endswith("?"):
         return
     if head.endswith("[]"):
-        for number, item in enumerate(_typed(value, list, here)):
-            yield from _at(item, rest, f"{here}[{number}]")
+        for number, item in enumerate(_typed(found, list, here)):
+            yield from _at((*objects, item), rest, f"{here}[{number}]")
     else:
-        yield from _at(value, rest, here)
+        yield from _at((*objects, found), rest, here)
 
 
-def _usual(document: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+def _usual(document: JSON, path: str) -> Iterator[_Place]:
     value: Any = document
     for name in filter(None, path.split(".")):
         value = value.get(name) if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(value.get("spec"), dict) and "containers" in value["spec"]:
-        yield path, value
+        yield _Place(path, (document, value))
 
 
 def _typed(value: Any, wanted: type, where: str) -> Any:
@@ -138,61 +145,61 @@ def _typed(value: Any, wanted: type, where: str) -> Any:
     return value
 
 
-def _found_pod(document: JSON, namespace: str, kind: str, where: str, holder: JSON) -> FoundPod:
+def _found_pod(namespace: str, kind: str, place: _Place) -> FoundPod:
+    where, holder = place.where, place.objects[-1]
     seen = copy.deepcopy(holder)
     at = f"{where}.metadata" if where else "metadata"
     metadata = seen["metadata"] = _typed(seen.get("metadata") or {}, dict, at)
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     if kind == fc.KIND:
-        labels, annotations = _of_framework(document, namespace, where, metadata)
+        labels, annotations = _of_framework(place, namespace, metadata)
     elif where:
-        labels = _labels_of(document, kind, where)
+        labels = _labels_of(kind, place.objects)
         owner = _OWNERS.get(kind, kind)
         metadata["ownerReferences"] = [{"kind": owner, "controller": True}]
         if owner not in {"Job", "ReplicaSet", "ReplicationController", "DaemonSet"}:
             # These controllers number their Pods; of an unknown kind nothing else is known.
-            metadata["name"] = f"{_name(document)}-0"
+            metadata["name"] = f"{_name(place.objects[0])}-0"
     for key, added in (("labels", labels), ("annotations", annotations)):
         if added:
             metadata[key] = _typed(metadata.get(key) or {}, dict, f"{at}.{key}") | added
     return FoundPod(where, holder, seen, of_framework=kind == fc.KIND)
 
 
-def _labels_of(document: JSON, kind: str, where: str) -> dict[str, str]:
-    """Return the labels by which the kind's controller tells its Pods apart."""
+def _labels_of(kind: str, objects: Sequence[JSON]) -> dict[str, str]:
+    """Return the labels by which the kind's controller tells its Pods apart; `objects` are those of the `_Place`."""
+    name = _name(objects[0])
     if kind == "LeaderWorkerSet":
-        return {LWS_NAME: _name(document), LWS_GROUP: "0", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
+        return {LWS_NAME: name, LWS_GROUP: "0", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
     if kind == "StatefulSet":
         return {"apps.kubernetes.io/pod-index": "0"}
     if kind not in {"Job", "CronJob", "JobSet"}:
         return {}
-    labels = {JOB_UID: _SOME_UID, "batch.kubernetes.io/job-name": _name(document)}
-    job: Any = document
-    for part in where.replace("[", ".[").split(".")[:-1]:
-        job = job[int(part[1:-1])] if part.startswith("[") else job[part]
-        if kind == "JobSet" and part.startswith("["):
-            labels["jobset.sigs.k8s.io/replicatedjob-name"] = str(job.get("name"))
-    # `job` is now the spec of the Job; a JobSet makes its Jobs Indexed by default.
-    if job.get("completionMode", "Indexed" if kind == "JobSet" else None) == "Indexed":
-        labels["batch.kubernetes.io/job-completion-index"] = "0"
+    labels = {JOB_UID: _SOME_UID, "batch.kubernetes.io/job-name": name}
+    default = None
     if kind == "JobSet":
-        labels["jobset.sigs.k8s.io/jobset-name"] = _name(document)
+        default = "Indexed"
+        _, _, replicated_job, *_ = objects
+        labels["jobset.sigs.k8s.io/jobset-name"] = name
+        labels["jobset.sigs.k8s.io/replicatedjob-name"] = str(replicated_job.get("name"))
+    *_, job_spec, _ = objects
+    if job_spec.get("completionMode", default) == "Indexed":
+        labels["batch.kubernetes.io/job-completion-index"] = "0"
     return labels
 
 
-def _of_framework(document: JSON, namespace: str, where: str, metadata: JSON) -> tuple[dict[str, str], dict[str, str]]:
+def _of_framework(place: _Place, namespace: str, metadata: JSON) -> tuple[dict[str, str], dict[str, str]]:
     """Return the labels and annotations that the controller adds; give the Pod a name, and the user's text the names.
 
     What it knows only when it creates the Pod stays a placeholder.
     """
-    name = _name(document)
+    document, _, task_role, *_ = place.objects
+    name, role = _name(document), task_role.get("name")
     if not name:
         raise RenderError("metadata.name is missing")
-    number = int(where.removeprefix("spec.taskRoles[").partition("]")[0])
-    role = document["spec"]["taskRoles"][number].get("name")
     if not isinstance(role, str) or not role:
-        raise RenderError(f"spec.taskRoles[{number}].name is missing")
+        raise RenderError(f"{place.where.removesuffix('.task.pod')}.name is missing")
     known = {
         fc.FRAMEWORK_NAMESPACE: namespace,
         fc.FRAMEWORK_NAME: name,

@@ -120,40 +120,36 @@ def _hosts(text: str) -> Hosts:
     return Hosts(values.one_of(*Hosts)(text))
 
 
-_OWN: Final[Mapping[str, Callable[[str], Any]]] = {
+# The names of the barrier's settings by their annotations.
+_BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
+
+
+def _of_barrier(*annotations: str) -> dict[str, Callable[[str], Any]]:
+    return {annotation: SETTINGS[_BARRIER[annotation]].read for annotation in annotations}
+
+
+# What reads each annotation, in the order in which the manual explains them.
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    **_of_barrier("preset", "mode", "wait-for", "timeout"),
     "env": _delivery,
     "hosts": _hosts,
+    **_of_barrier("ports"),
     "containers": _containers,
+    **_of_barrier("selector", "roles", "role-label", "slots", "run-launcher-as-worker", "nproc-per-node", "nnodes"),
+    **_of_barrier("max-restarts", "tf-roles", "rank-roles", "head-role", "addresses"),
     "template": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
+    **_of_barrier("output-dir"),
     "image": image_name,
     "requests": read_requests,
     "limits": read_limits,
+    **_of_barrier("restart"),
     "restart-limit": values.whole(0, MAX_RESTARTS),
     "restart-exit-codes": _exit_codes,
+    **_of_barrier("restart-grace"),
+    # Those that are not named above come last.
+    **_of_barrier(*_BARRIER),
 }
-# The names of the barrier's settings by their annotations.
-_BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
-# The manual explains the annotations in this order; those that are not named here come last.
-_READING_ORDER: Final = (
-    *(
-        "preset",
-        "mode",
-        "wait-for",
-        "timeout",
-        "env",
-        "hosts",
-        "ports",
-        "containers",
-        "selector",
-        "roles",
-        "role-label",
-    ),
-    *("slots", "run-launcher-as-worker", "nproc-per-node", "nnodes", "max-restarts"),
-    *("tf-roles", "rank-roles", "head-role", "addresses", "template", "output-dir"),
-    *("image", "requests", "limits"),
-    *("restart", "restart-limit", "restart-exit-codes", "restart-grace"),
-)
-KNOWN: Final = tuple(sorted((*_BARRIER, *_OWN), key=lambda name: (*_READING_ORDER, name).index(name)))
+KNOWN: Final = tuple(_READERS)
 # The injector writes it; a Pod template that was copied from a running Pod carries an old one, which is replaced.
 _IGNORED: Final = frozenset({names.STATUS})
 # The API server accepts no object with longer annotations, but it validates a Pod after admission.
@@ -181,15 +177,15 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
         try:
             if len(text) > MAX_TEXT:
                 raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
-            if annotation in _OWN:
-                own[annotation.replace("-", "_")] = _OWN[annotation](text)
-            elif annotation in _BARRIER:
-                name = _BARRIER[annotation]
-                found[name] = SETTINGS[name].read(text)
-                if name == "presets":
-                    values.check_presets(found[name], own_presets)
-            else:
+            if annotation not in _READERS:
                 raise RefusalError(Reason.UNKNOWN_ANNOTATION, annotation=shown(key, 120), known=", ".join(KNOWN))
+            value = _READERS[annotation](text)
+            if annotation in _BARRIER:
+                found[_BARRIER[annotation]] = value
+            else:
+                own[annotation.replace("-", "_")] = value
+            if annotation == "preset":
+                values.check_presets(value, own_presets)
         except values.BadValueError as fault:
             raise RefusalError(
                 Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
