@@ -119,7 +119,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
         CredentialsError: There is no usable address or credential of the API server.
         OwnPresetsError: A preset of the operator is wrong.
     """
-    from frameworkinjector.certificates.issuing import Policy
+    from frameworkinjector.certificates.issuing import Profile
     from frameworkinjector.certificates.secret import ManagedObjects
     from frameworkinjector.serving.run import Options
     from frameworkkube.http import credentials
@@ -133,7 +133,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
     return Options(
         config=flags.config_of(options),
         namespace=namespace,
-        policy=Policy(
+        profile=Profile(
             names=(service, f"{service}.cluster.local", *options.extra_name),
             authority_seconds=options.authority_days * _DAY_SECONDS,
             certificate_seconds=options.certificate_days * _DAY_SECONDS,

@@ -1,6 +1,6 @@
 """Whether this replica is ready: the one place that decides it.
 
-Each part that readiness depends on (certificates, the call to itself, the probe) reports successes and failures to a
+Each part that readiness depends on (certificates, the call to itself, capabilities) reports successes and failures to a
 `PartStatus`; `run` passes all of them to `not_ready`, whose answer `/readyz` shows.
 Source: docs/reference/injector.md, section 2.
 """
@@ -54,8 +54,8 @@ class PartStatus:
 def not_ready(parts: Mapping[str, PartStatus], *, stopping: bool) -> list[str]:
     """Return why this replica should get no calls, one clause each; empty if it is ready.
 
-    A served certificate and the last answer of the probe stay valid while the API server cannot be reached, so their
-    parts tolerate failures: a replica does not become unready because it cannot renew what it has.
+    A served certificate and what the cluster has said of its capabilities stay valid while the API server cannot be
+    reached, so their parts tolerate failures: a replica does not become unready because it cannot renew what it has.
     """
     problems = ["stopping"] if stopping else []
     return problems + [f"{name}: {part.unready}" for name, part in parts.items() if part.unready is not None]

@@ -1,4 +1,4 @@
-"""The probe, on an API server that supports what it asks about and on one whose feature gate is off."""
+"""What a cluster supports, asked of an API server that does and of one whose feature gate is off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.serving import capabilities
-from frameworkinjector.serving.capabilities import Probe
+from frameworkinjector.serving.capabilities import Capabilities
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
@@ -123,7 +123,7 @@ def identity(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPath
 async def asked(cluster: Cluster, token: str, namespace: str = SYSTEM) -> EnvFiles:
     client = KubeClient(Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token}"))
     try:
-        return await Probe(client, namespace).ask()
+        return await Capabilities(client, namespace).ask()
     finally:
         await client.close()
 
@@ -146,7 +146,7 @@ async def test_a_server_with_the_gate_off_says_no(gate_off: Cluster, identity: P
 async def asked_about_restart(cluster: Cluster, token: str) -> bool:
     client = KubeClient(Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token}"))
     try:
-        return await Probe(client, SYSTEM).ask_in_place_restart()
+        return await Capabilities(client, SYSTEM).ask_in_place_restart()
     finally:
         await client.close()
 
@@ -183,7 +183,7 @@ async def test_the_last_answer_stays_valid_while_the_next_question_fails(
     monkeypatch.setattr(capabilities, "RETRY_KNOWN_SECONDS", 0.3)
     endpoint = Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token_in(identity)}")
     client = KubeClient(endpoint)
-    asking = Probe(client, SYSTEM)
+    asking = Capabilities(client, SYSTEM)
     running = asyncio.create_task(asking.run())
     (permissions,) = [one for one in manifests() if one["kind"] == "RoleBinding"]
 

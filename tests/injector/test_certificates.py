@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from frameworkinjector.certificates.issuing import Policy
+from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.secret import ManagedCertificates, ManagedObjects
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OBJECTS = ManagedObjects(namespace="system", secret="tls", webhook_configuration="injector")
 # Longer than the age of an authority that is due, so that real handshakes accept its certificate.
-POLICY = Policy(names=(SERVICE,), authority_seconds=1000, certificate_seconds=1000)
+PROFILE = Profile(names=(SERVICE,), authority_seconds=1000, certificate_seconds=1000)
 CHECK_SECONDS, SETTLE_SECONDS = 10.0, 5.0
 
 
@@ -76,7 +76,7 @@ def managed(stub: StubServer, served: ServedCertificate, clock: Clock | None = N
     return ManagedCertificates(
         cast("KubeClient", stub),
         OBJECTS,
-        POLICY,
+        PROFILE,
         served,
         check_seconds=CHECK_SECONDS,
         settle_seconds=SETTLE_SECONDS,

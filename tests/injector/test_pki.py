@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from frameworkinjector.certificates import bundle as pki
-from frameworkinjector.certificates.issuing import Policy
+from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.tls import check_handshake, client_context, server_context
 from frameworkinjector.errors import CertificateError
 
@@ -16,7 +16,7 @@ NAMES = (
     "frameworkinjector.frameworkcontroller-system.svc",
     "frameworkinjector.frameworkcontroller-system.svc.cluster.local",
 )
-POLICY = Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+PROFILE = Profile(names=NAMES, authority_seconds=1000, certificate_seconds=100)
 DAY_SECONDS = 24 * 3600
 YEAR_SECONDS = 365 * DAY_SECONDS
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -27,14 +27,14 @@ def at(seconds: float) -> dt.datetime:
     return START + dt.timedelta(seconds=seconds)
 
 
-def first(policy: Policy = POLICY, now: dt.datetime = START) -> pki.Bundle:
-    found = pki.renewed(EMPTY, policy, now)
+def first(profile: Profile = PROFILE, now: dt.datetime = START) -> pki.Bundle:
+    found = pki.renewed(EMPTY, profile, now)
     assert found is not None
     return found.bundle
 
 
-def why(bundle: pki.Bundle, policy: Policy = POLICY, seconds: float = 0) -> str | None:
-    found = pki.renewed(bundle, policy, at(seconds))
+def why(bundle: pki.Bundle, profile: Profile = PROFILE, seconds: float = 0) -> str | None:
+    found = pki.renewed(bundle, profile, at(seconds))
     return None if found is None else found.because
 
 
@@ -49,7 +49,7 @@ def works(bundle: pki.Bundle, trust: bytes | None = None) -> bool:
 def test_an_empty_secret_gets_a_bundle_that_works_and_lasts() -> None:
     bundle = first(now=dt.datetime.now(dt.UTC))
     assert works(bundle)
-    assert pki.renewed(bundle, POLICY, dt.datetime.now(dt.UTC)) is None
+    assert pki.renewed(bundle, PROFILE, dt.datetime.now(dt.UTC)) is None
 
 
 def test_a_bundle_survives_the_secret() -> None:
@@ -65,7 +65,7 @@ def test_a_certificate_is_replaced_at_two_thirds_of_its_life(seconds: float, exp
 
 def test_a_new_certificate_comes_from_the_same_authority() -> None:
     bundle = first()
-    found = pki.renewed(bundle, POLICY, at(70))
+    found = pki.renewed(bundle, PROFILE, at(70))
     assert found is not None
     assert (found.bundle.authorities, found.bundle.authority_key) == (bundle.authorities, bundle.authority_key)
     assert found.bundle.certificate != bundle.certificate
@@ -75,8 +75,8 @@ def test_a_new_certificate_comes_from_the_same_authority() -> None:
 def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() -> None:
     now = dt.datetime.now(dt.UTC)
     bundle = first(now=now)
-    policy = Policy(names=NAMES, authority_seconds=1000, certificate_seconds=100)
-    found = pki.renewed(bundle, policy, now + dt.timedelta(seconds=700))
+    profile = Profile(names=NAMES, authority_seconds=1000, certificate_seconds=100)
+    found = pki.renewed(bundle, profile, now + dt.timedelta(seconds=700))
     assert found is not None
     assert found.because == "authority at 2/3 of its life"
     assert len(x509.load_pem_x509_certificates(found.bundle.authorities)) == 2
@@ -87,7 +87,7 @@ def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() 
 def test_authorities_that_ended_are_not_kept() -> None:
     bundle = first()
     for seconds in (700, 1400, 2100, 2800):
-        found = pki.renewed(bundle, POLICY, at(seconds))
+        found = pki.renewed(bundle, PROFILE, at(seconds))
         assert found is not None
         bundle = found.bundle
         kept = x509.load_pem_x509_certificates(bundle.authorities)
@@ -96,8 +96,8 @@ def test_authorities_that_ended_are_not_kept() -> None:
 
 
 def test_a_certificate_does_not_outlive_its_authority() -> None:
-    policy = Policy(names=NAMES, authority_seconds=50, certificate_seconds=1000)
-    bundle = first(policy)
+    profile = Profile(names=NAMES, authority_seconds=50, certificate_seconds=1000)
+    bundle = first(profile)
     assert pki.expiry(bundle.certificate) <= pki.expiry(bundle.authorities)
 
 
@@ -122,7 +122,7 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
 def test_a_damaged_secret_is_repaired(part: str, value: bytes | None, expected: str) -> None:
     other = first().files()[part]
     damaged = pki.bundle_of({**first(now=dt.datetime.now(dt.UTC)).files(), part: other if value is None else value})
-    found = pki.renewed(damaged, POLICY, dt.datetime.now(dt.UTC))
+    found = pki.renewed(damaged, PROFILE, dt.datetime.now(dt.UTC))
     assert found is not None
     assert found.because == expected
     assert works(found.bundle)
@@ -135,13 +135,13 @@ def test_a_certificate_of_another_authority_is_replaced() -> None:
 
 
 def test_a_certificate_for_other_names_is_replaced() -> None:
-    policy = Policy(names=("elsewhere.svc", "192.0.2.7"), authority_seconds=1000, certificate_seconds=100)
-    assert why(first(), policy) == "certificate for other names"
-    assert why(first(policy), policy) is None
+    profile = Profile(names=("elsewhere.svc", "192.0.2.7"), authority_seconds=1000, certificate_seconds=100)
+    assert why(first(), profile) == "certificate for other names"
+    assert why(first(profile), profile) is None
 
 
 def test_a_clock_that_is_a_minute_behind_accepts_a_new_certificate() -> None:
-    bundle = first(Policy(names=NAMES, authority_seconds=5 * YEAR_SECONDS, certificate_seconds=90 * DAY_SECONDS))
+    bundle = first(Profile(names=NAMES, authority_seconds=5 * YEAR_SECONDS, certificate_seconds=90 * DAY_SECONDS))
     certificate = x509.load_pem_x509_certificate(bundle.certificate)
     assert certificate.not_valid_before_utc <= at(-60)
 

@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from frameworkinjector.certificates.issuing import Pair, Policy, certificate_pem, key_pem, make_authority, make_server
+from frameworkinjector.certificates.issuing import Pair, Profile, certificate_pem, key_pem, make_authority, make_server
 from frameworkinjector.errors import CertificateError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def bundle_of(files: Mapping[str, bytes]) -> Bundle:
     return Bundle(*(files.get(name, b"") for name in wanted))
 
 
-def renewed(bundle: Bundle, policy: Policy, now: dt.datetime) -> Renewal | None:
+def renewed(bundle: Bundle, profile: Profile, now: dt.datetime) -> Renewal | None:
     """Return the bundle that must replace this one, None if this one can be used.
 
     Authorities that have not expired are kept beside the signing one, `KEPT_AUTHORITIES` in all.
@@ -81,15 +81,15 @@ def renewed(bundle: Bundle, policy: Policy, now: dt.datetime) -> Renewal | None:
     authority = _usable_pair(bundle.authorities, bundle.authority_key, now)
     if isinstance(authority, str):
         because = f"authority {authority}"
-        authority = make_authority(policy, now)
+        authority = make_authority(profile, now)
         kept = [one for one in older if one.not_valid_after_utc > now][: KEPT_AUTHORITIES - 1]
     else:
-        problem = _certificate_problem(bundle, authority, policy, now)
+        problem = _certificate_problem(bundle, authority, profile, now)
         if problem is None:
             return None
         because = f"certificate {problem}"
         kept = [one for one in older[1:] if one.not_valid_after_utc > now]
-    server = make_server(authority, policy, now)
+    server = make_server(authority, profile, now)
     authorities = b"".join(certificate_pem(one) for one in (authority.certificate, *kept))
     return Renewal(
         Bundle(authorities, key_pem(authority.key), certificate_pem(server.certificate), key_pem(server.key)), because
@@ -150,7 +150,7 @@ def _usable_pair(certificate: bytes, key: bytes, now: dt.datetime) -> Pair | str
     return Pair(found[0], loaded)
 
 
-def _certificate_problem(bundle: Bundle, authority: Pair, policy: Policy, now: dt.datetime) -> str | None:
+def _certificate_problem(bundle: Bundle, authority: Pair, profile: Profile, now: dt.datetime) -> str | None:
     """Return as a clause why the server certificate must be replaced, None if it can be used."""
     server = _usable_pair(bundle.certificate, bundle.key, now)
     if isinstance(server, str):
@@ -165,7 +165,7 @@ def _certificate_problem(bundle: Bundle, authority: Pair, policy: Policy, now: d
         return "without names"
     covered = {str(one) for one in names.get_values_for_type(x509.DNSName)}
     covered |= {str(one) for one in names.get_values_for_type(x509.IPAddress)}
-    return None if set(policy.names) <= covered else "for other names"
+    return None if set(profile.names) <= covered else "for other names"
 
 
 def _renewal_due(certificate: x509.Certificate) -> dt.datetime:

@@ -22,7 +22,7 @@ _MAX_COMMON_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Profile:
     """What certificates are made for, and for how long.
 
     Attributes:
@@ -44,12 +44,12 @@ class Pair:
     key: ec.EllipticCurvePrivateKey
 
 
-def make_authority(policy: Policy, now: dt.datetime) -> Pair:
+def make_authority(profile: Profile, now: dt.datetime) -> Pair:
     """Return a new authority, valid from `now`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "frameworkinjector authority")])
     builder = (
-        _builder(name, name, key, now, policy.authority_seconds)
+        _builder(name, name, key, now, profile.authority_seconds)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -57,18 +57,18 @@ def make_authority(policy: Policy, now: dt.datetime) -> Pair:
     return Pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def make_server(authority: Pair, policy: Policy, now: dt.datetime) -> Pair:
-    """Return a new server certificate for the names of the policy, signed by the authority, valid from `now`."""
+def make_server(authority: Pair, profile: Profile, now: dt.datetime) -> Pair:
+    """Return a new server certificate for the names of the profile, signed by the authority, valid from `now`."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, policy.names[0][:_MAX_COMMON_NAME])])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, profile.names[0][:_MAX_COMMON_NAME])])
     remaining = (authority.certificate.not_valid_after_utc - now).total_seconds()
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = (
-        _builder(name, authority.certificate.subject, key, now, min(policy.certificate_seconds, remaining))
+        _builder(name, authority.certificate.subject, key, now, min(profile.certificate_seconds, remaining))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(one) for one in policy.names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(one) for one in profile.names]), critical=False)
         .add_extension(identifier, critical=False)
     )
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)

@@ -31,7 +31,7 @@ from frameworkkube.errors import ConflictError, KubeError, NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkinjector.certificates.issuing import Policy
+    from frameworkinjector.certificates.issuing import Profile
     from frameworkinjector.certificates.tls import ServedCertificate
     from frameworkkube.http.client import KubeClient
 
@@ -72,7 +72,7 @@ class ManagedCertificates:
     Args:
         client: The client of the API server.
         objects: The Secret and the webhook configuration.
-        policy: Names and lives of certificates.
+        profile: Names and lives of certificates.
         served: Where a certificate is published.
         check_seconds: Time between two looks at the Secret and the configuration.
         settle_seconds: Time that an authority is in the configuration before its certificates are served.
@@ -86,7 +86,7 @@ class ManagedCertificates:
         self,
         client: KubeClient,
         objects: ManagedObjects,
-        policy: Policy,
+        profile: Profile,
         served: ServedCertificate,
         *,
         check_seconds: float,
@@ -95,7 +95,7 @@ class ManagedCertificates:
     ) -> None:
         self._client = client
         self._objects = objects
-        self._policy = policy
+        self._profile = profile
         self._served = served
         self._check_seconds = check_seconds
         self._settle = dt.timedelta(seconds=settle_seconds)
@@ -161,7 +161,7 @@ class ManagedCertificates:
     async def _renew(self, secret: dict[str, Any]) -> pki.Bundle:
         """Return the bundle in the Secret, replaced by a new one if it is due or cannot be used."""
         bundle = pki.bundle_of(_decoded_data(secret))
-        renewal = pki.renewed(bundle, self._policy, self._now())
+        renewal = pki.renewed(bundle, self._profile, self._now())
         if renewal is None:
             return bundle
         body = {**secret, "data": {name: _base64(value) for name, value in renewal.bundle.files().items()}}
@@ -187,7 +187,7 @@ class ManagedCertificates:
 
     def _serve(self, bundle: pki.Bundle) -> None:
         if bundle.certificate != self._served.certificate:
-            self._served.publish(bundle.certificate, bundle.key, bundle.authorities, self._policy.names[0])
+            self._served.publish(bundle.certificate, bundle.key, bundle.authorities, self._profile.names[0])
             _log.info("certificate served", until=pki.expiry(bundle.certificate).isoformat())
 
     def _pause_before_next_look(self, bundle: pki.Bundle) -> float:

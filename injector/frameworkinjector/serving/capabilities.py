@@ -1,8 +1,8 @@
 """Asks the API server what it supports: a field may be in its types while a feature gate is off.
 
 The questions are about `fileKeyRef` and about the action `RestartAllContainers` of `restartPolicyRules`. `run` starts
-`Probe.run` unless the command line gives the answers, and passes them to each review. It
-promises an answer as soon as the API server gives one, a new answer every hour, and no request inside a review.
+`Capabilities.run` unless the command line gives the answers, and passes them to each review.
+It promises an answer as soon as the API server gives one, a new one every hour, and no request inside a review.
 
 A question is a dry-run create of a PodTemplate, not of a Pod. Both pass the same validation of Pod specs, but nothing
 runs a PodTemplate, so permission to create one gives an attacker nothing. Permission to create Pods, dry run or not
@@ -56,7 +56,7 @@ _WITH_ENV_FILE: Final = _template(env=[{"name": "NAME", "valueFrom": {"fileKeyRe
 _WITH_RESTART: Final = _template(restartPolicy=restart.NEVER, restartPolicyRules=list(restart.BARRIER_RULES))
 
 
-class Probe:
+class Capabilities:
     """Knows what the cluster supports, once the API server has answered.
 
     Args:

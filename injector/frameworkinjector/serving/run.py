@@ -20,7 +20,7 @@ from frameworkinjector.certificates.secret import ManagedCertificates, ManagedOb
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.review import Answer, answer
-from frameworkinjector.serving.capabilities import Probe
+from frameworkinjector.serving.capabilities import Capabilities
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.self_call import SelfCall
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from frameworkinjector.certificates.issuing import Policy
+    from frameworkinjector.certificates.issuing import Profile
     from frameworkinjector.review.config import Config
     from frameworkkube.http.credentials import Endpoint
 
@@ -49,7 +49,7 @@ class Options:
     Attributes:
         config: What goes into each barrier container.
         namespace: The injector's own.
-        policy: Names and lives of the certificates that the injector makes; its first name is the Service's.
+        profile: Names and lives of the certificates that the injector makes; its first name is the Service's.
         objects: The Secret and the webhook configuration.
         endpoint: The API server; None if both certificate files and `env_files` are given.
         certificate_files: The certificate and the key to serve; None to make them.
@@ -64,7 +64,7 @@ class Options:
 
     config: Config
     namespace: str
-    policy: Policy
+    profile: Profile
     objects: ManagedObjects
     endpoint: Endpoint | None
     certificate_files: tuple[Path, Path] | None
@@ -93,8 +93,10 @@ class Injector:
         if options.endpoint is not None:
             self._client = KubeClient(options.endpoint, user_agent="frameworkinjector", max_connections=4)
         self._certificates = self._certificate_source()
-        self._probe = None if options.env_files is not None else Probe(self._needed_client(), options.namespace)
-        self._self_call = SelfCall(self._served, options.policy.names[0])
+        self._capabilities = (
+            None if options.env_files is not None else Capabilities(self._needed_client(), options.namespace)
+        )
+        self._self_call = SelfCall(self._served, options.profile.names[0])
         self._server = ReviewServer(self._review, self._metrics, options.limits)
         self._health = HealthServer(str, self.not_ready, self._metrics.text)
         self._stopping = False
@@ -106,11 +108,11 @@ class Injector:
     def _certificate_source(self) -> ManagedCertificates | CertificateFiles:
         options = self._options
         if options.certificate_files is not None:
-            return CertificateFiles(*options.certificate_files, options.policy.names[0], self._served)
+            return CertificateFiles(*options.certificate_files, options.profile.names[0], self._served)
         return ManagedCertificates(
             self._needed_client(),
             options.objects,
-            options.policy,
+            options.profile,
             self._served,
             check_seconds=options.check_seconds,
             settle_seconds=options.settle_seconds,
@@ -119,8 +121,8 @@ class Injector:
     def not_ready(self) -> list[str]:
         """Return why this replica should get no calls, one clause each; empty if it is ready."""
         parts = {"certificate": self._certificates.status}
-        if self._probe is not None:
-            parts["what the cluster supports"] = self._probe.status
+        if self._capabilities is not None:
+            parts["what the cluster supports"] = self._capabilities.status
         parts["call to itself"] = self._self_call.status
         return readiness.not_ready(parts, stopping=self._stopping)
 
@@ -155,8 +157,8 @@ class Injector:
         port = await self._server.start(options.host, options.port, self._served.context)
         _log.info("started", version=options.config.version, port=port, health_port=health_port)
         parts = [self._certificates.run(), self._self_call.run(options.host, port)]
-        if self._probe is not None:
-            parts.append(self._probe.run())
+        if self._capabilities is not None:
+            parts.append(self._capabilities.run())
         return parts
 
     async def _stop(self, *, drain: bool) -> None:
@@ -175,13 +177,13 @@ class Injector:
     def _config(self) -> Config:
         """Return the configuration with what the API server answered last."""
         config = self._options.config
-        if self._probe is None or self._probe.in_place_restart is config.in_place_restart:
+        if self._capabilities is None or self._capabilities.in_place_restart is config.in_place_restart:
             return config
-        return replace(config, in_place_restart=self._probe.in_place_restart)
+        return replace(config, in_place_restart=self._capabilities.in_place_restart)
 
     def _env_files(self) -> EnvFiles:
         """Return what the cluster supports: as the command line says, or as the API server answered last."""
-        known = self._options.env_files if self._probe is None else self._probe.env_files
+        known = self._options.env_files if self._capabilities is None else self._capabilities.env_files
         return EnvFiles.NONE if known is None else known
 
 
