@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,9 @@ FIRST_SECONDS: Final = 5.0
 MAX_SECONDS: Final = 300.0
 HEALTHY_SECONDS: Final = 600.0
 """After so long without a failure the next quarantine is a short one again."""
+
+PLACES: Final = 4
+"""Reads at a time, of one namespace: its tenant may have made thousands raise, and all requests share connections."""
 
 _NOT_DEFECTS: Final = (msgspec.DecodeError, UnreadableStatusError, RecursionError, KubeError)
 """What the Framework, or the API server, is to blame for; anything else is logged with its traceback."""
@@ -83,6 +87,7 @@ class Reloader:
         self._on_read, self._on_failure = on_read, on_failure
         self._loading: set[FrameworkKey] = set()
         self._cases: dict[FrameworkKey, _Case] = {}
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(PLACES))
 
     def __contains__(self, key: FrameworkKey) -> bool:
         """Report whether the Framework is being read, or waits for that."""
@@ -154,8 +159,7 @@ class Reloader:
 
         seen: Framework | None = None
         try:
-            path = resource_path(names.API_VERSION, names.PLURAL, namespace=key[0], name=key[1])
-            answer: bytes = await retrying(before_sleep=failed)(self._client.get, path)
+            answer = await retrying(before_sleep=failed)(self._get, key)
             seen = FRAMEWORK_DECODER.decode(answer)
             self._loading.discard(key)
             self._on_read(key, seen)
@@ -164,6 +168,12 @@ class Reloader:
             self._cases.pop(key, None)
         except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, no other Framework suffers
             self.isolate(key, error, edition_of(seen) or (case.edition if case is not None else ("", 0)))
+
+    async def _get(self, key: FrameworkKey) -> bytes:
+        """Read once: one whose read fails waits without a place."""
+        path = resource_path(names.API_VERSION, names.PLURAL, namespace=key[0], name=key[1])
+        async with self._places[key[0]]:
+            return await self._client.get(path)
 
 
 def edition_of(seen: Framework | None) -> Edition | None:

@@ -212,6 +212,29 @@ async def test_an_effect_that_raises_costs_only_its_framework() -> None:
 
 
 @in_virtual_time
+async def test_those_of_one_namespace_are_read_few_at_a_time_and_others_do_not_wait_for_them() -> None:
+    hostile = [named(f"bad{number}") | {"status": stored("%%%")} for number in range(50)]
+    other = named("other") | {"status": stored("%%%")}
+    other["metadata"]["namespace"] = "m"
+    client, reading, most = TwoFrameworks(named("bad")), list[str](), 0
+
+    async def get(path: str, **_more: Any) -> bytes:
+        nonlocal most
+        reading.append(path)
+        most = max(most, sum("/namespaces/n/" in one for one in reading))
+        client.at.append(path)
+        await asyncio.sleep(1)
+        reading.remove(path)
+        return json.dumps(next(one for one in (*hostile, other) if path.endswith(one["metadata"]["name"]))).encode()
+
+    client.frameworks, client.get = (*hostile, other), get  # type: ignore[method-assign]
+    async with running(client, Performer()):  # type: ignore[arg-type]
+        await until(lambda: len(client.at) > 50)
+        assert most == quarantine.PLACES
+        assert any("/namespaces/m/" in path for path in client.at[: quarantine.PLACES + 1])
+
+
+@in_virtual_time
 async def test_a_framework_that_is_unreadable_when_it_is_read_again_costs_only_itself() -> None:
     client, performer = TwoFrameworks(named("bad")), Performer(StaleStatus())
     client.reads = [named("bad", version=5) | {"status": stored(b64encode(GZIPPED[:-9]).decode())}]
