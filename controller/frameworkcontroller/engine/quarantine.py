@@ -159,7 +159,7 @@ class Reloader:
 
         seen: Framework | None = None
         try:
-            answer = await retrying(before_sleep=failed)(self._get, key)
+            answer: bytes = await retrying(before_sleep=failed)(self._get, key)
             seen = FRAMEWORK_DECODER.decode(answer)
             self._loading.discard(key)
             self._on_read(key, seen)
