@@ -18,7 +18,6 @@ from frameworkbarrier.source import choose as sources
 from frameworkbarrier.source import framework, pods
 from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api
-from frameworkbarrier.source.choose import ConfigMapAnswer, Source, choose
 from frameworkbarrier.source.roster import decode
 from frameworkbarrier.source.views import FrameworkView, PodsView
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
@@ -54,6 +53,9 @@ def framework_object(roles: dict[str, list[dict[str, Any]]], numbers: dict[str, 
 
 
 ME = Identity("worker", 0, uid("worker", 0))
+CONFIGMAP = "/api/v1/namespaces/lab/configmaps/mnist-attempt"
+FRAMEWORK = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/lab/frameworks/mnist"
+IN_PLACE = {"FB_MODE": "sidecar", "FB_RESTART": "in-place"}
 
 
 def gang_of(document: dict[str, Any], me: Identity = ME, attempt: int | None = 3) -> Gang:
@@ -315,28 +317,6 @@ def first(server: FaultyServer, **environ: str) -> Observation | Fault:
     raise AssertionError
 
 
-@pytest.mark.parametrize(
-    ("selector", "answer", "framework_readable", "chosen"),
-    [
-        ("app=x", ConfigMapAnswer.NONE, False, Source.PODS),
-        ("", ConfigMapAnswer.NONE, False, Source.ROSTER),
-        ("", ConfigMapAnswer.ROSTER, True, Source.ROSTER),
-        ("", ConfigMapAnswer.NO_ROSTER, False, Source.FRAMEWORK),
-        ("", ConfigMapAnswer.FORBIDDEN, True, Source.FRAMEWORK),
-        ("", ConfigMapAnswer.FORBIDDEN, False, Source.ROSTER),
-    ],
-)
-def test_settings_and_the_answer_for_the_configmap_choose_the_source(
-    selector: str, answer: ConfigMapAnswer, framework_readable: bool, chosen: Source
-) -> None:
-    read = settings.parse(environment(FB_SELECTOR=selector, FB_ROLES="worker=2"))
-    assert choose(read, answer, framework_readable=framework_readable) is chosen
-
-
-CONFIGMAP = "/api/v1/namespaces/lab/configmaps/mnist-attempt"
-FRAMEWORK = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/lab/frameworks/mnist"
-
-
 def answers(**by_path: Any) -> Script:
     """`configmap` and `framework`: an object, or a status code."""
     paths = {CONFIGMAP: by_path["configmap"], FRAMEWORK: by_path["framework"]}
@@ -391,15 +371,6 @@ def test_where_only_the_framework_may_be_read_it_is_after_the_time_that_a_role_m
     assert switched.text.endswith("may still not read ConfigMap lab/mnist-attempt: reading Framework lab/mnist instead")
     assert isinstance(seen, Observation)
     assert seen.gang.complete
-
-
-def test_who_asks_for_arrivals_needs_the_configmap_and_is_told_so(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frameworkbarrier.source.follow.FORBIDDEN_SEC", 0.0)
-    document = framework_object({"worker": [task("worker", 0)]})
-    with pytest.raises(StillForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
-        first(serve(answers(configmap=403, framework=document)), FB_WAIT_FOR="arrived")
 
 
 @pytest.mark.parametrize("before", [403, "no roster"])
@@ -506,8 +477,29 @@ def test_an_unusable_roster_is_a_fault_and_not_the_end(serve: Serve) -> None:
     assert "no usable roster" in item.text
 
 
-@pytest.mark.parametrize("answer", list(ConfigMapAnswer))
-def test_a_barrier_that_restarts_in_place_knows_epochs_only_from_a_roster(answer: ConfigMapAnswer) -> None:
+def test_a_barrier_that_restarts_in_place_knows_epochs_only_from_a_roster(serve: Serve) -> None:
     """Somebody empties the ConfigMap for a moment: a Framework has no epochs, and its source is never left again."""
-    found = settings.parse(environment(FB_MODE="sidecar", FB_RESTART="in-place"))
-    assert choose(found, answer, framework_readable=True) is Source.ROSTER
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.stream()
+            reply.event("MODIFIED", configmap(roster({"worker": 1}, generation=7, epoch=1), 2))
+            reply.hang()
+        else:
+            answers(configmap=configmap(None), framework=framework_object({}))(request, reply)
+
+    server = serve(script)
+    seen = first(server, **IN_PLACE)
+    assert isinstance(seen, Observation)
+    assert seen.gang.generation == 7
+    assert FRAMEWORK not in [request.path for request in server.requests]
+
+
+@pytest.mark.parametrize("environ", [IN_PLACE, {"FB_WAIT_FOR": "arrived"}], ids=["epochs", "arrivals"])
+def test_who_needs_a_roster_needs_the_configmap_and_is_told_so(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    monkeypatch.setattr("frameworkbarrier.source.follow.FORBIDDEN_SEC", 0.0)
+    document = framework_object({"worker": [task("worker", 0)]})
+    with pytest.raises(StillForbiddenError, match=r"resources: \[configmaps\], resourceNames: \[mnist-attempt\]"):
+        first(serve(answers(configmap=403, framework=document)), **environ)

@@ -8,7 +8,6 @@ Source of the rules: docs/reference/barrier.md, section 2.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from typing import Any
 
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
@@ -30,53 +29,18 @@ LOOK_AGAIN_SEC = 60.0
 """Least time between two looks for a roster while the Framework is the source."""
 
 
-class Source(Enum):
-    """Where the gang is read from."""
-
-    ROSTER = "roster"
-    FRAMEWORK = "framework"
-    PODS = "pods"
-
-
-class ConfigMapAnswer(Enum):
-    """What reading the attempt's ConfigMap has shown so far."""
-
-    NONE = "none"
-    ROSTER = "roster"
-    NO_ROSTER = "no roster"
-    FORBIDDEN = "forbidden"
-    """403 from the first request on, still after the time that a new Role may take."""
-
-
-def choose(settings: Settings, answer: ConfigMapAnswer, *, framework_readable: bool = False) -> Source:
-    """Choose the source.
-
-    Args:
-        settings: the barrier's settings; a selector means that there is no Framework. Only a roster knows who has
-            `arrived`, so a barrier that asks for that keeps asking for the ConfigMap. Only a roster has epochs, so one
-            that restarts in place waits for it whatever the ConfigMap shows.
-        answer: what the ConfigMap has shown.
-        framework_readable: whether the Framework may be read; it matters only for `FORBIDDEN`.
-    """
-    if settings.selector:
-        return Source.PODS
-    if settings.restart:
-        return Source.ROSTER
-    instead = answer is ConfigMapAnswer.FORBIDDEN and framework_readable and settings.wait_for != "arrived"
-    if instead or answer is ConfigMapAnswer.NO_ROSTER:
-        return Source.FRAMEWORK
-    return Source.ROSTER
-
-
 def observe(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     """Choose the source and follow it.
+
+    A selector means that there is no Framework. Otherwise it is the roster, unless the ConfigMap has none or may not be
+    read: then it is the Framework. Only a roster has epochs, so a barrier that restarts in place waits for one.
 
     Raises:
         GoneError: the Framework attempt, or the own Task, is over.
         StillForbiddenError: still forbidden after 30 s.
         SettingsError: the chosen source cannot do what the settings ask for.
     """
-    if choose(settings, ConfigMapAnswer.NONE) is Source.PODS:
+    if settings.selector:
         yield from _follow_pods(settings, api)
         return
     while True:
@@ -109,7 +73,7 @@ def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault
             if isinstance(item, Fault):
                 yield item
             elif item.value is None:
-                if choose(settings, ConfigMapAnswer.NO_ROSTER) is Source.FRAMEWORK:
+                if not settings.restart:
                     return
             else:
                 if isinstance(item.value, Observation):
@@ -117,8 +81,8 @@ def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault
                 yield item.value
     except StillForbiddenError:
         framework = _framework_view(settings)
-        readable = _may_read(api, framework.read_path)
-        if choose(settings, ConfigMapAnswer.FORBIDDEN, framework_readable=readable) is not Source.FRAMEWORK:
+        needs_roster = settings.restart or settings.wait_for == "arrived"
+        if needs_roster or not _may_read(api, framework.read_path):
             raise
         yield Fault(f"may still not read {view.what}: reading {framework.what} instead", lasting=True)
 
