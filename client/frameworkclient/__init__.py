@@ -9,7 +9,7 @@ with Client() as client:
         print(line)
 ```
 
-Names are imported when they are first used, so that the command line starts quickly.
+What needs a library is imported when it is first used, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from frameworkclient.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ArgumentError,
+    ClientError,
+    ConflictError,
+    DeletedError,
+    FailedError,
+    ForbiddenError,
+    InvalidError,
+    ManifestError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+    WaitTimeoutError,
+)
 from frameworkclient.version import __version__
 
 if TYPE_CHECKING:
     from frameworkclient.access import Impersonation
     from frameworkclient.aio import AsyncClient
     from frameworkclient.client import Client
-    from frameworkclient.errors import (
-        AccessError,
-        AlreadyExistsError,
-        ArgumentError,
-        ClientError,
-        ConflictError,
-        DeletedError,
-        FailedError,
-        ForbiddenError,
-        InvalidError,
-        ManifestError,
-        NotFoundError,
-        RefusedError,
-        UnreachableError,
-        WaitTimeoutError,
-    )
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.model.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
     from frameworkclient.model.pod_template import pod_template
@@ -50,22 +50,6 @@ _HOMES = {
     "access": ("Impersonation",),
     "aio": ("AsyncClient",),
     "client": ("Client",),
-    "errors": (
-        "AccessError",
-        "AlreadyExistsError",
-        "ArgumentError",
-        "ClientError",
-        "ConflictError",
-        "DeletedError",
-        "FailedError",
-        "ForbiddenError",
-        "InvalidError",
-        "ManifestError",
-        "NotFoundError",
-        "RefusedError",
-        "UnreachableError",
-        "WaitTimeoutError",
-    ),
     "views.events": ("EventView",),
     "logs.lines": ("LogLine",),
     "model.manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),

@@ -6,7 +6,9 @@ import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Name, Timeout, command
+from frameworkclient.cli.output import resource_name, write
 from frameworkclient.cli.run import Cluster
+from frameworkclient.views.text import seconds_of
 
 app = typer.Typer()
 
@@ -25,7 +27,6 @@ def wait(
     Exit code 3 says that it has failed, 4 that the time is over, 5 that it was deleted.
     """
     from frameworkclient.cli.commands import writing
-    from frameworkclient.views.text import seconds_of
 
     seconds = seconds_of(timeout, "--timeout") if timeout else None
     goal: Any = for_
@@ -35,8 +36,6 @@ def wait(
 @command(app)
 def stop(cluster: Cluster, name: Name) -> None:
     """End a Framework for good; its status stays."""
-    from frameworkclient.cli.output import resource_name, write
-
     cluster.run(lambda client: client.stop(name))
     write(f"{resource_name(name)} stopped\n")
 
@@ -44,8 +43,6 @@ def stop(cluster: Cluster, name: Name) -> None:
 @command(app)
 def start(cluster: Cluster, name: Name) -> None:
     """Start a Framework that waits to be started."""
-    from frameworkclient.cli.output import resource_name, write
-
     cluster.run(lambda client: client.start(name))
     write(f"{resource_name(name)} started\n")
 
@@ -58,7 +55,6 @@ def scale(
 ) -> None:
     """Change numbers of Tasks, also while they run."""
     from frameworkclient.cli.commands import writing
-    from frameworkclient.cli.output import resource_name, write
 
     numbers = writing.numbers_of(tasks)
     cluster.run(lambda client: client.scale(name, numbers))
@@ -90,9 +86,6 @@ def delete(
     timeout: Timeout = "",
 ) -> None:
     """Delete Frameworks with all their Pods."""
-    from frameworkclient.cli.output import resource_name, write
-    from frameworkclient.views.text import seconds_of
-
     seconds = seconds_of(timeout, "--timeout") if timeout else None
 
     async def work(client: Any) -> None:

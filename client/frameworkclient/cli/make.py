@@ -6,7 +6,10 @@ import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Document, DryDocument, Files, Format, Name, Report, Settings, command
+from frameworkclient.cli.output import as_json, write
 from frameworkclient.cli.run import Cluster
+from frameworkclient.errors import ArgumentError
+from frameworkclient.views.text import seconds_of
 
 app = typer.Typer()
 
@@ -53,9 +56,6 @@ def run(
 ) -> ExitCode | None:
     """Run a command on several Pods, without YAML."""
     from frameworkclient.cli.commands import offline, writing
-    from frameworkclient.cli.output import as_json, write
-    from frameworkclient.errors import ArgumentError
-    from frameworkclient.views.text import seconds_of
 
     if not image:
         raise ArgumentError("--image: is missing; name the image of the containers")
@@ -145,7 +145,6 @@ def render(
     Placeholders are filled and the barrier is injected, as the controller and the injector of this version do.
     """
     from frameworkclient.cli.commands import offline, writing
-    from frameworkclient.errors import ArgumentError
 
     if templates:
         if all_tasks or settings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from frameworkclient.cli.run import Cluster, guarded
+from frameworkclient.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,6 @@ class Format(StrEnum):
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of Frameworks that begin so, for the shell; none if they cannot be listed."""
-    from frameworkclient.errors import ClientError
-
     flags = ctx.params
     place = Cluster(flags.get("namespace"), flags.get("context"), flags.get("kubeconfig"))
     try:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from frameworkclient import errors
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.terminal import program, say
 
@@ -52,10 +53,9 @@ class Cluster:
 
         from frameworkclient.access import Impersonation
         from frameworkclient.aio import AsyncClient
-        from frameworkclient.errors import ArgumentError
 
         if self.as_groups and not self.as_user:
-            raise ArgumentError("--as-group: needs --as")
+            raise errors.ArgumentError("--as-group: needs --as")
         whom = Impersonation(user=self.as_user, groups=self.as_groups) if self.as_user else None
 
         async def connected() -> T:
@@ -80,7 +80,6 @@ class Cluster:
 
 def guarded(work: Callable[[], int | None]) -> int:
     """Call a command and return its exit code."""
-    from frameworkclient import errors
     from frameworkkube.log import before_first_line
 
     _quiet_libraries()
@@ -105,8 +104,6 @@ def guarded(work: Callable[[], int | None]) -> int:
 
 
 def _code_of(error: Exception) -> ExitCode:
-    from frameworkclient import errors
-
     match error:
         case errors.ArgumentError() | errors.ManifestError():
             return ExitCode.USAGE

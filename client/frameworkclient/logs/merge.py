@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from frameworkclient.logs.lines import LogBatch
@@ -57,36 +58,27 @@ class _Head:
 
     def __init__(self, log: AsyncGenerator[LogBatch, None]) -> None:
         self._log = log
-        self._place = 0
-        self.lines: list[LogLine] = []
+        self.lines: deque[LogLine] = deque()
 
     @property
     def stamp(self) -> str:
         """The time of the next line."""
-        return self.lines[self._place].stamp
+        return self.lines[0].stamp
 
     async def fill(self) -> list[LogBatch]:
         """Read the next lines, if there are any, and return the notes before them."""
         notes: list[LogBatch] = []
-        self._place, self.lines = 0, []
         async for batch in self._log:
             if batch.note:
                 notes.append(batch)
             elif batch.lines:
-                self.lines = batch.lines
+                self.lines.extend(batch.lines)
                 break
         return notes
 
     def take(self, until: str | None) -> list[LogLine]:
-        """Take the lines that are not later than the next one of all others; None: all."""
-        start = place = self._place
-        lines = self.lines
-        while place < len(lines) and (until is None or lines[place].stamp <= until):
-            place += 1
-        # The one that was the earliest of all, whatever the clocks say.
-        place = max(place, start + 1)
-        taken = lines[start:place]
-        self._place = place
-        if place >= len(lines):
-            self.lines = []
+        """Take the next line, and those after it that are not later than the next one of all others; None: all."""
+        taken = [self.lines.popleft()]
+        while self.lines and (until is None or self.stamp <= until):
+            taken.append(self.lines.popleft())
         return taken

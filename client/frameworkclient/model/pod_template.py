@@ -77,14 +77,13 @@ def pod_template(
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
     if volumes:
         claims = [_claim(volume) for volume in volumes]
-        sources = dict.fromkeys(claim for claim, _, _ in claims)
+        distinct = dict.fromkeys(claim for claim, _, _ in claims)
+        name_of = {claim: f"volume{number}" for number, claim in enumerate(distinct)}
         spec["volumes"] = [
-            {"name": f"volume{number}", "persistentVolumeClaim": {"claimName": claim}}
-            for number, claim in enumerate(sources)
+            {"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()
         ]
-        number_of = {claim: number for number, claim in enumerate(sources)}
         container["volumeMounts"] = [
-            {"name": f"volume{number_of[claim]}", "mountPath": path} | ({"readOnly": True} if read_only else {})
+            {"name": name_of[claim], "mountPath": path} | ({"readOnly": True} if read_only else {})
             for claim, path, read_only in claims
         ]
     if node_selector:
