@@ -133,9 +133,11 @@ class KubeClient:
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {path}: {cause_of(error)}") from error
 
-    async def get(self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON) -> bytes:
+    async def get(
+        self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON, max_bytes: int | None = None
+    ) -> bytes:
         """Read an object or a list."""
-        return await self.request("GET", path, query=query, accept=accept)
+        return await self.request("GET", path, query=query, accept=accept, max_bytes=max_bytes)
 
     async def create(
         self, path: str, body: bytes, *, accept: str = JSON, timeout_seconds: float = WRITE_TIMEOUT_SECONDS
@@ -165,6 +167,7 @@ class KubeClient:
         grace_period_seconds: int | None = None,
         propagation: str | None = None,
         accept: str = JSON,
+        max_bytes: int | None = None,
     ) -> bytes:
         """Delete the object at `path`.
 
@@ -175,6 +178,7 @@ class KubeClient:
             grace_period_seconds: None for the object's own; 0 deletes at once.
             propagation: `Background`, `Foreground`, `Orphan` or None for the kind's default.
             accept: see `PARTIAL_METADATA`.
+            max_bytes: see `request`.
 
         Returns:
             The object that is being deleted, or a Status.
@@ -190,7 +194,8 @@ class KubeClient:
             "propagationPolicy": propagation,
         }
         body = msgspec.json.encode({key: value for key, value in options.items() if value is not None})
-        return await self.request("DELETE", path, body=body, accept=accept, timeout_seconds=WRITE_TIMEOUT_SECONDS)
+        limit = WRITE_TIMEOUT_SECONDS
+        return await self.request("DELETE", path, body=body, accept=accept, timeout_seconds=limit, max_bytes=max_bytes)
 
     async def stream(
         self,

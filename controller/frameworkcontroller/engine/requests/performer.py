@@ -49,6 +49,7 @@ from frameworkcontroller.engine.requests import creation_error, manifests, statu
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
 from frameworkkube.errors import (
     AlreadyExistsError,
+    AnswerTooLargeError,
     ApiStatusError,
     ConflictError,
     InvalidError,
@@ -57,7 +58,7 @@ from frameworkkube.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
+from frameworkkube.http.client import JSON, PARTIAL_METADATA, KubeClient
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ PERMANENT: Final = 422
 PERMANENT_CODES: Final = frozenset({400, 403, 413, 422})
 FINAL_REFUSALS: Final = PERMANENT_CODES | {405, 415}
 MISSING_PERMISSION: Final = 'is forbidden: User "'
+ANSWER_BYTES: Final = 512 * 1024
+"""Of an answer about a Pod or a ConfigMap: more than annotations may have, and anybody may write MiB of owners."""
 FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOTATION})
 """Those that say whose an object is."""
 
@@ -104,6 +107,7 @@ class Performer:
         compress: bool = True,
     ) -> None:
         self._client, self._compress, self._bodies = client, compress, PodBodies()
+        self._large_read = asyncio.Semaphore(1)
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
         """Perform the effect once and translate the answer."""
@@ -138,7 +142,7 @@ class Performer:
                 path = _pod_path(subject, effect)
                 meta = await self._read(path)
                 # Anybody may use the name of a Pod for one of some MiB; only of one that was let go more is asked.
-                ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._client.get(path)))
+                ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._get(path)))
                 return Found(meta, ended)
             case FindConfigMap():
                 return Found(await self._read(_config_map_path(subject)))
@@ -175,8 +179,16 @@ class Performer:
         return Done(made.uid, made.resource_version)
 
     async def _read(self, path: str) -> Meta:
-        found = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA))
+        found = PARTIAL_DECODER.decode(await self._get(path, PARTIAL_METADATA))
         return found.metadata.slim(FOUND_ANNOTATIONS)
+
+    async def _get(self, path: str, accept: str = JSON) -> bytes:
+        """Read an object that may be anybody's; large ones one at a time, since all at once are hundreds of MiB."""
+        try:
+            return await self._client.get(path, accept=accept, max_bytes=ANSWER_BYTES)
+        except AnswerTooLargeError:
+            async with self._large_read:
+                return await self._client.get(path, accept=accept)
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
         path = _pod_path(subject, effect)
@@ -207,7 +219,11 @@ class Performer:
 
     async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
         try:
-            answer = await self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, **options)
+            answer = await self._client.delete(
+                path, uid=uid, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES, **options
+            )
+        except AnswerTooLargeError:
+            return Done()
         except ConflictError:
             # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
             return Missing()
