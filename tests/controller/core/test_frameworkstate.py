@@ -18,6 +18,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus, roles_of
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude
+from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.core.status.revisions import Mark
@@ -120,14 +121,14 @@ def test_a_rescale_that_changes_nothing_is_no_change(state: Scaled) -> None:
 
 
 def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> None:
-    state.set_graceful_timeout("w", 30)
+    asked = SpecFacts(graceful_timeouts={"w": 30, "not there": 30})
+    state.take_over(asked)
     assert state.roles["w"].graceful_timeout_sec == 30
     assert not any(state.is_persisted(task_key) for task_key in state.task_keys())
     state.mark_persisted(state.revisions.now)
     assert sorted(state.agenda.take_dirty(at(0))) == [W0, W1, W2]
     before = state.revisions.now
-    state.set_graceful_timeout("w", 30)
-    state.set_graceful_timeout("not there", 30)
+    state.take_over(asked)
     assert state.revisions.now == before
 
 

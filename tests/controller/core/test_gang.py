@@ -11,6 +11,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, identity_of
 from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.status.state import FrameworkState
@@ -48,6 +49,7 @@ class Start:
 
     def __init__(self, annotation: str = "{}", version: str = "1") -> None:
         self.state = FrameworkState("fw")
+        self.state.take_over(SpecFacts(members=frozenset({"worker"})))
         self.state.set(framework(State.PREPARING))
         uids = (f"uid-{number}" for number in itertools.count())
         self.state.rescale(WANTED, at(0), lambda: next(uids))

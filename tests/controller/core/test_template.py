@@ -17,7 +17,7 @@ from frameworkcontroller import __version__
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES, FrameworkSpec, TaskSpec
 from frameworkcontroller.core.pods import facts
-from frameworkcontroller.core.pods.facts import RoleFacts, TemplateFacts, facts_of
+from frameworkcontroller.core.pods.facts import RoleFacts, SpecFacts, facts_of
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
 from tests.controller.core.values import role, spec
 
@@ -525,7 +525,7 @@ def test_the_accounts_that_read_a_roster_are_those_of_the_templates_with_a_barri
 
 
 def test_no_roles_have_no_accounts() -> None:
-    assert facts_of(FrameworkSpec(task_roles=None)) == TemplateFacts((), waits_for_arrival=False)
+    assert facts_of(FrameworkSpec(task_roles=None)) == SpecFacts((), waits_for_arrival=False)
 
 
 @pytest.mark.parametrize(

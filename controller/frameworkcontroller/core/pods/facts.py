@@ -1,4 +1,4 @@
-"""What the Pod templates say before there is a Pod. Each is kept with its bytes, and read again only when these change.
+"""What a spec says before there is a Pod. Each template is kept with its bytes, and read again only when these change.
 
 A template is the text of a user, up to 1.5 MiB of anything. So containers are counted before they are decoded, what is
 not asked for stays as it came, and whoever runs an event loop reads large ones (`unread`) somewhere else.
@@ -17,13 +17,14 @@ from msgspec import Raw, Struct
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
+from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.readiness import annotations_ask_for_arrival, container_asks_for_arrival
 from frameworkcontroller.core.restart.annotations import Policy, read_policy, read_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.spec import Dependency, FrameworkSpec
 
 LARGE_BYTES: Final = 64 * 1024
 """A larger template, or Pod, is read, prepared and rendered beside the event loop."""
@@ -157,8 +158,8 @@ def read_all(templates: Mapping[bytes, Raw]) -> dict[bytes, RoleFacts]:
 
 
 @dataclass(frozen=True)
-class TemplateFacts:
-    """What all templates of a Framework say together."""
+class SpecFacts:
+    """What a spec says, its Pod templates together and its TaskRoles: read once, and then asked."""
 
     service_accounts: tuple[str, ...] = ()
     """The service accounts of the Pods that have a barrier, sorted."""
@@ -171,11 +172,24 @@ class TemplateFacts:
     restart_problem: str = ""
     """Why it cannot be as the templates ask for, "" if it can."""
     members: frozenset[str] = frozenset()
-    """The roles whose Pods have a barrier."""
+    """The roles whose Pods have a barrier: only these restart in place."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of a Pod of each role, about, in bytes."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why roles can have no Pods."""
+    graceful_timeouts: Mapping[str, int | None] = field(default_factory=dict)
+    """`podGracefulDeletionTimeoutSec` of each role."""
+    depends_on: tuple[tuple[str, tuple[Dependency, ...] | None], ...] = ()
+    """Which roles wait for which, () if none does."""
+    watched_roles: frozenset[str] = frozenset()
+    """The roles for whose Pods to become Ready another role waits."""
+    stuck_roles: Mapping[str, str] = field(default_factory=dict)
+    """Why roles can never begin."""
+
+    @property
+    def has_barriers(self) -> bool:
+        """Whether a Pod template has a barrier."""
+        return bool(self.members)
 
 
 class Templates:
@@ -197,8 +211,8 @@ class Templates:
             self._read = {key: self._read[key] for key in self._followed}
         self._read |= facts
 
-    def facts(self, spec: FrameworkSpec) -> TemplateFacts:
-        """Return what the templates of the spec say, and read those that have changed."""
+    def facts(self, spec: FrameworkSpec) -> SpecFacts:
+        """Return what the spec says, and read the templates that have changed."""
         roles = dict.fromkeys(role.name for role in spec.task_roles or ())
         keys = {name: _key(spec.by_name[name].task.pod) for name in roles}
         for name, key in keys.items():
@@ -213,7 +227,8 @@ class Templates:
             problem := read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
         ):
             policy = None
-        return TemplateFacts(
+        wanted = spec.by_name.values()
+        return SpecFacts(
             service_accounts=tuple(sorted({one.account or "" for one in members.values()})),
             waits_for_arrival=policy is not None or any(one.waits_for_arrival for one in found.values()),
             gpus={name: one.gpus for name, one in found.items() if one.gpus},
@@ -222,6 +237,12 @@ class Templates:
             members=frozenset(members),
             sizes={name: one.size for name, one in found.items()},
             problems=dict(_too_many(found)),
+            graceful_timeouts={one.name: one.task.pod_graceful_deletion_timeout_sec for one in wanted},
+            depends_on=tuple((one.name, one.depends_on) for one in wanted)
+            if any(one.depends_on for one in wanted)
+            else (),
+            watched_roles=dependencies.watched_roles(spec),
+            stuck_roles=dependencies.problems_of(spec),
         )
 
 
@@ -242,6 +263,6 @@ def _too_many(roles: Mapping[str, RoleFacts]) -> Iterable[tuple[str, str]]:
             yield name, why
 
 
-def facts_of(spec: FrameworkSpec) -> TemplateFacts:
+def facts_of(spec: FrameworkSpec) -> SpecFacts:
     """Read all templates once."""
     return Templates().facts(spec)

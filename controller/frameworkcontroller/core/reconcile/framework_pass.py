@@ -153,7 +153,7 @@ class FrameworkPhase:
         if state.status.state in TASKS_WAIT or framework.is_ending(state.status):
             return
         for role in list(dependencies.waiting_roles(ctx.spec, state.roles)):
-            if role.name not in state.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
+            if role.name not in state.facts.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
                 state.begin_role(role)
 
     def _attempt_context(self, ctx: ReconcileContext) -> framework.AttemptContext:
@@ -216,7 +216,7 @@ class FrameworkPhase:
             case framework.Action.CREATE:
                 _, total = self._state.readiness(ctx.spec)
                 empty = roster.document(
-                    self.identity, 0, 0, total, by_arrival=self._state.waits_for_arrival, gate=self._state.gate
+                    self.identity, 0, 0, total, by_arrival=self._state.facts.waits_for_arrival, gate=self._state.gate
                 )
                 ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:

@@ -331,7 +331,7 @@ class FrameworkReconciler:
     def _report_gang(self, ctx: ReconcileContext) -> None:
         """Decide what the status says of a gang that waits, where Pods have a barrier."""
         state = self._state
-        if not state.has_barriers or not has_gang(state):
+        if not state.facts.has_barriers or not has_gang(state):
             return
         ready, total = state.readiness(ctx.spec)
         report = gang_ready.decide(
@@ -372,8 +372,9 @@ class FrameworkReconciler:
         """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""
         uid = self._state.status.attempt_status.config_map_uid
         begun = self._state.revisions.is_persisted(Mark.FRAMEWORK) and not framework.is_ending(self._state.status)
-        if self._config.grant_roster_access and self._spec.accounts and uid is not None and begun:
-            access = GrantRosterAccess(self._spec.accounts, uid)
+        accounts = self._state.facts.service_accounts
+        if self._config.grant_roster_access and accounts and uid is not None and begun:
+            access = GrantRosterAccess(accounts, uid)
             if access != self._granted:
                 ctx.emit(access)
 

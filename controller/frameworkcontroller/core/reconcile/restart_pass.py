@@ -50,7 +50,7 @@ class RestartPhase:
 
     def begin(self, ctx: ReconcileContext) -> None:
         """Take over whether the gang restarts in place, as long as the attempt has no Pods."""
-        status, policy = self._state.status, self._state.restart_policy
+        status, policy = self._state.status, self._state.facts.restart_policy
         asks = self._state.gate is None and policy is not None
         has_pods = self._state.has_pods or ctx.in_flight.creates_pods
         if framework.is_ending(status) or not (status.state in TASKS_WAIT or (asks and not has_pods)):
@@ -87,7 +87,7 @@ class RestartPhase:
         verdict = epoch.decide(
             gate,
             seen.gang_restarts or 0,
-            self._state.restart_policy or Policy(),
+            self._state.facts.restart_policy or Policy(),
             list(ends.values()),
             members=self._state.member_count,
             succeeded=self._succeeded() if ends else "",
@@ -157,7 +157,7 @@ class RestartPhase:
                 state.agenda.touch(task_key)
         last = (after.last_gang_restarts or ())[-1]
         state.reports.add(last)
-        limit = (state.restart_policy or Policy()).limit
+        limit = (state.facts.restart_policy or Policy()).limit
         state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
 
     def _open(self) -> None:

@@ -34,7 +34,6 @@ class SpecPhase:
         seen: the newest state that is known, with its templates.
         spec: what it asks for, None before the first state is seen.
         generation: of the spec that is followed.
-        accounts: the service accounts of the Pods that have a barrier.
         templates: what is read of them.
     """
 
@@ -42,7 +41,6 @@ class SpecPhase:
         self._state, self._in_flight, self._writer = state, in_flight, writer
         self.seen, self.generation = seen, writer.generation
         self.spec: FrameworkSpec | None = None
-        self.accounts: tuple[str, ...] = ()
         self.templates = Templates()
 
     def knows_newer(self, seen: Framework) -> bool:
@@ -73,11 +71,9 @@ class SpecPhase:
         """Follow the spec: of the newest object, although an earlier one may be equal, since it keeps all of it."""
         state, before = self._state, self.spec
         self.spec = spec
-        if is_changed := spec != before:
-            facts = self.templates.facts(spec)
-            self.accounts = facts.service_accounts
-            state.set_templates(facts)
-            state.set_dependencies(spec)
+        is_changed = spec != before
+        if is_changed:
+            state.take_over(self.templates.facts(spec))
         if before is None and state.has_status:
             if state.lacks_places:
                 # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
@@ -88,11 +84,7 @@ class SpecPhase:
             # It is written as observedGeneration, also if nothing else follows from it.
             self.generation = self.seen.metadata.generation
             state.revisions.change(Mark.FRAMEWORK)
-        if not is_changed:
-            return
-        for name, role in spec.by_name.items():
-            state.set_graceful_timeout(name, role.task.pod_graceful_deletion_timeout_sec)
-        if before is not None:
+        if is_changed and before is not None:
             state.agenda.touch_many(state.crash_loops.follow(before, spec))
             refusals = self._in_flight.refusals
             refusals.keep(spec.by_name.keys())

@@ -126,7 +126,7 @@ class TaskPhase:
             self.remember(Trigger.TASK_RETRY, role, before, ctx)
         if after.state in OVER:
             role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
-        if role.name in self._state.watched_roles:
+        if role.name in self._state.facts.watched_roles:
             self._state.note_pod(task_key, ready=dependencies.is_pod_ready(after, pod))
         if pod is not None and before.state is State.CREATION_REQUESTED and after.state in SEEN:
             event = events.of_missing_barrier(pod)
@@ -142,7 +142,7 @@ class TaskPhase:
         self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, gate: epoch.Gate
     ) -> None:
         """Note what a Task has to do with the epoch of its gang."""
-        if before.attempt_status.starts is UNSET and task_key[0] not in self._state.members:
+        if before.attempt_status.starts is UNSET and task_key[0] not in self._state.facts.members:
             return  # its Pod has no barrier
         if after.state is State.COMPLETED:
             self._state.applications.add(task_key)
@@ -212,9 +212,9 @@ class TaskPhase:
             config_map_name=names.config_map_name(self._name),
             framework_uid=self._uid,
             gone=self._state.gone,
-            waits_for_arrival=self._state.waits_for_arrival,
+            waits_for_arrival=self._state.facts.waits_for_arrival,
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
-            waits=self._state.roles[role].waits and role not in self._state.stuck_roles,
+            waits=self._state.roles[role].waits and role not in self._state.facts.stuck_roles,
             gate=self._state.gate,
             retain_pods=ctx.spec.retain_pods,
             not_retained=self._state.not_retained,
@@ -310,7 +310,7 @@ class TaskPhase:
 
     def _source(self, role: str, spec: FrameworkSpec) -> PodSource:
         """Return what the Pods of a role are made of."""
-        state, role_state = self._state, self._state.roles[role]
-        problem = state.stuck_roles[role] if role_state.waits else state.restart_problem or state.problems.get(role, "")
+        facts, role_state = self._state.facts, self._state.roles[role]
+        problem = facts.stuck_roles[role] if role_state.waits else facts.restart_problem or facts.problems.get(role, "")
         shared = self._role_attempt(role_state)
-        return PodSource(shared, spec.task_of(role).pod, state.sizes.get(role, 0), problem)
+        return PodSource(shared, spec.task_of(role).pod, facts.sizes.get(role, 0), problem)

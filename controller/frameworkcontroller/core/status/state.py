@@ -18,6 +18,7 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
@@ -31,15 +32,13 @@ from frameworkcontroller.core.status.rescale import rescale
 from frameworkcontroller.core.status.revisions import Mark, Revisions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.api.status import FrameworkAttemptStatus
     from frameworkcontroller.core.events import KubeEvent
-    from frameworkcontroller.core.pods.facts import TemplateFacts
     from frameworkcontroller.core.policies.role import TaskKey
-    from frameworkcontroller.core.restart.annotations import Policy
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})
@@ -80,22 +79,13 @@ class FrameworkState:
         roles: by name; `status` holds none, because their Tasks are counted here.
         revisions: of all changes.
         haste: what waits for the next write.
-        waits_for_arrival: a Task is ready only once its Pod's barrier runs.
-        has_barriers: a Pod template has a barrier.
+        facts: what the spec says.
         held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
-        watched_roles: the roles for whose Pods to become Ready another role waits.
-        stuck_roles: why roles can never begin, by their names.
-        gpus: GPUs that each Pod of a role asks for, of the roles that do.
-        sizes: of a Pod of each role, about, in bytes.
-        problems: why roles can have no Pods, by their names.
         gang_report: what the condition GangReady says.
         text_bytes: of what others have written about the ends of Tasks.
         crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
         not_retained: the UIDs of Pods that were to stay and cannot.
-        restart_policy: of a gang that restarts in place, as the Pod templates ask for it now.
-        restart_problem: why the gang can have none of the restarts that its Pod templates ask for, "" if it can.
-        members: the roles whose Pod templates have a barrier: only these restart in place.
         restarting_since: the steady time of the end of the last epoch, None if that is not known.
         applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
     """
@@ -108,22 +98,12 @@ class FrameworkState:
         self.roles: dict[str, RoleState] = {}
         self.revisions = Revisions()
         self.haste = Haste.REPORT
-        self.waits_for_arrival = False
-        self.has_barriers = True
+        self.facts = SpecFacts()
         self.held_back: tuple[str, str] | None = None
-        self.watched_roles: frozenset[str] = frozenset()
-        self.stuck_roles: dict[str, str] = {}
-        self._depends_on: tuple[object, ...] = ()
-        self.gpus: Mapping[str, int] = {}
-        self.sizes: Mapping[str, int] = {}
-        self.problems: Mapping[str, str] = {}
         self.gang_report = GangReport()
         self.crash_loops = CrashLoops()
         self.gone: set[str] = set()
         self.not_retained: set[str] = set()
-        self.restart_policy: Policy | None = None
-        self.restart_problem = ""
-        self.members: frozenset[str] = frozenset()
         self.restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
         self._rescaled: tuple[FrameworkSpec, int] | None = None
@@ -182,16 +162,21 @@ class FrameworkState:
         """The gate of a gang that restarts in place, None of any other."""
         return None if self._status is None else epoch.gate_of(self._status.attempt_status, self.restarting_since)
 
-    def set_templates(self, facts: TemplateFacts) -> None:
-        """Take over what the Pod templates say; an attempt that has Pods goes on as it began."""
-        self.gpus, self.sizes, self.problems = facts.gpus, facts.sizes, facts.problems
-        self.has_barriers, self.members = bool(facts.members), facts.members
-        if facts.restart_problem and facts.restart_problem != self.restart_problem:
+    def take_over(self, facts: SpecFacts) -> None:
+        """Follow what the spec says now, and make the Tasks dirty for which that differs.
+
+        An attempt that has Pods goes on as it began. Timeouts are used only once they are persisted.
+        """
+        before, self.facts = self.facts, facts
+        if facts.restart_problem and facts.restart_problem != before.restart_problem:
             self.add_event(events.of_refused_restart(facts.restart_problem))
-        self.restart_policy, self.restart_problem = facts.restart_policy, facts.restart_problem
-        if facts.waits_for_arrival != self.waits_for_arrival:
-            self.waits_for_arrival = facts.waits_for_arrival
+        if (facts.waits_for_arrival, facts.depends_on) != (before.waits_for_arrival, before.depends_on):
             self.touch_all()
+        for name, seconds in facts.graceful_timeouts.items():
+            role_state = self.roles.get(name)
+            if role_state is not None and role_state.graceful_timeout_sec != seconds:
+                role_state.graceful_timeout_sec = seconds
+                self._change_settings(role_state, Mark.FRAMEWORK)
 
     def hold_back(self, why: tuple[str, str] | None) -> None:
         """Set why the Framework gets no more TaskRoles or Tasks; it is written as a condition."""
@@ -213,16 +198,6 @@ class FrameworkState:
             self.revisions.change()
         self.gang_report = report
 
-    def set_dependencies(self, spec: FrameworkSpec) -> None:
-        """Take over which roles wait for which; every Task is dirty if that has changed."""
-        roles = spec.task_roles or ()
-        wanted = tuple((role.name, role.depends_on) for role in roles) if any(role.depends_on for role in roles) else ()
-        if wanted != self._depends_on:
-            self._depends_on = wanted
-            self.watched_roles = dependencies.watched_roles(spec)
-            self.stuck_roles = dependencies.problems_of(spec)
-            self.touch_all()
-
     def hold_roles(self, spec: FrameworkSpec) -> None:
         """Let every role that depends on others wait for them: the attempt has no Pods yet."""
         for role in spec.task_roles or ():
@@ -243,14 +218,6 @@ class FrameworkState:
         """Note whether the Task's Pod is Ready."""
         ready_pods = self.roles[task_key[0]].ready_pods
         (ready_pods.add if ready else ready_pods.discard)(task_key[1])
-
-    def set_graceful_timeout(self, role: str, seconds: int | None) -> None:
-        """Set a role's `podGracefulDeletionTimeoutSec`; it is used only once it is persisted."""
-        role_state = self.roles.get(role)
-        if role_state is None or role_state.graceful_timeout_sec == seconds:
-            return
-        role_state.graceful_timeout_sec = seconds
-        self._change_settings(role_state, Mark.FRAMEWORK)
 
     def _change_settings(self, role_state: RoleState, *marks: Mark) -> None:
         """Let the Tasks of a role follow its settings once these are persisted."""
@@ -351,7 +318,7 @@ class FrameworkState:
 
     def _is_member(self, role_state: RoleState) -> bool:
         """Report whether the role restarts in place: its Pods have a barrier, or the template of the next ones does."""
-        return role_state.counts.instances > 0 or role_state.name in self.members
+        return role_state.counts.instances > 0 or role_state.name in self.facts.members
 
     def task(self, task_key: TaskKey) -> TaskStatus | None:
         """Return the Task, None if it was removed."""
@@ -474,9 +441,9 @@ class FrameworkState:
             total=total,
             waiting=waiting,
             others=(sum(one.counts.ready for one in role_states) - ready, spec.tasks - total - waiting),
-            by_arrival=self.waits_for_arrival,
-            gpus=self.gpus,
-            has_barriers=self.has_barriers,
+            by_arrival=self.facts.waits_for_arrival,
+            gpus=self.facts.gpus,
+            has_barriers=self.facts.has_barriers,
             member_revision=self.revisions.of(Mark.MEMBERS),
             gate=self.gate,
         )
