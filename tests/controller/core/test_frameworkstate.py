@@ -23,6 +23,7 @@ from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Haste
+from frameworkcontroller.core.status.summary import summarize
 from tests.controller.core.values import at, ended, events_in, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def test_a_task_has_a_pod_from_its_creation_until_it_is_gone(state: Scaled) -> N
 def test_a_summary_counts_the_tasks_that_the_spec_asks_for(state: Scaled) -> None:
     wanted = state.ask(w=3, x=1)
     state.put(W0, task(State.RUNNING, ip="10.0.0.1"))
-    persisted = state.summarize(wanted)
+    persisted = summarize(state, wanted)
     assert (persisted.order, persisted.ready, persisted.total, persisted.complete) == (("w", "x"), 1, 4, False)
 
 
@@ -318,19 +319,19 @@ def test_only_what_peers_need_to_know_is_a_change_of_membership(state: Scaled) -
 
 def test_a_role_that_is_deleted_changes_the_membership_though_no_other_does(state: Scaled) -> None:
     state.ask(w=3, x=1)
-    before = state.summarize(spec(role("w", 3), role("x", 1))).member_revision
+    before = summarize(state, spec(role("w", 3), role("x", 1))).member_revision
     wanted = state.ask(w=3)
-    marked = state.summarize(wanted)
+    marked = summarize(state, wanted)
     assert marked.member_revision > before
     state.put(("x", 0), conclude(state.roles["x"].tasks[0], at(1)))
     state.persist_all()
     state.ask(w=3)
     assert "x" not in state.roles
-    assert state.summarize(wanted).member_revision > before
+    assert summarize(state, wanted).member_revision > before
 
 
 def test_nothing_at_all_is_never_complete() -> None:
-    assert not Scaled(number=0).summarize(spec(role("w", 0))).complete
+    assert not summarize(Scaled(number=0), spec(role("w", 0))).complete
 
 
 # --- stored statuses -------------------------------------------------------------------------------------------------
@@ -438,7 +439,7 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
     assert first is not None
     assert last is not None
     assert (first.completion, len(last.completion.diagnostics)) == (end, SHORT_TEXT)  # type: ignore[union-attr]
-    assert len(msgspec.json.encode(state.summarize(spec(role("worker", number))).roles)) < 8 * 1024 * 1024
+    assert len(msgspec.json.encode(summarize(state, spec(role("worker", number))).roles)) < 8 * 1024 * 1024
 
 
 @pytest.mark.parametrize("back", [1, 2])

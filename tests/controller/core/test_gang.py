@@ -15,6 +15,7 @@ from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.summary import summarize
 from tests.controller.core.values import START, at, events_in, framework, pod, role, spec, task
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Start:
         self.state.put(("worker", index), task(State.RUNNING, index=index, ip=f"10.0.0.{index}"))
 
     def decide(self, seconds: float, seen: str = "1") -> tuple[WriteRoster | None, datetime | None]:
-        summary = self.state.summarize(WANTED)
+        summary = summarize(self.state, WANTED)
         return self.gang.decide(
             self.state, lambda: obstacles(self.state, self.in_flight, FewPods()), summary, at(seconds), seen
         )

@@ -15,6 +15,7 @@ from frameworkcontroller.core.gang.drift import Guard
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import Identity
 from frameworkcontroller.core.status.reports import Milestone
+from frameworkcontroller.core.status.summary import gang_roles, is_complete, member_count, readiness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -70,7 +71,7 @@ class Gang:
 
     def status(self, state: FrameworkState) -> GangStatus:
         """Return how far the gang is, from the counts that the roles keep."""
-        counts = [role_state.counts for role_state in state.gang_roles]
+        counts = [role_state.counts for role_state in gang_roles(state)]
         active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
         return GangStatus(self._publisher.phase, self._publisher.since, active - created, created - ready)
 
@@ -87,11 +88,11 @@ class Gang:
 
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
-        created = sum(role_state.counts.created for role_state in state.gang_roles)
-        total = state.readiness(spec)[1]
+        created = sum(role_state.counts.created for role_state in gang_roles(state))
+        total = readiness(state, spec)[1]
         for phase, reached in (
             ("created", created >= total),
-            ("addressed", state.is_complete(spec)),
+            ("addressed", is_complete(state, spec)),
             ("open", self._publisher.opened),
         ):
             if reached and total and phase not in self._reached:
@@ -102,7 +103,7 @@ class Gang:
                     self._addressed_at = now
                 if phase == "open" and self._addressed_at is not None:
                     yield Milestone("released", (now - self._addressed_at).total_seconds())
-        yield from self._restarts.milestones(state, state.member_count, now)
+        yield from self._restarts.milestones(state, member_count(state), now)
 
     def decide(
         self,

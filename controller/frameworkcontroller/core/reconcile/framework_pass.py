@@ -30,6 +30,7 @@ from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
 from frameworkcontroller.core.status.rescale import held_back
 from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.summary import readiness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -214,7 +215,7 @@ class FrameworkPhase:
                 lost = found is not None and found.uid == step.status.attempt_status.config_map_uid
                 ctx.emit(LabelConfigMap(found.uid, attempt_id) if found is not None and lost else FindConfigMap())
             case framework.Action.CREATE:
-                _, total = self._state.readiness(ctx.spec)
+                _, total = readiness(self._state, ctx.spec)
                 empty = roster.document(
                     self.identity, 0, 0, total, by_arrival=self._state.facts.waits_for_arrival, gate=self._state.gate
                 )

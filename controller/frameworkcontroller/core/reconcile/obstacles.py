@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
+from frameworkcontroller.core.status.summary import gang_roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:
     """Yield the names of the Tasks that are not ready, and what keeps each: the most specific reason that is known."""
-    for role_state in state.gang_roles:
+    for role_state in gang_roles(state):
         name = role_state.name
         if role_state.counts.ready == role_state.counts.active:
             continue

@@ -63,6 +63,7 @@ from frameworkcontroller.core.reconcile.task_pass import TaskPhase
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.summary import readiness
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ class FrameworkReconciler:
         state = self._state
         if not state.facts.has_barriers or not has_gang(state):
             return
-        ready, total = state.readiness(ctx.spec)
+        ready, total = readiness(state, ctx.spec)
         report = gang_ready.decide(
             state.gang_report,
             complete=ready == total,

@@ -20,6 +20,7 @@ from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.restart.annotations import Policy
+from frameworkcontroller.core.status.summary import gang_roles, member_count
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -72,7 +73,7 @@ class RestartPhase:
         if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
             return False
         again = False
-        if gate.is_open and (ends or self._state.member_count != gate.released):
+        if gate.is_open and (ends or member_count(self._state) != gate.released):
             again = yield from self._judge(gate, ends, ctx)
         if self._tasks.starts_while_closed:
             again |= yield from self._end_those_that_never_stay(ctx)
@@ -89,7 +90,7 @@ class RestartPhase:
             seen.gang_restarts or 0,
             self._state.facts.restart_policy or Policy(),
             list(ends.values()),
-            members=self._state.member_count,
+            members=member_count(self._state),
             succeeded=self._succeeded() if ends else "",
         )
         refused = frozenset(verdict.refused)
@@ -165,11 +166,11 @@ class RestartPhase:
         status, gate = self._state.status, self._state.gate
         if gate is None or gate.is_open or not self._is_complete():
             return
-        after = replace(status.attempt_status, gang_released=self._state.member_count)
+        after = replace(status.attempt_status, gang_released=member_count(self._state))
         self._state.set(replace(status, attempt_status=after), urgent=True)
         self._tasks.starts_while_closed.clear()
 
     def _is_complete(self) -> bool:
-        counts = [role_state.counts for role_state in self._state.gang_roles]
+        counts = [role_state.counts for role_state in gang_roles(self._state)]
         everybody = sum(one.ready for one in counts) == sum(one.active for one in counts)
-        return everybody and self._state.member_count > 0 and self._state.held_back is None
+        return everybody and member_count(self._state) > 0 and self._state.held_back is None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from frameworkcontroller.core.pods.facts import Templates
 from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.summary import summarize
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -79,7 +80,7 @@ class SpecPhase:
                 # The roster has what the status has left out. It waits for a write that knows it from the Pods again.
                 state.revisions.change(Mark.FRAMEWORK)
             else:
-                self._writer.persisted_summary = state.summarize(spec)
+                self._writer.persisted_summary = summarize(state, spec)
         if self.seen.metadata.generation != self.generation:
             # It is written as observedGeneration, also if nothing else follows from it.
             self.generation = self.seen.metadata.generation

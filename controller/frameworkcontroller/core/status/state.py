@@ -17,7 +17,6 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import events
-from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
@@ -86,7 +85,6 @@ class FrameworkState:
         crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
         gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
         not_retained: the UIDs of Pods that were to stay and cannot.
-        restarting_since: the steady time of the end of the last epoch, None if that is not known.
         applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
     """
 
@@ -104,7 +102,7 @@ class FrameworkState:
         self.crash_loops = CrashLoops()
         self.gone: set[str] = set()
         self.not_retained: set[str] = set()
-        self.restarting_since: datetime | None = None
+        self._restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._ended: tuple[int, bool] | None = None
@@ -160,7 +158,7 @@ class FrameworkState:
     @property
     def gate(self) -> epoch.Gate | None:
         """The gate of a gang that restarts in place, None of any other."""
-        return None if self._status is None else epoch.gate_of(self._status.attempt_status, self.restarting_since)
+        return None if self._status is None else epoch.gate_of(self._status.attempt_status, self._restarting_since)
 
     def take_over(self, facts: SpecFacts) -> None:
         """Follow what the spec says now, and make the Tasks dirty for which that differs.
@@ -189,7 +187,7 @@ class FrameworkState:
     def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:
         """Let the next epoch of the gang begin, at this steady time."""
         self.set(replace(self.status, attempt_status=attempt), urgent=True)
-        self.restarting_since = now
+        self._restarting_since = now
         self.applications.clear()
 
     def report_gang(self, report: GangReport) -> None:
@@ -300,26 +298,6 @@ class FrameworkState:
 
     # --- Tasks -------------------------------------------------------------------------------------------------------
 
-    @property
-    def gang_roles(self) -> list[RoleState]:
-        """The roles that the gang waits for.
-
-        One that waits for others is no part of it yet. To restart in place, it waits for the roles with a barrier: the
-        Pods of others do not restart. Only its first start waits for all.
-        """
-        gate = self.gate
-        of_all = gate is None or (gate.epoch == 0 and not gate.is_open)
-        return [one for one in self.roles.values() if not one.waits and (of_all or self._is_member(one))]
-
-    @property
-    def member_count(self) -> int:
-        """The Tasks that restart in place together."""
-        return sum(one.counts.active for one in self.gang_roles if self._is_member(one))
-
-    def _is_member(self, role_state: RoleState) -> bool:
-        """Report whether the role restarts in place: its Pods have a barrier, or the template of the next ones does."""
-        return role_state.counts.instances > 0 or role_state.name in self.facts.members
-
     def task(self, task_key: TaskKey) -> TaskStatus | None:
         """Return the Task, None if it was removed."""
         name, index = task_key
@@ -415,38 +393,6 @@ class FrameworkState:
         """Note that the API server has everything up to this revision."""
         self.revisions.persisted = revision
         self.agenda.mark_persisted(revision)
-
-    def readiness(self, spec: FrameworkSpec) -> tuple[int, int]:
-        """Return how many Tasks of the gang are ready, and how many it has: a role that waits is no part of it yet."""
-        gang = self.gang_roles
-        outside = self.roles.keys() - {one.name for one in gang}
-        ready = sum(one.counts.ready for one in gang if one.name in spec.by_name)
-        return ready, sum(role.task_number for role in spec.task_roles or () if role.name not in outside)
-
-    def is_complete(self, spec: FrameworkSpec) -> bool:
-        """Report whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
-        (ready, total), gate = self.readiness(spec), self.gate
-        return ready == total > 0 and (gate is None or gate.is_open)
-
-    def summarize(self, spec: FrameworkSpec) -> RolesSummary:
-        """Return the roles as they are to be written, with what is counted about them."""
-        wanted = spec.task_roles or ()
-        role_states = [self.roles[role.name] for role in wanted if role.name in self.roles]
-        ready, total = self.readiness(spec)
-        waiting = sum(role.task_number for role in dependencies.waiting_roles(spec, self.roles))
-        return RolesSummary(
-            roles=tuple(role_state.snapshot() for role_state in self.roles.values()),
-            order=tuple(role.name for role in wanted),
-            ready=ready,
-            total=total,
-            waiting=waiting,
-            others=(sum(one.counts.ready for one in role_states) - ready, spec.tasks - total - waiting),
-            by_arrival=self.facts.waits_for_arrival,
-            gpus=self.facts.gpus,
-            has_barriers=self.facts.has_barriers,
-            member_revision=self.revisions.of(Mark.MEMBERS),
-            gate=self.gate,
-        )
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""

@@ -18,6 +18,7 @@ from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.conditions import conditions
 from frameworkcontroller.core.status.state import Haste
+from frameworkcontroller.core.status.summary import is_complete, summarize
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
@@ -108,7 +109,7 @@ class StatusWriter:
         A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
         and ends of Tasks from which nothing follows, are put off while there are many writes (backpressure).
         """
-        if self._sent_at is None or (state.is_complete(spec) and not self.gang_is_persisted):
+        if self._sent_at is None or (is_complete(state, spec) and not self.gang_is_persisted):
             return None
         if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and _something_follows(state, spec)):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
@@ -138,7 +139,7 @@ class StatusWriter:
             stamp: the time of day in whole seconds.
             rest_bytes: the size of the Framework without its status.
         """
-        summary = state.summarize(spec)
+        summary = summarize(state, spec)
         self._sent_at, self._ending_since = now, None
         state.mark_sent()
         attempt = state.status.attempt_status
