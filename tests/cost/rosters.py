@@ -19,7 +19,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang.publisher import Publisher
-from frameworkcontroller.core.gang.roster import Identity, Published
+from frameworkcontroller.core.gang.roster import AttemptName, Published
 from frameworkcontroller.core.restart.epoch import Gate
 from tests.controller.core.values import START, at
 from tests.cost.bounds import ROSTER_BYTES, TASKS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.gang.publisher import Publication
     from tests.cost.meter import Genome, Play
 
-IDENTITY = Identity("ns", "fw", "framework-uid", 0, "0_config-map-uid")
+IDENTITY = AttemptName("ns", "fw", "framework-uid", 0, "0_config-map-uid")
 GENES = Genes(
     {
         "roles": Number(1, 1000),

@@ -28,7 +28,7 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import read_all
-from frameworkcontroller.core.pods.snapshots import Snapshot, Trigger
+from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
 from frameworkcontroller.core.policies.backoff import Spending
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import ends_turn
@@ -93,7 +93,7 @@ class Engine:
         namespace: str = "",
         slots: int = DEFAULT_SLOTS,
         metrics: Metrics | None = None,
-        triggers: frozenset[Trigger] = frozenset(Trigger),
+        triggers: frozenset[HistoryCause] = frozenset(HistoryCause),
         lines: LineWriter = STDERR,
         may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -11,7 +11,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd
 from frameworkcontroller.core.machines.barrier_exit import failed_by_barrier
 from frameworkcontroller.core.machines.task import Action, step
-from tests.controller.core.values import at, pod, task, task_context
+from tests.controller.core.values import at, pod, task, task_facts
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
@@ -37,7 +37,7 @@ def held(status: dict[str, Any], *, sidecar: bool = False, phase: str = "Pending
 
 def judged(seen: Pod) -> int | None:
     """The code that ends the Task for which this Pod is seen."""
-    became = step(task(State.PREPARING), seen, task_context(), persisted=True).status
+    became = step(task(State.PREPARING), seen, task_facts(), persisted=True).status
     return None if became.completion is None else became.completion.code
 
 
@@ -98,9 +98,7 @@ def test_the_completion_is_that_of_a_pod_that_failed_with_it(*, sidecar: bool) -
     text = "waited 600 s: 3/4"
     restarted = held(barrier(WAITS, ended(201, text)), sidecar=sidecar)
     failed = pod("Failed", barrier=True, initContainerStatuses=[barrier(ended(201, text))])
-    found, expected = (
-        step(task(State.PREPARING), seen, task_context(), persisted=True) for seen in (restarted, failed)
-    )
+    found, expected = (step(task(State.PREPARING), seen, task_facts(), persisted=True) for seen in (restarted, failed))
     assert found == expected
     completion = found.status.completion
     assert completion is not None
@@ -115,16 +113,16 @@ def test_the_completion_is_that_of_a_pod_that_failed_with_it(*, sidecar: bool) -
 
 def test_the_pod_is_deleted_once_that_is_persisted() -> None:
     seen = held(barrier(WAITS, ended(210)))
-    found = step(task(State.PREPARING), seen, task_context(), persisted=True)
+    found = step(task(State.PREPARING), seen, task_facts(), persisted=True)
     assert (found.status.state, found.action) == (State.DELETION_PENDING, None)
-    assert step(found.status, seen, task_context(), persisted=False).action is None
-    again = step(found.status, held(barrier(RUNS, ended(210))), task_context(), persisted=True)
+    assert step(found.status, seen, task_facts(), persisted=False).action is None
+    again = step(found.status, held(barrier(RUNS, ended(210))), task_facts(), persisted=True)
     assert (again.action, again.uid) == (Action.DELETE, seen.metadata.uid)
     assert again.status.completion == found.status.completion
 
 
 def test_a_pod_that_is_seen_first_after_its_barrier_gave_up_is_judged_at_once() -> None:
-    found = step(task(State.CREATION_REQUESTED), held(barrier(WAITS, ended(201))), task_context(), persisted=True)
+    found = step(task(State.CREATION_REQUESTED), held(barrier(WAITS, ended(201))), task_facts(), persisted=True)
     assert found.status.state is State.DELETION_PENDING
 
 

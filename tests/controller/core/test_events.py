@@ -183,7 +183,7 @@ NAMES = RoleAttempt("ns", "fw", "framework-uid", 2, "config-map-uid", "worker", 
 
 def test_a_snapshot_of_a_framework_is_all_of_it_with_the_persisted_status() -> None:
     taken = snapshots.of_framework(
-        snapshots.Trigger.FRAMEWORK_RETRY, SEEN, framework(S.ATTEMPT_COMPLETED, framework_end(1))
+        snapshots.HistoryCause.FRAMEWORK_RETRY, SEEN, framework(S.ATTEMPT_COMPLETED, framework_end(1))
     )
     document = json.loads(taken.encode())
     assert (document["apiVersion"], document["kind"]) == (names.API_VERSION, "Framework")
@@ -195,7 +195,7 @@ def test_a_snapshot_of_a_framework_is_all_of_it_with_the_persisted_status() -> N
 @pytest.mark.parametrize("going", [False, True], ids=["stays", "goes"])
 def test_a_snapshot_of_a_task_is_an_object_of_its_own(going: bool) -> None:
     one = task(S.COMPLETED, ended(1), index=4, since=9, deletion_pending=going)
-    taken = snapshots.of_task(snapshots.Trigger.TASK_DELETION, SEEN, NAMES, TaskSpec(), one)
+    taken = snapshots.of_task(snapshots.HistoryCause.TASK_DELETION, SEEN, NAMES, TaskSpec(), one)
     document = json.loads(taken.encode())
     meta = document["metadata"]
     assert document["kind"] == "Task"
@@ -215,7 +215,7 @@ def test_a_snapshot_of_a_task_is_an_object_of_its_own(going: bool) -> None:
 def test_a_line_is_found_as_tools_of_microsofts_controller_look_for_it() -> None:
     import re
 
-    taken = snapshots.of_framework(snapshots.Trigger.FRAMEWORK_DELETION, SEEN, framework())
+    taken = snapshots.of_framework(snapshots.HistoryCause.FRAMEWORK_DELETION, SEEN, framework())
     text = snapshots.Lines().of("ns/fw", taken).decode()
     found = re.search(r": ObjectSnapshot: (.+)", text)
     assert found is not None

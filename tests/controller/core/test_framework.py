@@ -26,7 +26,7 @@ from frameworkcontroller.core.machines.framework import (
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
     at,
-    attempt_context,
+    attempt_facts,
     config_map,
     framework,
     framework_end,
@@ -235,7 +235,7 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_framework_follows_its_config_map(row: Row) -> None:
-    done = step(row.was, row.seen, attempt_context(**row.context), persisted=True)
+    done = step(row.was, row.seen, attempt_facts(**row.context), persisted=True)
     code = None if done.status.completion is None else done.status.completion.code
     assert (done.status.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
     if row.action is not None:
@@ -244,7 +244,7 @@ def test_a_framework_follows_its_config_map(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
-    done = step(row.was, row.seen, attempt_context(**row.context), persisted=False)
+    done = step(row.was, row.seen, attempt_facts(**row.context), persisted=False)
     # A question about what is deleted changes nothing.
     asked = done.action is Action.FIND and row.was.state in {S.DELETION_REQUESTED, S.DELETING}
     assert done.action is None or asked
@@ -252,14 +252,14 @@ def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_change_is_persisted_before_anything_is_done(row: Row) -> None:
-    done = step(row.was, row.seen, attempt_context(**row.context), persisted=True)
+    done = step(row.was, row.seen, attempt_facts(**row.context), persisted=True)
     assert done.action in {None, Action.NEXT_ATTEMPT} or done.status == row.was
 
 
 def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_orphan_is_deleted() -> None:
-    written = step(framework(), ORPHAN, attempt_context(), persisted=True).status
+    written = step(framework(), ORPHAN, attempt_facts(), persisted=True).status
     assert written == replace(framework(), transition_time=at(1000))
-    assert step(written, ORPHAN, attempt_context(), persisted=True).action is Action.DELETE_ORPHAN
+    assert step(written, ORPHAN, attempt_facts(), persisted=True).action is Action.DELETE_ORPHAN
 
 
 SEEN = [None, THERE, GOING, ORPHAN, FOREIGN, OWNERLESS]
@@ -290,7 +290,7 @@ def test_no_situation_breaks_the_state_machine(
     end = framework_end(201, "conflict") if must_be_ended or (is_ended and may_be_ended) else None
     was = framework(state, end, retries=RetryPolicyStatus(0, 0, delay if state is S.ATTEMPT_COMPLETED else None))
     being_deleted, in_flight, creates, has_pods = flags
-    context = attempt_context(
+    context = attempt_facts(
         spec=spec(role("worker", 1), execution_type=execution, retry_policy=retry_policy(retries)),
         being_deleted=being_deleted,
         requests_in_flight=in_flight or creates,
@@ -345,14 +345,14 @@ def test_each_time_is_set_by_its_state() -> None:
 def test_the_run_time_of_the_framework_is_that_of_its_first_attempt() -> None:
     first = move(framework(S.PREPARING), S.RUNNING, at(5))
     ended = move(complete(first, framework_end(1)), S.ATTEMPT_COMPLETED, at(6))
-    decided = step(ended, None, attempt_context(**RETRIED), persisted=True).status
-    renewed = step(decided, None, attempt_context(**RETRIED), persisted=True).status
+    decided = step(ended, None, attempt_facts(**RETRIED), persisted=True).status
+    renewed = step(decided, None, attempt_facts(**RETRIED), persisted=True).status
     assert (renewed.run_time, renewed.attempt_status.run_time) == (at(5), None)
 
 
 def test_a_new_attempt_is_all_new() -> None:
     was = framework(S.ATTEMPT_COMPLETED, framework_end(1), retries=RetryPolicyStatus(4, 2, 0))
-    context = attempt_context(spec=spec(role("worker", 1), retry_policy=retry_policy(9)))
+    context = attempt_facts(spec=spec(role("worker", 1), retry_policy=retry_policy(9)))
     now = step(was, None, context, persisted=True).status
     assert now.start_time == was.start_time
     assert now.retry_policy_status == RetryPolicyStatus(5, 3, None)
@@ -364,13 +364,13 @@ def test_a_new_attempt_is_all_new() -> None:
 )
 def test_only_a_conflict_waits(kind: str, delay: int) -> None:
     policy = retry_policy(1, fancy=True)
-    context = attempt_context(spec=spec(retry_policy=policy), conflict_delay_sec=77)
+    context = attempt_facts(spec=spec(retry_policy=policy), conflict_delay_sec=77)
     now = step(over(201, kind), None, context, persisted=True).status
     assert now.retry_policy_status.retry_delay_sec == delay
 
 
 def test_a_delay_that_was_drawn_stays_over_restarts() -> None:
-    context = attempt_context(spec=spec(retry_policy=retry_policy(1, fancy=True)), conflict_delay_sec=5)
+    context = attempt_facts(spec=spec(retry_policy=retry_policy(1, fancy=True)), conflict_delay_sec=5)
     was = framework(
         S.ATTEMPT_COMPLETED, framework_end(201, "conflict"), since=900, retries=RetryPolicyStatus(0, 0, 500)
     )
@@ -398,7 +398,7 @@ def test_a_delay_that_was_drawn_stays_over_restarts() -> None:
 def test_the_end_says_what_happened(
     was: FrameworkStatus, seen: Partial | None, context: dict[str, Any], text: str
 ) -> None:
-    end = step(was, seen, attempt_context(**context), persisted=True).status.completion
+    end = step(was, seen, attempt_facts(**context), persisted=True).status.completion
     assert end is not None
     assert end.diagnostics == text
 

@@ -22,7 +22,7 @@ from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.core.status.revisions import Mark
-from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Haste
+from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import summarize
 from tests.controller.core.values import at, ended, events_in, framework, framework_end, role, spec, task
 
@@ -53,7 +53,7 @@ class Scaled(FrameworkState):
 
     def persist_all(self) -> None:
         self.mark_persisted(self.revisions.now)
-        self.agenda.take_dirty(at(0))
+        self.dirty.take_dirty(at(0))
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, False, True]
     state.mark_persisted(before)
     assert not state.is_persisted(W1)
-    assert state.agenda.take_dirty(at(0)) == []
+    assert state.dirty.take_dirty(at(0)) == []
     state.mark_persisted(before + 1)
     assert state.is_persisted(W1)
-    assert state.agenda.take_dirty(at(0)) == [W1]
-    assert state.agenda.take_dirty(at(0)) == []
+    assert state.dirty.take_dirty(at(0)) == [W1]
+    assert state.dirty.take_dirty(at(0)) == []
 
 
 def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
@@ -82,9 +82,9 @@ def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
     state.put(W0, complete(task(State.RUNNING), ended(1)))
     state.mark_persisted(sent)
     assert not state.is_persisted(W0)
-    assert state.agenda.take_dirty(at(0)) == []
+    assert state.dirty.take_dirty(at(0)) == []
     state.mark_persisted(state.revisions.now)
-    assert state.agenda.take_dirty(at(0)) == [W0]
+    assert state.dirty.take_dirty(at(0)) == [W0]
 
 
 def test_the_framework_is_persisted_apart_from_its_tasks(state: Scaled) -> None:
@@ -110,9 +110,9 @@ def test_a_rescale_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> N
     state.ask(w=2)
     assert not state.revisions.is_persisted(Mark.FRAMEWORK)
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, True, False]
-    assert state.agenda.take_dirty(at(0)) == [W2]
+    assert state.dirty.take_dirty(at(0)) == [W2]
     state.mark_persisted(state.revisions.now)
-    assert state.agenda.take_dirty(at(0)) == [W2]
+    assert state.dirty.take_dirty(at(0)) == [W2]
 
 
 def test_a_rescale_that_changes_nothing_is_no_change(state: Scaled) -> None:
@@ -127,39 +127,39 @@ def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> N
     assert state.roles["w"].graceful_timeout_sec == 30
     assert not any(state.is_persisted(task_key) for task_key in state.task_keys())
     state.mark_persisted(state.revisions.now)
-    assert sorted(state.agenda.take_dirty(at(0))) == [W0, W1, W2]
+    assert sorted(state.dirty.take_dirty(at(0))) == [W0, W1, W2]
     before = state.revisions.now
     state.take_over(asked)
     assert state.revisions.now == before
 
 
 def test_a_task_is_looked_at_when_its_time_has_come(state: Scaled) -> None:
-    state.agenda.touch_at(W1, at(20))
-    state.agenda.touch_at(W0, at(10))
-    state.agenda.touch_at(W1, at(10))
-    assert state.agenda.next_alarm == at(10)
-    assert state.agenda.take_dirty(at(9.9)) == []
-    assert sorted(state.agenda.take_dirty(at(10))) == [W0, W1]
-    assert state.agenda.next_alarm is None, "who was looked at asks again"
+    state.dirty.touch_at(W1, at(20))
+    state.dirty.touch_at(W0, at(10))
+    state.dirty.touch_at(W1, at(10))
+    assert state.dirty.next_alarm == at(10)
+    assert state.dirty.take_dirty(at(9.9)) == []
+    assert sorted(state.dirty.take_dirty(at(10))) == [W0, W1]
+    assert state.dirty.next_alarm is None, "who was looked at asks again"
 
 
 def test_a_far_alarm_that_is_asked_for_again_and_again_is_kept_once(state: Scaled) -> None:
     """9,999 Tasks whose Pods may take 68 years to end, and an edit of their Framework each second, had no bound."""
     for second in range(1000):
-        state.agenda.touch_at(W0, at(10**9))
-        state.agenda.touch_at(W1, at(second + 1))
-        assert state.agenda.take_dirty(at(second + 1)) == [W1]
-        state.agenda.touch_at(W1, at(10**9))
-    assert len(state.agenda._alarms) < 100
-    assert sorted(state.agenda.take_dirty(at(10**9))) == [W0, W1]
-    assert state.agenda.next_alarm is None
+        state.dirty.touch_at(W0, at(10**9))
+        state.dirty.touch_at(W1, at(second + 1))
+        assert state.dirty.take_dirty(at(second + 1)) == [W1]
+        state.dirty.touch_at(W1, at(10**9))
+    assert len(state.dirty._alarms) < 100
+    assert sorted(state.dirty.take_dirty(at(10**9))) == [W0, W1]
+    assert state.dirty.next_alarm is None
 
 
 def test_a_task_can_wait_for_what_is_not_its_own(state: Scaled) -> None:
     state.set(move(state.status, State.RUNNING, at(1)))
     state.touch_when_persisted(W2)
     state.mark_persisted(state.revisions.now)
-    assert state.agenda.take_dirty(at(0)) == [W2]
+    assert state.dirty.take_dirty(at(0)) == [W2]
 
 
 def test_a_task_that_was_removed_is_none(state: Scaled) -> None:
@@ -174,12 +174,12 @@ def test_an_attempt_enters_each_phase_of_its_end_once(state: Scaled) -> None:
 
 def test_a_new_attempt_drops_every_task_and_can_end_again(state: Scaled) -> None:
     state.put(W0, task(State.RUNNING))
-    state.agenda.touch(W1)
-    state.agenda.touch_at(W2, at(0))
+    state.dirty.touch(W1)
+    state.dirty.touch_at(W2, at(0))
     state.enter_end(over=True)
     state.discard_tasks()
     state.mark_persisted(state.revisions.now)
-    assert state.agenda.take_dirty(at(9)) == []
+    assert state.dirty.take_dirty(at(9)) == []
     assert list(state.task_keys()) == []
     assert state.enter_end(over=True)
 
@@ -216,33 +216,33 @@ WAITS = {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED
 
 @pytest.mark.parametrize("task_state", list(State))
 def test_a_task_that_has_failed_is_urgent_in_the_states_that_wait_for_a_write(state: Scaled, task_state: State) -> None:
-    state.haste = Haste.REPORT
+    state.urgency = Urgency.REPORT
     state.put(W0, task(task_state, ended(1)))
-    assert state.haste is (Haste.URGENT if task_state in WAITS else Haste.REPORT)
+    assert state.urgency is (Urgency.URGENT if task_state in WAITS else Urgency.REPORT)
 
 
 def test_a_task_that_has_succeeded_can_wait_for_others(state: Scaled) -> None:
-    state.haste = Haste.REPORT
+    state.urgency = Urgency.REPORT
     state.put(W0, task(State.DELETION_PENDING, ended(0)))
-    assert state.haste is Haste.ENDING
+    assert state.urgency is Urgency.ENDING
 
 
 def test_a_task_that_is_scaled_down_or_ends_with_its_attempt_can_wait_for_others(state: Scaled) -> None:
-    state.haste = Haste.REPORT
+    state.urgency = Urgency.REPORT
     state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1), deletion_pending=True))
-    assert state.haste is Haste.ENDING
+    assert state.urgency is Urgency.ENDING
     state.set(complete(state.status, framework_end(0)))
-    state.haste = Haste.REPORT
+    state.urgency = Urgency.REPORT
     state.put(W1, task(State.DELETION_PENDING, ended(1), index=1))
-    assert state.haste is Haste.ENDING
+    assert state.urgency is Urgency.ENDING
 
 
 def test_a_change_stays_urgent_until_it_is_written(state: Scaled) -> None:
-    state.haste = Haste.REPORT
+    state.urgency = Urgency.REPORT
     state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1)))
     state.put(W1, task(State.ATTEMPT_COMPLETED, ended(0), index=1))
     state.put(W1, task(State.RUNNING, index=1))
-    assert state.haste is Haste.URGENT
+    assert state.urgency is Urgency.URGENT
 
 
 def test_the_framework_and_a_rescale_are_urgent_but_not_that_it_runs(state: Scaled) -> None:
@@ -252,10 +252,10 @@ def test_the_framework_and_a_rescale_are_urgent_but_not_that_it_runs(state: Scal
         lambda: state.set(move(state.status, State.RUNNING, at(1))),
         lambda: state.set(complete(state.status, framework_end(0))),
     ):
-        state.haste = Haste.REPORT
+        state.urgency = Urgency.REPORT
         change()
-        found.append(state.haste)
-    assert found == [Haste.URGENT, Haste.REPORT, Haste.URGENT]
+        found.append(state.urgency)
+    assert found == [Urgency.URGENT, Urgency.REPORT, Urgency.URGENT]
 
 
 def test_tasks_bring_more_while_their_pods_do(state: Scaled) -> None:
@@ -374,7 +374,7 @@ def test_a_stored_status_is_persisted_and_all_its_tasks_are_dirty() -> None:
     state = Scaled(stored=replace(status, attempt_status=attempt))
     assert state.revisions.is_persisted(Mark.FRAMEWORK)
     assert state.status == status
-    assert state.agenda.take_dirty(at(0)) == [W0, W1]
+    assert state.dirty.take_dirty(at(0)) == [W0, W1]
     assert all(state.is_persisted(task_key) for task_key in state.task_keys())
     assert state.roles["w"].graceful_timeout_sec == 30
 
@@ -408,13 +408,13 @@ def test_every_change_is_dirty_again_once_it_is_persisted(moves: list[tuple[str,
             sent = (state.revisions.now, {one.instance_uid: one for one in state.roles["w"].tasks})
         elif kind == "answer" and sent is not None:
             before = {task_key: state.is_persisted(task_key) for task_key in state.task_keys()}
-            state.agenda.take_dirty(at(0))
+            state.dirty.take_dirty(at(0))
             state.mark_persisted(sent[0])
             persisted, sent = sent[1], None
             newly = {
                 task_key for task_key in state.task_keys() if state.is_persisted(task_key) and not before[task_key]
             }
-            assert newly <= set(state.agenda.take_dirty(at(0)))
+            assert newly <= set(state.dirty.take_dirty(at(0)))
         for task_key in state.task_keys():
             current = state.roles["w"].tasks[task_key[1]]
             if state.is_persisted(task_key):

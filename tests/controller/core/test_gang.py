@@ -9,7 +9,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
-from frameworkcontroller.core.gang.gang import Gang, GangStatus, identity_of
+from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -61,7 +61,7 @@ class Start:
             creation_timestamp=START,
             annotations={names.ROSTER_ANNOTATION: annotation},
         )
-        self.gang = Gang(meta, identity_of(self.state, "ns", "fw", "framework-uid"), version)
+        self.gang = Gang(meta, attempt_name(self.state, "ns", "fw", "framework-uid"), version)
         self.in_flight = InFlight(lambda: 0.5)
 
     def run(self, index: int) -> None:

@@ -14,7 +14,7 @@ from frameworkcontroller.core.machines.framework import Action, deadline_of, ste
 from tests.controller.core.addedscenarios import with_fields
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import STAY
-from tests.controller.core.values import at, attempt_context, config_map, framework, framework_end, retry_policy, spec
+from tests.controller.core.values import at, attempt_facts, config_map, framework, framework_end, retry_policy, spec
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_a_framework_ends_when_its_deadline_is_over(
     code: int | None,
     wake_at: datetime | None,
 ) -> None:
-    done = step(was, THERE if there else None, attempt_context(**settings), persisted=True)
+    done = step(was, THERE if there else None, attempt_facts(**settings), persisted=True)
     assert (done.status.state, done.status.completion and done.status.completion.code) == (becomes, code)
     if becomes is not S.COMPLETED:
         assert done.wake_at == wake_at
@@ -114,12 +114,12 @@ def test_a_framework_ends_when_its_deadline_is_over(
 
 def test_a_deadline_does_not_wait_for_a_retry() -> None:
     was = ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=500)
-    done = step(was, None, attempt_context(**context(900, retry_policy=ALWAYS)), persisted=True)
+    done = step(was, None, attempt_facts(**context(900, retry_policy=ALWAYS)), persisted=True)
     assert (done.status.state, done.action) == (S.CREATION_PENDING, Action.NEXT_ATTEMPT)
 
 
 def test_the_end_names_the_field_and_its_value() -> None:
-    end = step(ran(S.RUNNING), THERE, attempt_context(**context(900)), persisted=True).status.completion
+    end = step(ran(S.RUNNING), THERE, attempt_facts(**context(900)), persisted=True).status.completion
     assert end is not None
     assert (end.phrase, end.type.name, end.type.attributes) == ("FrameworkDeadlineExceeded", "Failed", ("Permanent",))
     assert end.diagnostics == "Framework has run for longer than its activeDeadlineSeconds 900, retries included"
@@ -143,7 +143,7 @@ def test_the_longest_deadline_is_a_time() -> None:
 def test_a_completed_framework_is_kept_as_long_as_it_asks_for(
     ttl: int | None, now: float, deleted: bool, wake_at: datetime | None
 ) -> None:
-    context = attempt_context(
+    context = attempt_facts(
         now=at(now), completed_retain=timedelta(seconds=1000), spec=spec(ttl_seconds_after_finished=ttl)
     )
     was = framework(S.COMPLETED, framework_end(0), since=100)

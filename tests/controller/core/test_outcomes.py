@@ -70,7 +70,7 @@ def state_of(current: TaskStatus) -> FrameworkState:
     state.rescale(spec(role("worker", 1)), at(0), lambda: "uid")
     state.put(W0, current)
     state.mark_persisted(state.revisions.now)
-    state.agenda.take_dirty(at(0))
+    state.dirty.take_dirty(at(0))
     return state
 
 
@@ -159,7 +159,7 @@ def test_a_task_moves_on_with_the_answer(case: Case) -> None:
     assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
     assert now.state is case.was.state or now.transition_time == at(7)
     assert (in_flight.delayed_until(case.effect.key, at(7.9)) is not None) == case.later
-    assert W0 in state.agenda.take_dirty(at(7.9))
+    assert W0 in state.dirty.take_dirty(at(7.9))
 
 
 def test_a_created_pod_is_in_the_status() -> None:

@@ -23,7 +23,7 @@ from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang import roster
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
-from frameworkcontroller.core.gang.roster import Identity, Missing, document
+from frameworkcontroller.core.gang.roster import AttemptName, Missing, document
 from tests.controller.core.values import START, at, ended, task
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.core.effects import WriteRoster
 
-IDENTITY = Identity("ns", "fw", "framework-uid", 2, "2_config-map-uid")
+IDENTITY = AttemptName("ns", "fw", "framework-uid", 2, "2_config-map-uid")
 
 
 def gang(*addresses: str | None, revision: int = 1, total: int | None = None) -> RolesSummary:

@@ -13,8 +13,8 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.restart import epoch as restart
-from frameworkcontroller.core.restart.annotations import Policy, read_policy
-from frameworkcontroller.core.restart.epoch import End, Gate, Verdict
+from frameworkcontroller.core.restart.annotations import RestartTerms, read_terms
+from frameworkcontroller.core.restart.epoch import End, EpochEnd, Gate
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
 if TYPE_CHECKING:
@@ -163,31 +163,31 @@ def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state:
 
 
 @pytest.mark.parametrize(
-    ("gate", "restarts", "limit", "ends", "more", "verdict"),
+    ("gate", "restarts", "limit", "ends", "more", "decided"),
     [
-        pytest.param(OPEN, 0, 2, [EXIT], {}, Verdict(EXIT, counts=True), id="an exit"),
-        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], {}, Verdict(EXIT, counts=True), id="two exits make one epoch"),
-        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], {}, Verdict(EXIT, counts=True), id="an exit counts, whatever else"),
-        pytest.param(OPEN, 99, 0, [EXIT], {}, Verdict(EXIT, counts=True), id="no limit"),
-        pytest.param(OPEN, 9, 2, [REPLACED], {}, Verdict(REPLACED), id="a new Pod does not count"),
+        pytest.param(OPEN, 0, 2, [EXIT], {}, EpochEnd(EXIT, counts=True), id="an exit"),
+        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], {}, EpochEnd(EXIT, counts=True), id="two exits make one epoch"),
+        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], {}, EpochEnd(EXIT, counts=True), id="an exit counts, whatever else"),
+        pytest.param(OPEN, 99, 0, [EXIT], {}, EpochEnd(EXIT, counts=True), id="no limit"),
+        pytest.param(OPEN, 9, 2, [REPLACED], {}, EpochEnd(REPLACED), id="a new Pod does not count"),
         pytest.param(
             OPEN,
             9,
             2,
             [],
             {"members": 5},
-            Verdict(End(RestartReason.RESCALED, message="from 4 to 5 Tasks")),
+            EpochEnd(End(RestartReason.RESCALED, message="from 4 to 5 Tasks")),
             id="a rescale",
         ),
-        pytest.param(OPEN, 0, 2, [], {}, Verdict(), id="nothing"),
-        pytest.param(CLOSED, 0, 2, [EXIT], {}, Verdict(), id="an exit while the gate is closed"),
-        pytest.param(CLOSED, 0, 2, [], {"members": 5}, Verdict(), id="a rescale while the gate is closed"),
+        pytest.param(OPEN, 0, 2, [], {}, EpochEnd(), id="nothing"),
+        pytest.param(CLOSED, 0, 2, [EXIT], {}, EpochEnd(), id="an exit while the gate is closed"),
+        pytest.param(CLOSED, 0, 2, [], {"members": 5}, EpochEnd(), id="a rescale while the gate is closed"),
     ],
 )
 def test_what_begins_the_next_epoch(
-    gate: Gate, restarts: int, limit: int, ends: list[End], more: dict[str, Any], verdict: Verdict
+    gate: Gate, restarts: int, limit: int, ends: list[End], more: dict[str, Any], decided: EpochEnd
 ) -> None:
-    assert restart.decide(gate, restarts, Policy(limit), ends, **({"members": 4} | more)) == verdict
+    assert restart.decide(gate, restarts, RestartTerms(limit), ends, **({"members": 4} | more)) == decided
 
 
 @pytest.mark.parametrize(
@@ -202,20 +202,20 @@ def test_what_begins_the_next_epoch(
 def test_exits_that_restart_nobody(
     restarts: int, succeeded: str, ends: list[End], cause: End | None, refused: tuple[End, ...], why: str
 ) -> None:
-    verdict = restart.decide(OPEN, restarts, Policy(2), ends, members=4, succeeded=succeeded)
-    assert (verdict.cause, verdict.refused, verdict.counts) == (cause, refused, False)
-    assert verdict.why.startswith(why)
+    decided = restart.decide(OPEN, restarts, RestartTerms(2), ends, members=4, succeeded=succeeded)
+    assert (decided.cause, decided.refused, decided.counts) == (cause, refused, False)
+    assert decided.why.startswith(why)
 
 
 def test_an_epoch_closes_the_gate_and_keeps_ten_reasons() -> None:
-    found = restart.first_epoch(framework().attempt_status, Policy())
+    found = restart.first_epoch(framework().attempt_status, RestartTerms())
     for _ in range(12):
-        found = restart.next_epoch(replace(found, gang_released=4), Verdict(EXIT, counts=True), START)
+        found = restart.next_epoch(replace(found, gang_released=4), EpochEnd(EXIT, counts=True), START)
     assert (found.gang_epoch, found.gang_released, found.gang_restarts) == (12, 0, 12)
     kept = found.last_gang_restarts
     assert isinstance(kept, tuple)
     assert [one.epoch for one in kept] == list(range(3, 13))
-    assert restart.first_epoch(found, Policy()) is found
+    assert restart.first_epoch(found, RestartTerms()) is found
     assert restart.first_epoch(found, None) == framework().attempt_status
 
 
@@ -253,8 +253,8 @@ def limited(limit: str) -> dict[str, str]:
     [
         ([], None, ""),
         ([("a", {}), ("b", {})], None, ""),
-        ([("a", ASKS), ("b", ASKS)], Policy(10), ""),
-        ([("a", limited("0"))], Policy(0), ""),
+        ([("a", ASKS), ("b", ASKS)], RestartTerms(10), ""),
+        ([("a", limited("0"))], RestartTerms(0), ""),
         ([("a", ASKS), ("b", {})], None, "(a: in-place, limit 10; b: none)"),
         ([("a", limited("1")), ("b", limited("2"))], None, "(a: in-place, limit 1; b: in-place, limit 2)"),
         ([("a", limited("-1"))], None, "must be a whole number from 0 to 2147483647"),
@@ -263,9 +263,9 @@ def limited(limit: str) -> dict[str, str]:
     ],
 )
 def test_all_roles_with_a_barrier_ask_for_the_same(
-    roles: list[tuple[str, dict[str, str]]], policy: Policy | None, problem: str
+    roles: list[tuple[str, dict[str, str]]], policy: RestartTerms | None, problem: str
 ) -> None:
-    found, why = read_policy(roles)
+    found, why = read_terms(roles)
     assert found == policy
     assert problem in why
     assert bool(why) is bool(problem)

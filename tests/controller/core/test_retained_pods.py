@@ -20,7 +20,7 @@ from tests.controller.core.run import Run
 from tests.controller.core.scenarios import TWO_ROLES, all_run
 from tests.controller.core.test_outcomes import state_of
 from tests.controller.core.test_task import ENDED
-from tests.controller.core.values import FRAMEWORK_UID, POD_UID, moment, pod, task, task_context
+from tests.controller.core.values import FRAMEWORK_UID, POD_UID, moment, pod, task, task_facts
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_a_pod_that_failed_in_an_init_container_stays_if_it_is_not_tried_again()
     waiting = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
     shown = pod("Failed", initContainerStatuses=[ended], containerStatuses=[waiting])
     once = replace(shown, spec=PodSpec(restart_policy="Never"))
-    actions = [step(ENDED, one, task_context(retain_pods="OnFailure"), persisted=True).action for one in (shown, once)]
+    actions = [step(ENDED, one, task_facts(retain_pods="OnFailure"), persisted=True).action for one in (shown, once)]
     assert actions == [Action.DELETE, Action.RETAIN]
 
 

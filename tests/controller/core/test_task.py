@@ -18,7 +18,7 @@ from frameworkcontroller.core.clock import utc_seconds
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import Action, conclude, new_task, record_pod, step
 from frameworkcontroller.core.policies.readiness import obstacle_of
-from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, task, task_context, terminated
+from tests.controller.core.values import POD_UID, at, ended, pod, retry_policy, task, task_facts, terminated
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -307,7 +307,7 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_task_follows_its_pod(row: Row) -> None:
-    done = step(row.was, row.seen, task_context(**row.context), persisted=True)
+    done = step(row.was, row.seen, task_facts(**row.context), persisted=True)
     code = None if done.status.completion is None else done.status.completion.code
     assert (done.status.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
     if row.action is not None:
@@ -316,18 +316,18 @@ def test_a_task_follows_its_pod(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
-    assert step(row.was, row.seen, task_context(**row.context), persisted=False).action is None
+    assert step(row.was, row.seen, task_facts(**row.context), persisted=False).action is None
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_change_is_persisted_before_anything_is_done(row: Row) -> None:
-    done = step(row.was, row.seen, task_context(**row.context), persisted=True)
+    done = step(row.was, row.seen, task_facts(**row.context), persisted=True)
     assert done.action is None or done.status == row.was
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_step_is_repeated_without_effect(row: Row) -> None:
-    context = task_context(**row.context)
+    context = task_facts(**row.context)
     done = step(row.was, row.seen, context, persisted=False).status
     if done.state is not S.ATTEMPT_COMPLETED:
         assert step(done, row.seen, context, persisted=False).status == done
@@ -335,9 +335,9 @@ def test_a_step_is_repeated_without_effect(row: Row) -> None:
 
 def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_orphan_is_deleted() -> None:
     made = pod("Running", uid="orphan-uid", created=900)
-    written = step(task(since=900), made, task_context(), persisted=True).status
+    written = step(task(since=900), made, task_facts(), persisted=True).status
     assert written == replace(task(since=900), transition_time=at(1000))
-    assert step(written, made, task_context(), persisted=True).action is Action.DELETE_ORPHAN
+    assert step(written, made, task_facts(), persisted=True).action is Action.DELETE_ORPHAN
 
 
 SEEN = [None, pod(), pod("Running"), pod("Unknown"), pod("Succeeded"), FAILED_POD, DELETING_POD, ORPHAN, FOREIGN]
@@ -365,7 +365,7 @@ def test_no_situation_breaks_the_state_machine(
 ) -> None:
     must_be_ended = state in {S.DELETION_PENDING, S.DELETION_REQUESTED, S.DELETING, S.ATTEMPT_COMPLETED, S.COMPLETED}
     was = task(state, ended(-220) if is_ended or must_be_ended else None, deletion_pending=going)
-    context = task_context(
+    context = task_facts(
         attempt_ending=ending, graceful_timeout_sec=timeout, retry_policy=retry_policy(retries, fancy=going)
     )
     done = step(was, seen, context, persisted=persisted)
@@ -411,14 +411,13 @@ WAITS = {"name": "frameworkbarrier", "state": {"waiting": {"reason": "PodInitial
 def test_a_task_has_arrived_when_its_barrier_runs(seen: Pod, *, arrived: bool) -> None:
     for was in (requested(), task(S.PREPARING)):
         assert (
-            step(was, seen, task_context(waits_for_arrival=True), persisted=True).status.attempt_status.arrived
-            is arrived
+            step(was, seen, task_facts(waits_for_arrival=True), persisted=True).status.attempt_status.arrived is arrived
         )
-        assert step(was, seen, task_context(), persisted=True).status.attempt_status.arrived is msgspec.UNSET
+        assert step(was, seen, task_facts(), persisted=True).status.attempt_status.arrived is msgspec.UNSET
 
 
 def test_a_task_stays_arrived_although_its_barrier_ends_with_the_pod() -> None:
-    context = task_context(waits_for_arrival=True)
+    context = task_facts(waits_for_arrival=True)
     there = step(requested(), pod(barrier=True, initContainerStatuses=[RUNS]), context, persisted=True).status
     ends = pod("Running", barrier=True, initContainerStatuses=[terminated("frameworkbarrier", 143)])
     assert step(there, ends, context, persisted=True).status.attempt_status.arrived is True
@@ -458,7 +457,7 @@ def test_the_end_of_an_attempt_and_the_end_of_a_task_have_times_of_their_own() -
 
 def test_a_retry_is_a_new_attempt_of_the_same_task() -> None:
     was = task(S.ATTEMPT_COMPLETED, ended(1), retries=RetryPolicyStatus(3, 2), attempt=3, ip="10.0.0.1")
-    new = step(was, None, task_context(retry_policy=retry_policy(5)), persisted=True).status
+    new = step(was, None, task_facts(retry_policy=retry_policy(5)), persisted=True).status
     assert (new.instance_uid, new.start_time) == (was.instance_uid, was.start_time)
     assert new.retry_policy_status == RetryPolicyStatus(4, 3)
     attempt = new.attempt_status
@@ -473,7 +472,7 @@ def test_a_retry_is_a_new_attempt_of_the_same_task() -> None:
 
 def test_an_attempt_is_not_retried_before_its_end_is_persisted() -> None:
     was = task(S.ATTEMPT_COMPLETED, ended(1))
-    assert step(was, None, task_context(retry_policy=retry_policy(5)), persisted=False).status == was
+    assert step(was, None, task_facts(retry_policy=retry_policy(5)), persisted=False).status == was
 
 
 def test_a_created_pod_is_stored_by_its_uid() -> None:
@@ -486,19 +485,19 @@ def test_the_place_of_a_pod_is_followed_and_becomes_empty_once_it_was_seen_witho
     seen = pod("Running", nodeName="node", podIP="10.0.0.1", hostIP="10.1.0.1")
     was = requested()
     assert (was.attempt_status.pod_node_name, was.attempt_status.pod_ip, was.attempt_status.pod_host_ip) == (None,) * 3
-    now = step(was, seen, task_context(), persisted=True).status.attempt_status
+    now = step(was, seen, task_facts(), persisted=True).status.attempt_status
     assert (now.pod_node_name, now.pod_ip, now.pod_host_ip) == ("node", "10.0.0.1", "10.1.0.1")
-    later = step(requested(), pod(), task_context(), persisted=True).status.attempt_status
+    later = step(requested(), pod(), task_facts(), persisted=True).status.attempt_status
     assert (later.pod_node_name, later.pod_ip, later.pod_host_ip) == ("", "", "")
 
 
 def test_the_place_of_a_pod_under_deletion_stays() -> None:
     was = task(S.RUNNING, ip="10.0.0.1")
-    assert step(was, DELETING_POD, task_context(), persisted=True).status.attempt_status.pod_ip == "10.0.0.1"
+    assert step(was, DELETING_POD, task_facts(), persisted=True).status.attempt_status.pod_ip == "10.0.0.1"
 
 
 def test_the_end_of_a_pod_is_stored_with_all_its_containers() -> None:
-    end = step(task(S.RUNNING), FAILED_POD, task_context(), persisted=True).status.completion
+    end = step(task(S.RUNNING), FAILED_POD, task_facts(), persisted=True).status.completion
     assert end is not None
     assert end.pod is not None
     assert [(one.name, one.code) for one in end.pod.containers] == [("main", 7)]
@@ -514,7 +513,7 @@ def test_the_end_of_a_pod_is_stored_with_all_its_containers() -> None:
     ids=["gone", "being deleted", "succeeded"],
 )
 def test_the_end_says_what_happened(seen: Pod | None, state: State, text: str) -> None:
-    end = step(task(state), seen, task_context(**GONE), persisted=True).status.completion
+    end = step(task(state), seen, task_facts(**GONE), persisted=True).status.completion
     assert end is not None
     assert end.diagnostics == text
 

@@ -26,8 +26,8 @@ from frameworkcontroller.api.status import (
 )
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.machines.framework import AttemptContext
-from frameworkcontroller.core.machines.task import TaskContext
+from frameworkcontroller.core.machines.framework import AttemptFacts
+from frameworkcontroller.core.machines.task import TaskFacts
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
 
@@ -130,7 +130,7 @@ def task(
     )
 
 
-def task_context(**changes: Any) -> TaskContext:
+def task_facts(**changes: Any) -> TaskFacts:
     """The context of a Task of a Framework that runs."""
     values: dict[str, Any] = {
         "now": at(1000),
@@ -142,7 +142,7 @@ def task_context(**changes: Any) -> TaskContext:
         "config_map_name": "fw-attempt",
         "framework_uid": FRAMEWORK_UID,
     }
-    return TaskContext(**(values | changes))
+    return TaskFacts(**(values | changes))
 
 
 def retry_policy(count: int = 0, *, fancy: bool = False) -> RetryPolicy:
@@ -234,7 +234,7 @@ def framework_end(code: int = 0, kind: str | None = None) -> FrameworkCompletion
     return FrameworkCompletion(code=code, phrase=cause.phrase, type=cause.type, diagnostics=cause.diagnostics)
 
 
-def attempt_context(**changes: Any) -> AttemptContext:
+def attempt_facts(**changes: Any) -> AttemptFacts:
     """The context of a Framework attempt; `execution` is short for a spec with only that execution type."""
     execution = changes.pop("execution", "Start")
     values: dict[str, Any] = {
@@ -253,7 +253,7 @@ def attempt_context(**changes: Any) -> AttemptContext:
         "config_map_gone": False,
         "has_pods": False,
     }
-    return AttemptContext(**(values | changes))
+    return AttemptFacts(**(values | changes))
 
 
 def config_map(

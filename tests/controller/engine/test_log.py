@@ -19,7 +19,7 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd, PodEnd
 from frameworkcontroller.core.pods import snapshots
-from frameworkcontroller.core.pods.snapshots import Lines, Trigger
+from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines
 from frameworkcontroller.core.pods.template import RoleAttempt
 from frameworkcontroller.engine.observe.history import IN_A_ROW, History
 from frameworkcontroller.engine.observe.log import LineWriter, OwnedLines, render_json, render_text
@@ -69,7 +69,9 @@ def framework(generation: int, template: bytes) -> Any:
 
 def retried(seen: Any, index: int) -> Snapshot:
     spec: TaskSpec = seen.spec.task_roles[0].task
-    return snapshots.of_task(Trigger.TASK_RETRY, seen, ROLE, spec, task(State.ATTEMPT_COMPLETED, ended(1), index=index))
+    return snapshots.of_task(
+        HistoryCause.TASK_RETRY, seen, ROLE, spec, task(State.ATTEMPT_COMPLETED, ended(1), index=index)
+    )
 
 
 def test_a_snapshot_counts_what_was_said_of_ends() -> None:
@@ -79,9 +81,9 @@ def test_a_snapshot_counts_what_was_said_of_ends() -> None:
     end = replace(ended(1), pod=says)
     one = task(State.ATTEMPT_COMPLETED, end)
     status = status_of(State.RUNNING)
-    assert snapshots.of_task(Trigger.TASK_RETRY, seen, ROLE, seen.spec.task_roles[0].task, one).size > 256 * 100
-    size = snapshots.of_framework(Trigger.FRAMEWORK_RETRY, seen, status, text_bytes=1000).size
-    assert size == snapshots.of_framework(Trigger.FRAMEWORK_RETRY, seen, status).size + 1000
+    assert snapshots.of_task(HistoryCause.TASK_RETRY, seen, ROLE, seen.spec.task_roles[0].task, one).size > 256 * 100
+    size = snapshots.of_framework(HistoryCause.FRAMEWORK_RETRY, seen, status, text_bytes=1000).size
+    assert size == snapshots.of_framework(HistoryCause.FRAMEWORK_RETRY, seen, status).size + 1000
 
 
 def test_lines_come_in_their_order_also_those_that_are_made_late() -> None:
@@ -216,7 +218,7 @@ def test_many_snapshots_of_tasks_with_a_large_template_cost_little_memory_and_fe
 async def test_frameworks_that_lines_keep_are_counted_until_their_last_line_is_dropped() -> None:
     """400 of 1 MB that were gone, with two retried Tasks each, took 384 MiB and counted 27."""
     (reader, lines), size = stuck(1024), 100 * KIB
-    history = History(lines, frozenset(Trigger))
+    history = History(lines, frozenset(HistoryCause))
     for number in range(50):
         seen = framework(number, b"x" * size)
         for _ in history.write_pass("ns", f"fw{number}", [retried(seen, index) for index in range(2)]):
@@ -228,7 +230,7 @@ async def test_frameworks_that_lines_keep_are_counted_until_their_last_line_is_d
 
 async def test_a_framework_counts_once_for_all_snapshots_of_a_pass_which_lets_others_have_their_turn() -> None:
     (reader, lines), size, number = stuck(1024), 300 * KIB, 200
-    history, seen = History(lines, frozenset(Trigger)), framework(1, b"x" * size)
+    history, seen = History(lines, frozenset(HistoryCause)), framework(1, b"x" * size)
     turns = list(history.write_pass("ns", "fw", [retried(seen, index) for index in range(number)]))
     assert (lines.dropped, len(turns), len(set(turns))) == (0, math.ceil(number / IN_A_ROW), 1)
     assert not turns[-1].done()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.codes import PERMANENT, TRANSIENT_CONFLICT
-from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.config.document import DocumentError
@@ -77,7 +77,7 @@ def test_every_key_is_read() -> None:
     assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (80, 120, 20)
     assert read.large_framework_compression is False
     assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (2, 10)
-    assert read.log_object_snapshot.triggers == {Trigger.FRAMEWORK_DELETION, Trigger.TASK_DELETION}
+    assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
     assert read.namespace == "team-a"
     assert read.leader_election == LeaderElectionSettings(False, "a", "b", 6, 4.5, 1)
     core = read.core
@@ -124,7 +124,7 @@ def test_defaults_are_those_of_the_frameworks_api() -> None:
     assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (None, 120, 200)
     assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (1, 60)
     assert read.large_framework_compression is True
-    assert read.log_object_snapshot.triggers == set(Trigger)
+    assert read.log_object_snapshot.triggers == set(HistoryCause)
 
 
 @pytest.mark.parametrize(("text", "rate"), [("80", 80), ("2.5", 2.5), ("1e3", 1000), ("1_000", 1000)])

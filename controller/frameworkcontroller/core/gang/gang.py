@@ -13,7 +13,7 @@ from frameworkcontroller.core import events
 from frameworkcontroller.core.gang import drift
 from frameworkcontroller.core.gang.drift import Guard
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
-from frameworkcontroller.core.gang.roster import Identity
+from frameworkcontroller.core.gang.roster import AttemptName
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.core.status.summary import gang_roles, is_complete, member_count, readiness
 
@@ -52,13 +52,13 @@ class Gang:
 
     Args:
         config_map: the attempt's, as first seen.
-        identity: of the attempt.
+        attempt: whose gang it is.
         version: the resourceVersion of the ConfigMap as this controller created it, "" if another one did.
     """
 
-    def __init__(self, config_map: Meta, identity: Identity, version: str = "") -> None:
+    def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
         self._name, self._guard = config_map.name, Guard(version)
-        self._publisher = Publisher(config_map, identity)
+        self._publisher = Publisher(config_map, attempt)
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._publisher.opened else set[str]()
         self._addressed_at: datetime | None = None
@@ -184,10 +184,10 @@ class RestartTimes:
             yield Milestone("restart-running", seconds)
 
 
-def identity_of(state: FrameworkState, namespace: str, name: str, uid: str) -> Identity:
+def attempt_name(state: FrameworkState, namespace: str, name: str, uid: str) -> AttemptName:
     """Return the current attempt as the roster names it."""
     attempt = state.status.attempt_status
-    return Identity(namespace, name, uid, attempt.id, attempt.instance_uid)
+    return AttemptName(namespace, name, uid, attempt.id, attempt.instance_uid)
 
 
 def has_gang(state: FrameworkState) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.core.effects import RolesSummary
-    from frameworkcontroller.core.gang.roster import Identity
+    from frameworkcontroller.core.gang.roster import AttemptName
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
 COALESCE: Final = timedelta(seconds=1)
@@ -66,7 +66,7 @@ class Publisher:
 
     Args:
         config_map: the attempt's, as first seen.
-        identity: of the attempt.
+        attempt: whose gang it is.
 
     Attributes:
         config_map_uid: the UID of the ConfigMap.
@@ -74,13 +74,13 @@ class Publisher:
         opened: a complete roster has been written, so that barriers open.
     """
 
-    def __init__(self, config_map: Meta, identity: Identity) -> None:
+    def __init__(self, config_map: Meta, attempt: AttemptName) -> None:
         try:
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
             last = Published()
         self.config_map_uid, self.since, self.opened = config_map.uid, config_map.creation_timestamp, last.complete
-        self._identity = identity
+        self._attempt = attempt
         self._generation, self._digest, self._epoch = last.generation, last.digest, last.epoch
         self._was_complete, self._is_late = last.complete, False
         self._lists_all = last.complete
@@ -211,7 +211,7 @@ class Publisher:
         self, summary: RolesSummary, progress: Progress, rows: list[dict[str, Any]] | None = None
     ) -> WriteRoster:
         content = document(
-            self._identity,
+            self._attempt,
             self._generation,
             *progress,
             rows,
@@ -222,4 +222,4 @@ class Publisher:
         complete = rows is not None
         last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch)
         annotation = msgspec.json.encode(last).decode()
-        return WriteRoster(self.config_map_uid, self._identity.attempt_id, content, annotation, complete=complete)
+        return WriteRoster(self.config_map_uid, self._attempt.attempt_id, content, annotation, complete=complete)

@@ -31,7 +31,7 @@ Behind: TypeAlias = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True)
-class Identity:
+class AttemptName:
     """Which attempt of which Framework a roster is about."""
 
     namespace: str
@@ -41,7 +41,7 @@ class Identity:
     attempt_instance_uid: str | None
 
     def document(self) -> dict[str, Any]:
-        """Return the identity as the roster holds it."""
+        """Return the name as the roster holds it."""
         return {
             "namespace": self.namespace,
             "name": self.name,
@@ -65,7 +65,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 def document(
-    identity: Identity,
+    attempt: AttemptName,
     generation: int,
     ready: int,
     total: int,
@@ -79,7 +79,7 @@ def document(
     """Return the roster as JSON.
 
     Args:
-        identity: the attempt.
+        attempt: whose gang it is.
         generation: grows with every change of the members.
         ready: Tasks that are ready.
         total: Tasks that the spec asks for.
@@ -92,7 +92,7 @@ def document(
     roster: dict[str, Any] = {
         "version": VERSION,
         "generation": generation,
-        "framework": identity.document(),
+        "framework": attempt.document(),
         "ready": ready,
         "total": total,
         "complete": rows is not None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Status = TypeVar("Status", TaskStatus, FrameworkStatus)
 Action = TypeVar("Action")
 Object_contra = TypeVar("Object_contra", contravariant=True)
-Context_contra = TypeVar("Context_contra", contravariant=True)
+Facts_contra = TypeVar("Facts_contra", contravariant=True)
 
 
 class Step(Struct, Generic[Status, Action], frozen=True):
@@ -40,20 +40,20 @@ class Step(Struct, Generic[Status, Action], frozen=True):
     wake_at: datetime | None = None
 
 
-class Advance(Protocol[Status, Action, Object_contra, Context_contra]):
+class Advance(Protocol[Status, Action, Object_contra, Facts_contra]):
     """One step of a state machine."""
 
     def __call__(
-        self, status: Status, seen: Object_contra | None, ctx: Context_contra, /, *, persisted: bool
+        self, status: Status, seen: Object_contra | None, facts: Facts_contra, /, *, persisted: bool
     ) -> Step[Status, Action]:
         """Return the status as it is after the step."""
 
 
 def follow(
-    advance: Advance[Status, Action, Object_contra, Context_contra],
+    advance: Advance[Status, Action, Object_contra, Facts_contra],
     status: Status,
     seen: Object_contra | None,
-    ctx: Context_contra,
+    facts: Facts_contra,
     *,
     persisted: bool,
 ) -> Step[Status, Action]:
@@ -63,11 +63,11 @@ def follow(
         advance: makes one step.
         status: as last decided.
         seen: the attempt's object, None if it is not there.
-        ctx: what else the decision depends on.
+        facts: what else the decision depends on.
         persisted: whether the API server has the status as given; what changes here is not persisted yet.
     """
     while True:
-        step = advance(status, seen, ctx, persisted=persisted)
+        step = advance(status, seen, facts, persisted=persisted)
         if step.status == status or step.status.attempt_status.id != status.attempt_status.id:
             return step
         status, persisted = step.status, False

@@ -46,7 +46,7 @@ class Action(Enum):
     """Start the next attempt: all Tasks are new."""
 
 
-class AttemptContext(Struct, frozen=True):
+class AttemptFacts(Struct, frozen=True):
     """What the decision on a Framework attempt depends on besides the attempt and its ConfigMap."""
 
     now: datetime
@@ -123,43 +123,43 @@ def is_ending(status: FrameworkStatus) -> bool:
     return status.state in COMPLETING or status.state in ENDED or status.completion is not None
 
 
-def step(status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+def step(status: FrameworkStatus, config_map: Partial | None, facts: AttemptFacts, *, persisted: bool) -> FrameworkStep:
     """Follow the ConfigMap as far as the state machine allows now; the Tasks and their policies come after it.
 
     Args:
         status: as last decided, without roles.
         config_map: what the cache has under the attempt's ConfigMap name, no matter who created it.
-        ctx: what else the decision depends on.
+        facts: what else the decision depends on.
         persisted: whether the API server has the status as given.
     """
-    found = follow(_advance, status, config_map, ctx, persisted=persisted)
-    deadline = deadline_of(found.status, ctx.spec)
-    if found.status.state is State.COMPLETED or deadline is None or deadline <= ctx.now:
+    found = follow(_advance, status, config_map, facts, persisted=persisted)
+    deadline = deadline_of(found.status, facts.spec)
+    if found.status.state is State.COMPLETED or deadline is None or deadline <= facts.now:
         return found
     return replace(found, wake_at=deadline if found.wake_at is None else min(deadline, found.wake_at))
 
 
 def _advance(
-    status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool
+    status: FrameworkStatus, config_map: Partial | None, facts: AttemptFacts, *, persisted: bool
 ) -> FrameworkStep:
     match status.state:
         case State.COMPLETED:
-            if persisted and config_map is not None and _is_orphan(config_map, ctx):
-                return _delete_orphan(status, config_map, ctx)
-            if ctx.being_deleted:
+            if persisted and config_map is not None and _is_orphan(config_map, facts):
+                return _delete_orphan(status, config_map, facts)
+            if facts.being_deleted:
                 # Somebody's finalizer may hold it; a second request would change nothing.
                 return Step(status)
-            expiry = expiry_of(status.transition_time, ctx.spec.ttl_seconds_after_finished, ctx.completed_retain)
-            if ctx.now < expiry:
+            expiry = expiry_of(status.transition_time, facts.spec.ttl_seconds_after_finished, facts.completed_retain)
+            if facts.now < expiry:
                 return Step(status, wake_at=expiry)
             return Step(status, Action.DELETE_FRAMEWORK) if persisted else Step(status)
         case State.ATTEMPT_COMPLETED:
-            return _retry_or_complete(status, ctx, persisted=persisted)
+            return _retry_or_complete(status, facts, persisted=persisted)
         case State.CREATION_PENDING:
-            return _create(status, config_map, ctx, persisted=persisted)
+            return _create(status, config_map, facts, persisted=persisted)
     if config_map is None or config_map.metadata.uid != status.attempt_status.config_map_uid:
-        return _without_config_map(status, ctx, persisted=persisted)
-    return _with_config_map(status, config_map, ctx, persisted=persisted)
+        return _without_config_map(status, facts, persisted=persisted)
+    return _with_config_map(status, config_map, facts, persisted=persisted)
 
 
 def expiry_of(completed: datetime, ttl_seconds: int | None, retain: timedelta) -> datetime:
@@ -167,58 +167,58 @@ def expiry_of(completed: datetime, ttl_seconds: int | None, retain: timedelta) -
     return after(completed, retain if ttl_seconds is None else duration(ttl_seconds))
 
 
-def _retry_or_complete(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+def _retry_or_complete(status: FrameworkStatus, facts: AttemptFacts, *, persisted: bool) -> FrameworkStep:
     if not persisted:
         return Step(status)
     completion = status.completion
     assert completion is not None
     counts = status.retry_policy_status
-    retry = decide_retry(ctx.spec.retry_policy, counts, completion, conflict_delay_sec=ctx.conflict_delay_sec)
+    retry = decide_retry(facts.spec.retry_policy, counts, completion, conflict_delay_sec=facts.conflict_delay_sec)
     if counts.retry_delay_sec is None:
         if not retry.wanted:
-            return Step(move(status, State.COMPLETED, ctx.now))
+            return Step(move(status, State.COMPLETED, facts.now))
         # The delay is decided once and persisted, so it survives restarts and changes of the policy.
         return Step(replace(status, retry_policy_status=replace(counts, retry_delay_sec=retry.delay_sec)))
     due = after(status.transition_time, duration(counts.retry_delay_sec))
-    if ctx.now < due and ctx.ordered_end(status) is None:
+    if facts.now < due and facts.ordered_end(status) is None:
         return Step(status, wake_at=due)
-    return Step(_next_attempt(status, retry, ctx), Action.NEXT_ATTEMPT)
+    return Step(_next_attempt(status, retry, facts), Action.NEXT_ATTEMPT)
 
 
-def _next_attempt(status: FrameworkStatus, retry: Retry, ctx: AttemptContext) -> FrameworkStatus:
+def _next_attempt(status: FrameworkStatus, retry: Retry, facts: AttemptFacts) -> FrameworkStatus:
     counts = count_retry(status.retry_policy_status, retry)
     return replace(
-        move(status, State.CREATION_PENDING, ctx.now),
+        move(status, State.CREATION_PENDING, facts.now),
         retry_policy_status=counts,
-        attempt_status=new_attempt(ctx.name, counts.total_retried_count, ctx.now),
+        attempt_status=new_attempt(facts.name, counts.total_retried_count, facts.now),
     )
 
 
 def _create(
-    status: FrameworkStatus, config_map: Partial | None, ctx: AttemptContext, *, persisted: bool
+    status: FrameworkStatus, config_map: Partial | None, facts: AttemptFacts, *, persisted: bool
 ) -> FrameworkStep:
-    if ctx.being_deleted:
+    if facts.being_deleted:
         return Step(status)
-    end = status.completion or ctx.ordered_end(status)
+    end = status.completion or facts.ordered_end(status)
     if end is not None:
-        if ctx.requests_in_flight:
+        if facts.requests_in_flight:
             return Step(status)
-        return Step(move(complete(status, end), State.ATTEMPT_COMPLETED, ctx.now))
-    if ctx.spec.execution_type == "Create" or ctx.held_back or not persisted:
+        return Step(move(complete(status, end), State.ATTEMPT_COMPLETED, facts.now))
+    if facts.spec.execution_type == "Create" or facts.held_back or not persisted:
         return Step(status)
     if config_map is None:
         return Step(status, Action.CREATE)
-    if _is_orphan(config_map, ctx):
-        if orphans.may_yet_be_named(config_map.metadata, status.transition_time, ctx.now):
-            return Step(replace(status, transition_time=ctx.now))
-        return _delete_orphan(status, config_map, ctx)
+    if _is_orphan(config_map, facts):
+        if orphans.may_yet_be_named(config_map.metadata, status.transition_time, facts.now):
+            return Step(replace(status, transition_time=facts.now))
+        return _delete_orphan(status, config_map, facts)
     # A foreign ConfigMap, or one that is being deleted, is never touched; the attempt waits until the name is free.
     return Step(status)
 
 
-def _is_orphan(config_map: Partial, ctx: AttemptContext) -> bool:
+def _is_orphan(config_map: Partial, facts: AttemptFacts) -> bool:
     """Report whether this Framework owns a ConfigMap that its status does not name."""
-    return is_ours(config_map.metadata, ctx.uid) and config_map.metadata.deletion_timestamp is None
+    return is_ours(config_map.metadata, facts.uid) and config_map.metadata.deletion_timestamp is None
 
 
 def is_ours(metadata: Meta, uid: str) -> bool:
@@ -227,30 +227,30 @@ def is_ours(metadata: Meta, uid: str) -> bool:
     return owner is not None and owner.uid == uid
 
 
-def _delete_orphan(status: FrameworkStatus, config_map: Partial, ctx: AttemptContext) -> FrameworkStep:
-    wake_at = orphans.grace_deadline(config_map.metadata, ctx.now)
+def _delete_orphan(status: FrameworkStatus, config_map: Partial, facts: AttemptFacts) -> FrameworkStep:
+    wake_at = orphans.grace_deadline(config_map.metadata, facts.now)
     return Step(status, wake_at=wake_at) if wake_at else Step(status, Action.DELETE_ORPHAN, config_map.metadata.uid)
 
 
-def _without_config_map(status: FrameworkStatus, ctx: AttemptContext, *, persisted: bool) -> FrameworkStep:
+def _without_config_map(status: FrameworkStatus, facts: AttemptFacts, *, persisted: bool) -> FrameworkStep:
     """Advance an attempt whose ConfigMap is not in the cache."""
     if status.state is not State.CREATION_REQUESTED:
-        if not ctx.config_map_gone:
+        if not facts.config_map_gone:
             return _look_for(status, persisted=persisted)
         status = complete(status, predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap was deleted by others"))
-        if ctx.requests_in_flight or ctx.has_pods:
+        if facts.requests_in_flight or facts.has_pods:
             return Step(status)
-        return Step(move(status, State.ATTEMPT_COMPLETED, ctx.now))
-    if ctx.requests_in_flight:
+        return Step(move(status, State.ATTEMPT_COMPLETED, facts.now))
+    if facts.requests_in_flight:
         return Step(status)
     if status.completion is None:
-        end = ctx.ordered_end(status)
+        end = facts.ordered_end(status)
         if end is not None:
             return Step(complete(status, end))
-        deadline = after(status.transition_time, ctx.creation_timeout)
-        if ctx.now < deadline:
+        deadline = after(status.transition_time, facts.creation_timeout)
+        if facts.now < deadline:
             return Step(status, wake_at=deadline)
-        seconds = int(ctx.creation_timeout.total_seconds())
+        seconds = int(facts.creation_timeout.total_seconds())
         text = (
             f"ConfigMap does not appear in the local cache within timeout {seconds}s, "
             "so consider it was deleted and force delete it"
@@ -275,23 +275,23 @@ def _look_for(status: FrameworkStatus, *, persisted: bool) -> FrameworkStep:
 
 
 def _with_config_map(
-    status: FrameworkStatus, config_map: Partial, ctx: AttemptContext, *, persisted: bool
+    status: FrameworkStatus, config_map: Partial, facts: AttemptFacts, *, persisted: bool
 ) -> FrameworkStep:
     """Advance an attempt whose ConfigMap is in the cache."""
     if config_map.metadata.deletion_timestamp is not None:
         lost = predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap is being deleted by others")
         status = complete(status, lost)
-        return Step(status if status.state is State.DELETING else move(status, State.DELETING, ctx.now))
+        return Step(status if status.state is State.DELETING else move(status, State.DELETING, facts.now))
     if status.state is State.CREATION_REQUESTED:
-        status = move(status, State.PREPARING, ctx.now)
+        status = move(status, State.PREPARING, facts.now)
     if status.state in {State.PREPARING, State.RUNNING}:
-        end = ctx.ordered_end(status)
+        end = facts.ordered_end(status)
         if end is not None:
             status = complete(status, end)
         if status.completion is not None:
-            status = move(status, State.DELETION_PENDING, ctx.now)
+            status = move(status, State.DELETION_PENDING, facts.now)
         return Step(status)
-    if status.state is State.DELETION_PENDING and persisted and not (ctx.creates_pods or ctx.retains_pods):
+    if status.state is State.DELETION_PENDING and persisted and not (facts.creates_pods or facts.retains_pods):
         return Step(status, Action.DELETE, config_map.metadata.uid)
     return Step(status)
 

@@ -52,7 +52,7 @@ class Action(Enum):
     """Ask for a Pod that the cache does not show any more."""
 
 
-class TaskContext(Struct, frozen=True):
+class TaskFacts(Struct, frozen=True):
     """What the decision on a Task depends on besides the Task and its Pod."""
 
     now: datetime
@@ -120,116 +120,119 @@ def record_pod(task: TaskStatus, uid: str, now: datetime) -> TaskStatus:
     return move(replace(task, attempt_status=attempt), State.CREATION_REQUESTED, now)
 
 
-def step(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+def step(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     """Follow the Pod as far as the state machine allows now.
 
     Args:
         task: as last decided.
         pod: what the cache has under the Task's Pod name, no matter who created it.
-        ctx: what else the decision depends on.
+        facts: what else the decision depends on.
         persisted: whether the API server has the Task as given.
     """
-    return follow(_advance, task, pod, ctx, persisted=persisted)
+    return follow(_advance, task, pod, facts, persisted=persisted)
 
 
-def _advance(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+def _advance(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     match task.state:
         case State.COMPLETED:
             # Only a creation whose answer was lost can have left a Pod behind.
             orphan = (
-                persisted and pod is not None and pod.metadata.deletion_timestamp is None and is_ours(pod.metadata, ctx)
+                persisted
+                and pod is not None
+                and pod.metadata.deletion_timestamp is None
+                and is_ours(pod.metadata, facts)
             )
-            return _delete_orphan(task, pod, ctx) if pod and orphan else Step(task)
+            return _delete_orphan(task, pod, facts) if pod and orphan else Step(task)
         case State.ATTEMPT_COMPLETED:
-            return Step(_retry_or_complete(task, ctx)) if persisted else Step(task)
+            return Step(_retry_or_complete(task, facts)) if persisted else Step(task)
         case State.CREATION_PENDING:
-            return _create(task, pod, ctx, persisted=persisted)
+            return _create(task, pod, facts, persisted=persisted)
     if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
-        return _without_pod(task, ctx, persisted=persisted)
-    return _with_pod(task, pod, ctx, persisted=persisted)
+        return _without_pod(task, facts, persisted=persisted)
+    return _with_pod(task, pod, facts, persisted=persisted)
 
 
-def _retry_or_complete(task: TaskStatus, ctx: TaskContext) -> TaskStatus:
+def _retry_or_complete(task: TaskStatus, facts: TaskFacts) -> TaskStatus:
     completion = task.completion
     assert completion is not None
-    retry = decide_retry(ctx.retry_policy, task.retry_policy_status, completion)
-    if not retry.wanted or ctx.attempt_ending or task.deletion_pending:
-        return move(task, State.COMPLETED, ctx.now)
+    retry = decide_retry(facts.retry_policy, task.retry_policy_status, completion)
+    if not retry.wanted or facts.attempt_ending or task.deletion_pending:
+        return move(task, State.COMPLETED, facts.now)
     counts = count_retry(task.retry_policy_status, retry)
     attempt = TaskAttemptStatus(
-        id=counts.total_retried_count, start_time=ctx.now, pod_name=task.attempt_status.pod_name
+        id=counts.total_retried_count, start_time=facts.now, pod_name=task.attempt_status.pod_name
     )
-    return replace(move(task, State.CREATION_PENDING, ctx.now), retry_policy_status=counts, attempt_status=attempt)
+    return replace(move(task, State.CREATION_PENDING, facts.now), retry_policy_status=counts, attempt_status=attempt)
 
 
-def _create(task: TaskStatus, pod: Pod | None, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+def _create(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     if task.deletion_pending and task.completion is None:
         return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
-    ours = pod is not None and is_ours(pod.metadata, ctx)
+    ours = pod is not None and is_ours(pod.metadata, facts)
     if task.completion is not None and not ours:
-        return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
+        return Step(move(task, State.ATTEMPT_COMPLETED, facts.now))
     if not persisted:
         return Step(task)
     if pod is None:
-        return Step(task) if ctx.attempt_ending or ctx.waits else Step(task, Action.CREATE)
+        return Step(task) if facts.attempt_ending or facts.waits else Step(task, Action.CREATE)
     # An orphan is deleted also if the attempt is ending: the attempt is not over while a Pod of it runs. A foreign Pod
     # is never touched; the Task waits until its name is free.
     if not ours:
         return Step(task)
-    if orphans.may_yet_be_named(pod.metadata, task.transition_time, ctx.now):
-        return Step(replace(task, transition_time=ctx.now))
-    return _delete_orphan(task, pod, ctx)
+    if orphans.may_yet_be_named(pod.metadata, task.transition_time, facts.now):
+        return Step(replace(task, transition_time=facts.now))
+    return _delete_orphan(task, pod, facts)
 
 
-def _delete_orphan(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStep:
+def _delete_orphan(task: TaskStatus, pod: Pod, facts: TaskFacts) -> TaskStep:
     if pod.metadata.deletion_timestamp is not None:
-        return _force(task, pod, pod.metadata.deletion_timestamp, ctx)
-    wake_at = orphans.grace_deadline(pod.metadata, ctx.now)
+        return _force(task, pod, pod.metadata.deletion_timestamp, facts)
+    wake_at = orphans.grace_deadline(pod.metadata, facts.now)
     return Step(task, wake_at=wake_at) if wake_at else Step(task, Action.DELETE_ORPHAN, pod.metadata.uid)
 
 
-def _force(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext) -> TaskStep:
+def _force(task: TaskStatus, pod: Pod, deletion: datetime, facts: TaskFacts) -> TaskStep:
     """Wait until the Pod is deleted; force it only after `podGracefulDeletionTimeoutSec`."""
-    if ctx.graceful_timeout_sec is None:
+    if facts.graceful_timeout_sec is None:
         return Step(task)
     started = after(deletion, duration(-(pod.metadata.deletion_grace_period_seconds or 0)))
-    deadline = after(started, duration(ctx.graceful_timeout_sec))
-    if ctx.now < deadline:
+    deadline = after(started, duration(facts.graceful_timeout_sec))
+    if facts.now < deadline:
         return Step(task, wake_at=deadline)
     return Step(task, Action.DELETE_FORCED, pod.metadata.uid)
 
 
-def is_ours(metadata: Meta, ctx: TaskContext) -> bool:
+def is_ours(metadata: Meta, facts: TaskFacts) -> bool:
     """Report whether this Framework instance owns the Pod, in this or an earlier attempt."""
     owner = metadata.controller
-    if owner is None or metadata.annotations.get(names.FRAMEWORK_UID) != ctx.framework_uid:
+    if owner is None or metadata.annotations.get(names.FRAMEWORK_UID) != facts.framework_uid:
         return False
     # The Framework owns a Pod that was let go.
-    return (owner.kind, owner.name) == ("ConfigMap", ctx.config_map_name) or owner.uid == ctx.framework_uid
+    return (owner.kind, owner.name) == ("ConfigMap", facts.config_map_name) or owner.uid == facts.framework_uid
 
 
-def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+def _without_pod(task: TaskStatus, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     """Advance a Task whose Pod is not in the cache."""
     assert task.state in ASSOCIATED
-    if task.state in UNEXPECTED and task.attempt_status.pod_uid not in ctx.gone:
+    if task.state in UNEXPECTED and task.attempt_status.pod_uid not in facts.gone:
         # It may run without the label by which the cache finds it, or the cache may be older than the status.
         if not persisted:
             return Step(task)
-        may_be_retained = ctx.retain_pods != RETAIN_NEVER and task.attempt_status.pod_uid not in ctx.not_retained
+        may_be_retained = facts.retain_pods != RETAIN_NEVER and task.attempt_status.pod_uid not in facts.not_retained
         if task.completion is None or may_be_retained:
             return Step(task, Action.FIND)
         return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid)
     if task.state is not State.CREATION_REQUESTED:
         task = complete(task, classification.predefined(Code.POD_EXTERNAL_DELETED, "Pod was deleted by others"))
-        return Step(move(task, State.ATTEMPT_COMPLETED, ctx.now))
+        return Step(move(task, State.ATTEMPT_COMPLETED, facts.now))
     # The Pod was created, so it will appear in the cache, or it was deleted before it did.
     if task.completion is None:
-        deadline = after(task.transition_time, ctx.creation_timeout)
+        deadline = after(task.transition_time, facts.creation_timeout)
         if task.deletion_pending:
             return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
-        if ctx.now < deadline:
+        if facts.now < deadline:
             return Step(task, wake_at=deadline)
-        seconds = int(ctx.creation_timeout.total_seconds())
+        seconds = int(facts.creation_timeout.total_seconds())
         text = (
             f"Pod does not appear in the local cache within timeout {seconds}s, "
             "so consider it was deleted and force delete it"
@@ -238,58 +241,58 @@ def _without_pod(task: TaskStatus, ctx: TaskContext, *, persisted: bool) -> Task
     return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid) if persisted else Step(task)
 
 
-def _with_pod(task: TaskStatus, pod: Pod, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+def _with_pod(task: TaskStatus, pod: Pod, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     """Advance a Task whose Pod is in the cache."""
     deletion = pod.metadata.deletion_timestamp
     if deletion is not None:
-        return _under_deletion(task, pod, deletion, ctx, persisted=persisted)
-    task = _take_over(task, pod, ctx)
+        return _under_deletion(task, pod, deletion, facts, persisted=persisted)
+    task = _take_over(task, pod, facts)
     status = pod.status
     if task.state is State.CREATION_REQUESTED:
-        task = move(task, State.PREPARING, ctx.now)
+        task = move(task, State.PREPARING, facts.now)
     if status.phase == "Succeeded":
         task = complete(task, classification.succeeded(pod))
     elif status.phase == "Failed":
-        task = complete(task, classification.failed(pod, ctx.codes))
+        task = complete(task, classification.failed(pod, facts.codes))
     elif task.completion is None and status.phase in STARTING:
         failed = barrier_exit.failed_by_barrier(pod)
-        task = task if failed is None else complete(task, classification.failed(failed, ctx.codes))
+        task = task if failed is None else complete(task, classification.failed(failed, facts.codes))
     if task.state in {State.PREPARING, State.RUNNING} and task.completion is not None:
-        return Step(move(task, State.DELETION_PENDING, ctx.now))
+        return Step(move(task, State.DELETION_PENDING, facts.now))
     if task.state is State.PREPARING and status.phase == "Running":
-        return Step(move(task, State.RUNNING, ctx.now))
+        return Step(move(task, State.RUNNING, facts.now))
     if task.state is State.DELETION_PENDING and persisted:
-        return Step(task, Action.RETAIN if stays(task, pod, ctx) else Action.DELETE, pod.metadata.uid)
+        return Step(task, Action.RETAIN if stays(task, pod, facts) else Action.DELETE, pod.metadata.uid)
     return Step(task)
 
 
-def stays(task: TaskStatus, pod: Pod, ctx: TaskContext) -> bool:
+def stays(task: TaskStatus, pod: Pod, facts: TaskFacts) -> bool:
     """Report whether the Pod of a Task that has ended is to stay: the Task does not need its name for a retry."""
-    if task.completion is None or pod.metadata.uid in ctx.not_retained or not may_stay(ctx.retain_pods, pod):
+    if task.completion is None or pod.metadata.uid in facts.not_retained or not may_stay(facts.retain_pods, pod):
         return False
-    if ctx.attempt_ending or task.deletion_pending:
-        return not ctx.next_attempt
-    return not decide_retry(ctx.retry_policy, task.retry_policy_status, task.completion).wanted
+    if facts.attempt_ending or task.deletion_pending:
+        return not facts.next_attempt
+    return not decide_retry(facts.retry_policy, task.retry_policy_status, task.completion).wanted
 
 
-def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, ctx: TaskContext, *, persisted: bool) -> TaskStep:
+def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     task = complete(task, classification.predefined(Code.POD_EXTERNAL_DELETED, "Pod is being deleted by others"))
     if task.state is not State.DELETING:
-        task = move(task, State.DELETING, ctx.now)
-    step = _force(task, pod, deletion, ctx)
+        task = move(task, State.DELETING, facts.now)
+    step = _force(task, pod, deletion, facts)
     return step if persisted or step.action is None else Step(task)
 
 
-def _take_over(task: TaskStatus, pod: Pod, ctx: TaskContext) -> TaskStatus:
+def _take_over(task: TaskStatus, pod: Pod, facts: TaskFacts) -> TaskStatus:
     attempt = task.attempt_status
     node, status = pod.spec.node_name, pod.status
-    if ctx.gate is not None:
-        seen = epoch.observe(attempt, pod, ctx.gate)
+    if facts.gate is not None:
+        seen = epoch.observe(attempt, pod, facts.gate)
         if seen != attempt:
             task, attempt = replace(task, attempt_status=seen), seen
         arrived = attempt.arrived
     else:
-        arrived = arrival_of(attempt, pod, waits_for_arrival=ctx.waits_for_arrival)
+        arrived = arrival_of(attempt, pod, waits_for_arrival=facts.waits_for_arrival)
     known = (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip, attempt.arrived)
     if known == (node, status.pod_ip, status.host_ip, arrived):
         return task

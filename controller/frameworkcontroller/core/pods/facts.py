@@ -19,7 +19,7 @@ from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.readiness import annotations_ask_for_arrival, container_asks_for_arrival
-from frameworkcontroller.core.restart.annotations import Policy, read_policy, read_starts
+from frameworkcontroller.core.restart.annotations import RestartTerms, read_starts, read_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -167,7 +167,7 @@ class SpecFacts:
     """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
-    restart_policy: Policy | None = None
+    restart_terms: RestartTerms | None = None
     """Of a gang that restarts in place."""
     restart_problem: str = ""
     """Why it cannot be as the templates ask for, "" if it can."""
@@ -222,17 +222,17 @@ class Templates:
         self._read = {key: self._read[key] for key in self._followed}
         found = {name: self._read[key] for name, key in keys.items()}
         members = {name: one for name, one in found.items() if one.account is not None}
-        policy, problem = read_policy((name, one.annotations) for name, one in members.items())
-        if policy is not None and (
+        terms, problem = read_terms((name, one.annotations) for name, one in members.items())
+        if terms is not None and (
             problem := read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
         ):
-            policy = None
+            terms = None
         wanted = spec.by_name.values()
         return SpecFacts(
             service_accounts=tuple(sorted({one.account or "" for one in members.values()})),
-            waits_for_arrival=policy is not None or any(one.waits_for_arrival for one in found.values()),
+            waits_for_arrival=terms is not None or any(one.waits_for_arrival for one in found.values()),
             gpus={name: one.gpus for name, one in found.items() if one.gpus},
-            restart_policy=policy,
+            restart_terms=terms,
             restart_problem=problem,
             members=frozenset(members),
             sizes={name: one.size for name, one in found.items()},

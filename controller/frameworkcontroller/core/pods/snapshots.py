@@ -31,7 +31,7 @@ REMEMBERED: Final = 4096
 NULL: Final = msgspec.Raw(b"null")
 
 
-class Trigger(StrEnum):
+class HistoryCause(StrEnum):
     """Why a snapshot is taken, as the lines name it."""
 
     FRAMEWORK_RETRY = "OnFrameworkRetry"
@@ -46,14 +46,14 @@ class Snapshot:
     """One object, which is encoded only when its line is written.
 
     Attributes:
-        trigger: why it is taken.
+        cause: why it is taken.
         encode: returns the object as JSON in one line.
         size: about how many bytes it keeps until then, without `seen`.
         seen: the Framework that it was made of, which many snapshots have in common.
         refers: it names the generation of `seen` instead of a part of its spec.
     """
 
-    trigger: Trigger
+    cause: HistoryCause
     encode: Callable[[], bytes]
     size: int
     seen: Framework | None = None
@@ -62,11 +62,11 @@ class Snapshot:
 
 def of_pod(document: bytes) -> Snapshot:
     """Return a snapshot of a Pod, as JSON."""
-    return Snapshot(Trigger.POD_DELETION, lambda: document, len(document))
+    return Snapshot(HistoryCause.POD_DELETION, lambda: document, len(document))
 
 
 def of_framework(
-    trigger: Trigger, seen: Framework, status: FrameworkStatus | msgspec.Raw, text_bytes: int = 0
+    cause: HistoryCause, seen: Framework, status: FrameworkStatus | msgspec.Raw, text_bytes: int = 0
 ) -> Snapshot:
     """Return a snapshot of the Framework with its persisted status, which may be one that cannot be decoded.
 
@@ -81,10 +81,10 @@ def of_framework(
     }
     roles = () if isinstance(status, msgspec.Raw) else status.attempt_status.task_role_statuses or ()
     size = LEAST_BYTES + text_bytes + sum(TASK_BYTES * len(role.task_statuses) for role in roles)
-    return Snapshot(trigger, lambda: msgspec.json.encode(document), size, seen)
+    return Snapshot(cause, lambda: msgspec.json.encode(document), size, seen)
 
 
-def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:
+def of_task(cause: HistoryCause, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:
     """Return a snapshot of a Task, as an object of its own that the API server does not have."""
     refers = len(memoryview(spec.pod)) > MAX_TASK_BYTES
     size = LEAST_BYTES + text_length(task.completion)
@@ -99,7 +99,7 @@ def of_task(trigger: Trigger, seen: Framework, attempt: RoleAttempt, spec: TaskS
         }
         return msgspec.json.encode(document)
 
-    return Snapshot(trigger, encode, size, seen, refers)
+    return Snapshot(cause, encode, size, seen, refers)
 
 
 def _task_metadata(meta: Identity, attempt: RoleAttempt, task: TaskStatus) -> dict[str, Any]:
@@ -135,11 +135,11 @@ class Lines:
             snapshot: what to write.
         """
         before, seen = b"", snapshot.seen
-        line = f"[{where}]: {snapshot.trigger}: ObjectSnapshot: ".encode() + snapshot.encode() + b"\n"
+        line = f"[{where}]: {snapshot.cause}: ObjectSnapshot: ".encode() + snapshot.encode() + b"\n"
         if seen is not None and snapshot.refers:
             meta = seen.metadata
             if self._known.get(meta.uid) != meta.generation:
-                before = self.of(where, of_framework(snapshot.trigger, seen, seen.status if seen.has_status else NULL))
+                before = self.of(where, of_framework(snapshot.cause, seen, seen.status if seen.has_status else NULL))
             self._known[meta.uid] = meta.generation
             self._known.move_to_end(meta.uid)
             if len(self._known) > REMEMBERED:

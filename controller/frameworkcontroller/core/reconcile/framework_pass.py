@@ -21,7 +21,7 @@ from frameworkcontroller.core.effects import (
     LabelConfigMap,
 )
 from frameworkcontroller.core.gang import roster
-from frameworkcontroller.core.gang.gang import identity_of
+from frameworkcontroller.core.gang.gang import attempt_name
 from frameworkcontroller.core.machines import attempt, framework, task
 from frameworkcontroller.core.machines.orphans import is_unlabelled
 from frameworkcontroller.core.pods import snapshots
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Identity
     from frameworkcontroller.core.reconcile.config import CoreConfig
     from frameworkcontroller.core.reconcile.decision import ReconcileContext
-    from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+    from frameworkcontroller.core.reconcile.task_pass import TaskPass
     from frameworkcontroller.core.status.state import FrameworkState
     from frameworkcontroller.core.status.writer import StatusWriter
 
 
-class FrameworkPhase:
+class FrameworkPass:
     """The state machine of one Framework, with what it decides upon.
 
     Args:
@@ -61,7 +61,7 @@ class FrameworkPhase:
         meta: Identity,
         config: CoreConfig,
         state: FrameworkState,
-        tasks: TaskPhase,
+        tasks: TaskPass,
         writer: StatusWriter,
         *,
         new_uid: Callable[[], str],
@@ -74,9 +74,9 @@ class FrameworkPhase:
         self._seeks_config_map = self._had_pods = False
 
     @property
-    def identity(self) -> roster.Identity:
+    def attempt_name(self) -> roster.AttemptName:
         """The current attempt as the roster names it."""
-        return identity_of(self._state, self._namespace, self._name, self._uid)
+        return attempt_name(self._state, self._namespace, self._name, self._uid)
 
     def begin(self, ctx: ReconcileContext) -> None:
         """Bring the state in line with the spec.
@@ -94,7 +94,7 @@ class FrameworkPhase:
         kept, why = held_back(ctx.spec, self._state.roles)
         self._state.hold_back(why)
         for role_state, gone in self._state.rescale(kept, ctx.stamp, self._new_uid):
-            self._tasks.remember(snapshots.Trigger.TASK_DELETION, role_state, gone, ctx)
+            self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
         if self._state.status.state in TASKS_WAIT:
             self._state.hold_roles(kept)
         waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
@@ -112,7 +112,7 @@ class FrameworkPhase:
             step = framework.step(
                 self._state.status,
                 ctx.view.config_map(),
-                self._attempt_context(ctx),
+                self._attempt_facts(ctx),
                 persisted=self._state.revisions.is_persisted(Mark.FRAMEWORK),
             )
             if step.status != self._state.status:
@@ -157,11 +157,11 @@ class FrameworkPhase:
             if role.name not in state.facts.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
                 state.begin_role(role)
 
-    def _attempt_context(self, ctx: ReconcileContext) -> framework.AttemptContext:
+    def _attempt_facts(self, ctx: ReconcileContext) -> framework.AttemptFacts:
         low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
         conflict = framework.may_conflict(self._state.status)
         self._had_pods = self._state.has_pods
-        return framework.AttemptContext(
+        return framework.AttemptFacts(
             now=ctx.stamp,
             name=self._name,
             uid=self._uid,
@@ -181,7 +181,7 @@ class FrameworkPhase:
     def _start_next_attempt(self, ctx: ReconcileContext) -> None:
         """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""
         assert self._writer.persisted is not None
-        retry, persisted = snapshots.Trigger.FRAMEWORK_RETRY, self._writer.persisted
+        retry, persisted = snapshots.HistoryCause.FRAMEWORK_RETRY, self._writer.persisted
         self._state.reports.add(snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes))
         self._state.discard_tasks()
         self._rescale(ctx)
@@ -202,7 +202,7 @@ class FrameworkPhase:
             ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, ending)
             if ended is not current:
                 self._state.put(task_key, ended)
-                self._state.agenda.touch(task_key)
+                self._state.dirty.touch(task_key)
 
     def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
         match step.action:
@@ -217,7 +217,12 @@ class FrameworkPhase:
             case framework.Action.CREATE:
                 _, total = readiness(self._state, ctx.spec)
                 empty = roster.document(
-                    self.identity, 0, 0, total, by_arrival=self._state.facts.waits_for_arrival, gate=self._state.gate
+                    self.attempt_name,
+                    0,
+                    0,
+                    total,
+                    by_arrival=self._state.facts.waits_for_arrival,
+                    gate=self._state.gate,
                 )
                 ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:

@@ -85,7 +85,7 @@ def apply_pod_outcome(
     """Advance the Task, if it is still the one that the effect was for."""
     task_key = (effect.role, effect.index)
     is_news = isinstance(effect, CreatePod) and _count_creation(in_flight, effect, outcome, now)
-    state.agenda.touch(task_key)
+    state.dirty.touch(task_key)
     current = state.task(task_key)
     if current is None:
         in_flight.free_name(effect.key)
@@ -151,7 +151,7 @@ def apply_retention_outcome(
 ) -> None:
     """Take in whether the Pod of a Task that has ended stays; if it cannot, it is deleted as any other."""
     task_key = (effect.role, effect.index)
-    state.agenda.touch(task_key)
+    state.dirty.touch(task_key)
     current = state.task(task_key)
     if current is None:
         return

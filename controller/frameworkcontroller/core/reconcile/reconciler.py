@@ -45,7 +45,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, has_gang
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
-from frameworkcontroller.core.reconcile.framework_pass import FrameworkPhase
+from frameworkcontroller.core.reconcile.framework_pass import FrameworkPass
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.reconcile.outcomes import (
@@ -57,9 +57,9 @@ from frameworkcontroller.core.reconcile.outcomes import (
     failure_of,
     shares_back_off,
 )
-from frameworkcontroller.core.reconcile.restart_pass import RestartPhase
-from frameworkcontroller.core.reconcile.spec_pass import SpecPhase
-from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+from frameworkcontroller.core.reconcile.restart_pass import RestartPass
+from frameworkcontroller.core.reconcile.spec_pass import SpecPass
+from frameworkcontroller.core.reconcile.task_pass import TaskPass
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
@@ -114,14 +114,14 @@ class FrameworkReconciler:
         self._state = FrameworkState(meta.name)
         self._in_flight = InFlight(draw, spending)
         self._writer = StatusWriter(seen)
-        self._tasks = TaskPhase(meta, config, self._state)
-        self._framework = FrameworkPhase(
+        self._tasks = TaskPass(meta, config, self._state)
+        self._framework = FrameworkPass(
             meta, config, self._state, self._tasks, self._writer, new_uid=new_uid, draw=draw
         )
-        self._restarts = RestartPhase(config, self._state, self._tasks)
+        self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang: Gang | None = None
         self._config_map_done = Done()
-        self._spec = SpecPhase(seen, self._state, self._in_flight, self._writer)
+        self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
         self._granted: GrantRosterAccess | None = None
         self._unloaded = self._writer.persisted
@@ -187,7 +187,7 @@ class FrameworkReconciler:
         role, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
         task_key = (role, int(number) if number.isdecimal() else -1)
         if self._state.task(task_key) is not None:
-            self._state.agenda.touch(task_key)
+            self._state.dirty.touch(task_key)
             # The obstacle may be gone; if the name is still in use, the API server says so again at little cost.
             self._in_flight.reset_delay(("pod", *task_key))
 
@@ -352,13 +352,13 @@ class FrameworkReconciler:
         self._grant_access(ctx)
         self._write_status(ctx)
         self._write_roster(ctx)
-        ctx.decision.wake(self._state.agenda.next_alarm)
+        ctx.decision.wake(self._state.dirty.next_alarm)
         ctx.decision.reports = self._state.reports.take(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
 
     def _is_at_rest(self, ctx: ReconcileContext) -> bool:
         state = self._state
-        is_completed = state.status.state is State.COMPLETED and state.agenda.is_quiet
+        is_completed = state.status.state is State.COMPLETED and state.dirty.is_quiet
         is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.execution_type == "Create"
         return (
             (is_completed or is_idle)
@@ -407,7 +407,7 @@ class FrameworkReconciler:
             if self._gang is None:
                 # A deletion answers without a UID.
                 version = self._config_map_done.resource_version if self._config_map_done.uid == uid else ""
-                self._gang = Gang(config_map.metadata, self._framework.identity, version)
+                self._gang = Gang(config_map.metadata, self._framework.attempt_name, version)
             until = self._in_flight.delayed_until(ROSTER, ctx.now)
             if until is not None:
                 ctx.decision.wake(until)

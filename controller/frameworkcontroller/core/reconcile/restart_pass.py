@@ -19,7 +19,7 @@ from frameworkcontroller.core.machines import attempt, framework
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
 from frameworkcontroller.core.restart import epoch
-from frameworkcontroller.core.restart.annotations import Policy
+from frameworkcontroller.core.restart.annotations import RestartTerms
 from frameworkcontroller.core.status.summary import gang_roles, member_count
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.policies.role import TaskKey
     from frameworkcontroller.core.reconcile.config import CoreConfig
     from frameworkcontroller.core.reconcile.decision import ReconcileContext
-    from frameworkcontroller.core.reconcile.task_pass import TaskPhase
+    from frameworkcontroller.core.reconcile.task_pass import TaskPass
     from frameworkcontroller.core.status.state import FrameworkState
 
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_STARTS_WHILE_CLOSED: Final = 10
 
 
-class RestartPhase:
+class RestartPass:
     """The epochs of one Framework's gang.
 
     Args:
@@ -46,17 +46,17 @@ class RestartPhase:
         tasks: the Tasks' part of a pass, which has noted what ends an epoch.
     """
 
-    def __init__(self, config: CoreConfig, state: FrameworkState, tasks: TaskPhase) -> None:
+    def __init__(self, config: CoreConfig, state: FrameworkState, tasks: TaskPass) -> None:
         self._config, self._state, self._tasks = config, state, tasks
 
     def begin(self, ctx: ReconcileContext) -> None:
         """Take over whether the gang restarts in place, as long as the attempt has no Pods."""
-        status, policy = self._state.status, self._state.facts.restart_policy
-        asks = self._state.gate is None and policy is not None
+        status, terms = self._state.status, self._state.facts.restart_terms
+        asks = self._state.gate is None and terms is not None
         has_pods = self._state.has_pods or ctx.in_flight.creates_pods
         if framework.is_ending(status) or not (status.state in TASKS_WAIT or (asks and not has_pods)):
             return
-        after = epoch.first_epoch(status.attempt_status, policy)
+        after = epoch.first_epoch(status.attempt_status, terms)
         if after is not status.attempt_status:
             self._state.set(replace(status, attempt_status=after))
 
@@ -85,24 +85,24 @@ class RestartPhase:
         self, gate: epoch.Gate, ends: dict[TaskKey, epoch.End], ctx: ReconcileContext
     ) -> Generator[None, None, bool]:
         seen = self._state.status.attempt_status
-        verdict = epoch.decide(
+        decided = epoch.decide(
             gate,
             seen.gang_restarts or 0,
-            self._state.facts.restart_policy or Policy(),
+            self._state.facts.restart_terms or RestartTerms(),
             list(ends.values()),
             members=member_count(self._state),
             succeeded=self._succeeded() if ends else "",
         )
-        refused = frozenset(verdict.refused)
+        refused = frozenset(decided.refused)
         for place, (task_key, end) in enumerate(ends.items()):
             if ends_turn(place):
                 yield
             if end in refused:
                 self._end(task_key, ctx)
-                self._state.add_event(events.of_gang_not_restarted(end.task, verdict.why))
-        if verdict.cause is not None:
-            yield from self._begin_epoch(epoch.next_epoch(seen, verdict, ctx.stamp), ctx)
-        return bool(refused) or verdict.cause is not None
+                self._state.add_event(events.of_gang_not_restarted(end.task, decided.why))
+        if decided.cause is not None:
+            yield from self._begin_epoch(epoch.next_epoch(seen, decided, ctx.stamp), ctx)
+        return bool(refused) or decided.cause is not None
 
     def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Generator[None, None, bool]:
         """End the attempts of Tasks that start again and again before the gate opens: no limit counts those starts."""
@@ -139,7 +139,7 @@ class RestartPhase:
             return
         end = classification.failed(epoch.as_failed(pod), self._config.codes)
         self._state.put(task_key, attempt.complete(current, end))
-        self._state.agenda.touch(task_key)
+        self._state.dirty.touch(task_key)
 
     def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> Iterator[None]:
         state = self._state
@@ -155,10 +155,10 @@ class RestartPhase:
             left = epoch.leave_epoch(task.attempt_status, after.gang_epoch)
             if left != task.attempt_status:
                 state.put(task_key, replace(task, attempt_status=left))
-                state.agenda.touch(task_key)
+                state.dirty.touch(task_key)
         last = (after.last_gang_restarts or ())[-1]
         state.reports.add(last)
-        limit = (state.facts.restart_policy or Policy()).limit
+        limit = (state.facts.restart_terms or RestartTerms()).limit
         state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
 
     def _open(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.status.writer import StatusWriter
 
 
-class SpecPhase:
+class SpecPass:
     """What the user asks for.
 
     Args:
@@ -86,7 +86,7 @@ class SpecPhase:
             self.generation = self.seen.metadata.generation
             state.revisions.change(Mark.FRAMEWORK)
         if is_changed and before is not None:
-            state.agenda.touch_many(state.crash_loops.follow(before, spec))
+            state.dirty.touch_many(state.crash_loops.follow(before, spec))
             refusals = self._in_flight.refusals
             refusals.keep(spec.by_name.keys())
             for name in spec.by_name:

@@ -23,7 +23,7 @@ from frameworkcontroller.core.machines import framework, task
 from frameworkcontroller.core.machines.orphans import is_hidden_pod
 from frameworkcontroller.core.machines.retention import ended_at
 from frameworkcontroller.core.pods import snapshots
-from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.retry import decide_retry
@@ -59,7 +59,7 @@ def ends_turn(place: int) -> bool:
     return place % TASKS_IN_A_ROW == TASKS_IN_A_ROW - 1
 
 
-class TaskPhase:
+class TaskPass:
     """The state machines of all Tasks of one Framework.
 
     Args:
@@ -88,9 +88,9 @@ class TaskPhase:
         if self._state.status.state in TASKS_WAIT:
             return
         self._release(ctx)
-        contexts: dict[str, task.TaskContext] = {}
+        contexts: dict[str, task.TaskFacts] = {}
         gate = self._state.gate
-        for place, task_key in enumerate(self._state.agenda.take_dirty(ctx.now)):
+        for place, task_key in enumerate(self._state.dirty.take_dirty(ctx.now)):
             if ends_turn(place):
                 yield
             current = self._state.task(task_key)
@@ -98,7 +98,7 @@ class TaskPhase:
                 continue  # its outcome will make it dirty again
             role = task_key[0]
             if role not in contexts:
-                contexts[role] = self._task_context(role, ctx)
+                contexts[role] = self._task_facts(role, ctx)
             pod = ctx.view.pod(current.attempt_status.pod_name)
             step = task.step(current, pod, contexts[role], persisted=self._state.is_persisted(task_key))
             if step.status != current:
@@ -107,9 +107,9 @@ class TaskPhase:
             if gate is not None:
                 self._follow_instance(task_key, current, step.status, pod, gate)
             if step.wake_at is not None:
-                self._state.agenda.touch_at(task_key, ctx.clock.steadily(step.wake_at))
+                self._state.dirty.touch_at(task_key, ctx.clock.steadily(step.wake_at))
             if step.action is task.Action.CREATE and (until := self._state.crash_loops.hold(task_key, ctx.now)):
-                self._state.agenda.touch_at(task_key, until)
+                self._state.dirty.touch_at(task_key, until)
             elif step.action is not None:
                 self._act(task_key, step, pod, ctx)
         if self._held and ctx.in_flight.free_creations(ctx.now):
@@ -123,7 +123,7 @@ class TaskPhase:
         if self._config.crash_loop_pause:
             self._state.crash_loops.note(task_key, before, after, ctx.clock)
         if after.attempt_status.id > before.attempt_status.id:
-            self.remember(Trigger.TASK_RETRY, role, before, ctx)
+            self.remember(HistoryCause.TASK_RETRY, role, before, ctx)
         if after.state in OVER:
             role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
         if role.name in self._state.facts.watched_roles:
@@ -170,7 +170,7 @@ class TaskPhase:
             task_key, _ = self._held.popitem(last=False)
             # Those of other roles do not wait behind one whose role is refused.
             if not self._waits_with_role(task_key, ctx):
-                self._state.agenda.touch(task_key)
+                self._state.dirty.touch(task_key)
                 free -= 1
         if self._held:
             ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
@@ -182,12 +182,12 @@ class TaskPhase:
                 # Behind the other roles, with which it shares what refused Pods may cost.
                 del self._refused[role]
                 if refusals.window(role) is None:
-                    self._state.agenda.touch_many(waiting)
+                    self._state.dirty.touch_many(waiting)
                     continue
                 self._refused[role] = waiting
                 if waiting:
                     # The one that was refused last: if its retries are limited, they come to an end.
-                    self._state.agenda.touch(waiting.popitem()[0])
+                    self._state.dirty.touch(waiting.popitem()[0])
                     until = ctx.now + PROBE_AFTER
             ctx.decision.wake(until)
 
@@ -201,8 +201,8 @@ class TaskPhase:
         ctx.decision.wake(until)
         return until is not None
 
-    def _task_context(self, role: str, ctx: ReconcileContext) -> task.TaskContext:
-        return task.TaskContext(
+    def _task_facts(self, role: str, ctx: ReconcileContext) -> task.TaskFacts:
+        return task.TaskFacts(
             now=ctx.stamp,
             retry_policy=ctx.spec.task_of(role).retry_policy,
             graceful_timeout_sec=self._state.roles[role].graceful_timeout_sec,
@@ -263,14 +263,14 @@ class TaskPhase:
             effect = CreatePod(*task_key, instance, attempt_id, self._source(task_key[0], ctx.spec))
         until = ctx.emit(effect)
         if until is not None:
-            self._state.agenda.touch_at(task_key, until)
+            self._state.dirty.touch_at(task_key, until)
 
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
         """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
         found = ctx.in_flight.found(("pod", *task_key))
         if found is None:
             return FindPod(*task_key)
-        is_lost = is_hidden_pod(found) and task.is_ours(found, self._task_context(task_key[0], ctx))
+        is_lost = is_hidden_pod(found) and task.is_ours(found, self._task_facts(task_key[0], ctx))
         return DeletePod(*task_key, found.uid, orphan=True) if is_lost else FindPod(*task_key)
 
     def retains_pods(self, ctx: ReconcileContext) -> bool:
@@ -280,7 +280,7 @@ class TaskPhase:
         )
         if ctx.spec.retain_pods == RETAIN_NEVER or not ending:
             return False
-        contexts = {role: self._task_context(role, ctx) for role in self._state.roles}
+        contexts = {role: self._task_facts(role, ctx) for role in self._state.roles}
         for task_key in self._state.task_keys():
             current = self._state.task(task_key)
             if current is None or current.state not in task.UNEXPECTED:
@@ -291,7 +291,7 @@ class TaskPhase:
                 return True
         return False
 
-    def remember(self, trigger: Trigger, role_state: RoleState, gone: TaskStatus, ctx: ReconcileContext) -> None:
+    def remember(self, trigger: HistoryCause, role_state: RoleState, gone: TaskStatus, ctx: ReconcileContext) -> None:
         """Report a Task or Task attempt that is replaced or deleted; its last state is persisted."""
         spec, shared = ctx.spec.task_of(role_state.name), self._role_attempt(role_state)
         self._state.reports.add(snapshots.of_task(trigger, ctx.framework, shared, spec, gone))

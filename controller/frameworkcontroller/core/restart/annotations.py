@@ -18,19 +18,19 @@ DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 2**31 - 1
 
 
-class Policy(Struct, frozen=True):
+class RestartTerms(Struct, frozen=True):
     """How often exits may restart the gang in one Framework attempt; 0: no limit."""
 
     limit: int = DEFAULT_LIMIT
 
 
-def read_policy(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Policy | None, str]:
-    """Return the policy of a gang, None if it does not restart in place, and what is wrong with it, "" if nothing is.
+def read_terms(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[RestartTerms | None, str]:
+    """Return the terms of a gang, None if it does not restart in place, and what is wrong with it, "" if nothing is.
 
     Args:
         roles: the TaskRoles whose Pods have a barrier, each with the annotations of its template.
     """
-    asked: dict[str, Policy | None] = {}
+    asked: dict[str, RestartTerms | None] = {}
     for name, notes in roles:
         asked[name] = None
         mode = notes.get(names.RESTART_ANNOTATION)
@@ -42,9 +42,9 @@ def read_policy(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Policy 
         limit = notes.get(names.RESTART_LIMIT_ANNOTATION, str(DEFAULT_LIMIT))
         if not re.fullmatch("[0-9]{1,10}", limit) or int(limit) > MAX_LIMIT:
             return None, f"{where} {names.RESTART_LIMIT_ANNOTATION} must be a whole number from 0 to {MAX_LIMIT}"
-        asked[name] = Policy(int(limit))
+        asked[name] = RestartTerms(int(limit))
     if len(set(asked.values())) > 1:
-        named = "; ".join(f"{name}: {_described(policy)}" for name, policy in list(asked.items())[:10])
+        named = "; ".join(f"{name}: {_described(terms)}" for name, terms in list(asked.items())[:10])
         text = (
             "the TaskRoles whose Pods have a barrier must ask for the same restart, as they are one gang "
             f"({named}): give all of them the annotations {names.RESTART_ANNOTATION} and "
@@ -75,5 +75,5 @@ def read_starts(roles: Iterable[tuple[str, Collection[Dependency]]]) -> str:
     )
 
 
-def _described(policy: Policy | None) -> str:
-    return "none" if policy is None else f"{names.IN_PLACE}, limit {policy.limit}"
+def _described(terms: RestartTerms | None) -> str:
+    return "none" if terms is None else f"{names.IN_PLACE}, limit {terms.limit}"

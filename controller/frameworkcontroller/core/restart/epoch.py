@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.core.restart.annotations import Policy
+    from frameworkcontroller.core.restart.annotations import RestartTerms
 
 KEPT_RESTARTS: Final = 10
 MESSAGE_CHARACTERS: Final = 200
@@ -61,7 +61,7 @@ class End(Struct, frozen=True):
     message: str = ""
 
 
-class Verdict(Struct, frozen=True):
+class EpochEnd(Struct, frozen=True):
     """What follows from the ends that were seen together.
 
     Attributes:
@@ -207,51 +207,51 @@ def runs_applications(pod: Pod) -> bool:
 
 
 def decide(
-    gate: Gate, restarts: int, policy: Policy, ends: Sequence[End], *, members: int, succeeded: str = ""
-) -> Verdict:
+    gate: Gate, restarts: int, terms: RestartTerms, ends: Sequence[End], *, members: int, succeeded: str = ""
+) -> EpochEnd:
     """Decide what follows from the ends that were seen together.
 
     Args:
         gate: of the gang.
         restarts: in this Framework attempt, as far as they count for the limit.
-        policy: says the limit.
+        terms: says the limit.
         ends: in the order in which they were seen.
         members: the Tasks that the gang has now.
         succeeded: a Task of the gang that has succeeded, "" if there is none.
     """
     if not gate.is_open:
-        return Verdict()
+        return EpochEnd()
     exits = tuple(end for end in ends if end.reason is RestartReason.EXITED)
     others = [end for end in ends if end.reason is not RestartReason.EXITED]
     why = ""
     if exits and succeeded:
         why = f"{succeeded} has succeeded and cannot start again"
-    elif exits and 0 < policy.limit <= restarts:
-        why = f"exits have restarted the gang {restarts} times, and {names.RESTART_LIMIT_ANNOTATION} is {policy.limit}"
+    elif exits and 0 < terms.limit <= restarts:
+        why = f"exits have restarted the gang {restarts} times, and {names.RESTART_LIMIT_ANNOTATION} is {terms.limit}"
     if not why and exits:
-        return Verdict(exits[0], counts=True)
+        return EpochEnd(exits[0], counts=True)
     if not others and members != gate.released:
         others = [End(RestartReason.RESCALED, message=f"from {gate.released} to {members} Tasks")]
-    return Verdict(others[0] if others else None, refused=exits, why=why)
+    return EpochEnd(others[0] if others else None, refused=exits, why=why)
 
 
-def first_epoch(attempt: FrameworkAttemptStatus, policy: Policy | None) -> FrameworkAttemptStatus:
+def first_epoch(attempt: FrameworkAttemptStatus, terms: RestartTerms | None) -> FrameworkAttemptStatus:
     """Return an attempt that has no Pods yet, with or without epochs as its Pod templates ask for."""
-    if (policy is None) is (attempt.gang_epoch is UNSET):
+    if (terms is None) is (attempt.gang_epoch is UNSET):
         return attempt
-    start = UNSET if policy is None else 0
+    start = UNSET if terms is None else 0
     return replace(
         attempt,
         gang_epoch=start,
         gang_released=start,
         gang_restarts=start,
-        last_gang_restarts=UNSET if policy is None else (),
+        last_gang_restarts=UNSET if terms is None else (),
     )
 
 
-def next_epoch(attempt: FrameworkAttemptStatus, verdict: Verdict, now: datetime) -> FrameworkAttemptStatus:
+def next_epoch(attempt: FrameworkAttemptStatus, decided: EpochEnd, now: datetime) -> FrameworkAttemptStatus:
     """Return the attempt with its next epoch, whose gate is closed."""
-    cause, before = verdict.cause, attempt.last_gang_restarts or ()
+    cause, before = decided.cause, attempt.last_gang_restarts or ()
     assert cause is not None
     epoch = (attempt.gang_epoch or 0) + 1
     found = GangRestart(
@@ -261,7 +261,7 @@ def next_epoch(attempt: FrameworkAttemptStatus, verdict: Verdict, now: datetime)
         attempt,
         gang_epoch=epoch,
         gang_released=0,
-        gang_restarts=(attempt.gang_restarts or 0) + verdict.counts,
+        gang_restarts=(attempt.gang_restarts or 0) + decided.counts,
         last_gang_restarts=(*before, found)[-KEPT_RESTARTS:],
     )
 

@@ -15,7 +15,7 @@ MOST_VOID: Final = 64
 """Alarms that an earlier one has made void, beyond as many as there are Tasks with one."""
 
 
-class Agenda:
+class DirtyTasks:
     """The Tasks that are dirty now, those that become so when a revision is persisted, and those that do at a time."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """What is decided about one Framework, and how much of it is persisted, that is, how much the API server has.
 
 Every change gets the next of the `Revisions`; once that is persisted, the Tasks that waited for it are dirty again. The
-`Agenda` has the dirty Tasks; only these are decided on again, so that a pass costs as much as has changed. What is to
+`DirtyTasks` are the only ones that are decided on again, so that a pass costs as much as has changed. What is to
 be reported of the changes goes to the `Reports`.
 """
 
@@ -24,7 +24,7 @@ from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
-from frameworkcontroller.core.status.dirty import Agenda
+from frameworkcontroller.core.status.dirty import DirtyTasks
 from frameworkcontroller.core.status.gang_ready import GangReport
 from frameworkcontroller.core.status.reports import Reports, transition
 from frameworkcontroller.core.status.rescale import rescale
@@ -52,7 +52,7 @@ MAX_TEXTS: Final = 4 * 1024 * 1024
 SHORT_TEXT: Final = 256
 
 
-class Haste(IntEnum):
+class Urgency(IntEnum):
     """What waits for the next write of the status.
 
     Attributes:
@@ -74,10 +74,10 @@ class FrameworkState:
 
     Attributes:
         reports: what is still to be reported.
-        agenda: which Tasks are to be decided on again.
+        dirty: which Tasks are to be decided on again.
         roles: by name; `status` holds none, because their Tasks are counted here.
         revisions: of all changes.
-        haste: what waits for the next write.
+        urgency: what waits for the next write.
         facts: what the spec says.
         held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
         gang_report: what the condition GangReady says.
@@ -92,10 +92,10 @@ class FrameworkState:
         self._name = name
         self._status: FrameworkStatus | None = None
         self.reports = Reports()
-        self.agenda = Agenda()
+        self.dirty = DirtyTasks()
         self.roles: dict[str, RoleState] = {}
         self.revisions = Revisions()
-        self.haste = Haste.REPORT
+        self.urgency = Urgency.REPORT
         self.facts = SpecFacts()
         self.held_back: tuple[str, str] | None = None
         self.gang_report = GangReport()
@@ -148,7 +148,7 @@ class FrameworkState:
         # runs is a report, and so is how far the deletion of the ConfigMap is.
         only_reports = status.completion is None if status.state in REPORTED else status.state in GOING
         if urgent or not only_reports:
-            self.haste = Haste.URGENT
+            self.urgency = Urgency.URGENT
         if before is not None:
             if before.state is not status.state:
                 self.reports.add(transition("framework", self._name, before, status))
@@ -206,7 +206,7 @@ class FrameworkState:
 
     def begin_role(self, role: TaskRoleSpec) -> None:
         """Let a role begin; its Tasks may get Pods once that is persisted."""
-        self.haste = Haste.URGENT
+        self.urgency = Urgency.URGENT
         role_state = self.roles[role.name]
         role_state.dependencies_met = True
         self._change_settings(role_state, Mark.FRAMEWORK, Mark.MEMBERS)
@@ -226,7 +226,7 @@ class FrameworkState:
     def discard_tasks(self) -> None:
         """Drop all roles and Tasks: a new attempt begins."""
         self.roles.clear()
-        self.agenda.clear()
+        self.dirty.clear()
         self.gone.clear()
         self.not_retained.clear()
         self.gang_report = GangReport()
@@ -269,11 +269,11 @@ class FrameworkState:
             return []
         self.text_bytes = sum(role_state.text_bytes for role_state in self.roles.values())
         self.revisions.change(Mark.FRAMEWORK, Mark.MEMBERS)
-        self.haste = Haste.URGENT
+        self.urgency = Urgency.URGENT
         for name, index in changed:
             if index >= 0:
-                self.agenda.touch((name, index))
-                self.agenda.touch_after((name, index), revision)
+                self.dirty.touch((name, index))
+                self.dirty.touch_after((name, index), revision)
         if counts:  # the first scale of an attempt is no rescale
             wanted = {role.name: role.task_number for role in spec.task_roles or ()}
             for name in (*wanted, *(name for name in counts if name not in wanted)):
@@ -312,7 +312,7 @@ class FrameworkState:
         if new.completion is not before.completion:
             new = self._within_texts(before, new)
         if new.state in WAITING_FOR_WRITE:
-            self.haste = max(self.haste, Haste.ENDING if self._is_final(new) else Haste.URGENT)
+            self.urgency = max(self.urgency, Urgency.ENDING if self._is_final(new) else Urgency.URGENT)
         if new.attempt_status.id > before.attempt_status.id:
             uid = before.attempt_status.pod_uid
             self.gone -= {uid}
@@ -372,11 +372,11 @@ class FrameworkState:
 
     def touch_all(self) -> None:
         """Make every Task dirty."""
-        self.agenda.touch_many(self.task_keys())
+        self.dirty.touch_many(self.task_keys())
 
     def touch_when_persisted(self, task_key: TaskKey) -> None:
         """Make the Task dirty once everything up to now is persisted."""
-        self.agenda.touch_after(task_key, self.revisions.now)
+        self.dirty.touch_after(task_key, self.revisions.now)
 
     @property
     def is_reported(self) -> bool:
@@ -387,12 +387,12 @@ class FrameworkState:
 
     def mark_sent(self) -> None:
         """Note that everything up to now is in a write that is sent."""
-        self.haste = Haste.REPORT
+        self.urgency = Urgency.REPORT
 
     def mark_persisted(self, revision: int) -> None:
         """Note that the API server has everything up to this revision."""
         self.revisions.persisted = revision
-        self.agenda.mark_persisted(revision)
+        self.dirty.mark_persisted(revision)
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""

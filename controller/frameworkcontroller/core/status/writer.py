@@ -17,7 +17,7 @@ from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.conditions import conditions
-from frameworkcontroller.core.status.state import Haste
+from frameworkcontroller.core.status.state import Urgency
 from frameworkcontroller.core.status.summary import is_complete, summarize
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ class StatusWriter:
         """
         if self._sent_at is None or (is_complete(state, spec) and not self.gang_is_persisted):
             return None
-        if state.haste is Haste.URGENT or (state.haste is Haste.ENDING and _something_follows(state, spec)):
+        if state.urgency is Urgency.URGENT or (state.urgency is Urgency.ENDING and _something_follows(state, spec)):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
-        if state.haste is Haste.ENDING:
+        if state.urgency is Urgency.ENDING:
             self._ending_since = self._ending_since or now
             least = max(ENDING_FLOOR, URGENT_EACH * state.size)
             return self._ending_since + max(least, min(backpressure, LONGEST_WAIT))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
-from frameworkcontroller.core.pods.snapshots import Trigger
+from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.config.document import DocumentError, decode
@@ -84,14 +84,14 @@ class SnapshotSettings(_Group, frozen=True):
     pod: PodSnapshots = PodSnapshots()
 
     @property
-    def triggers(self) -> frozenset[Trigger]:
+    def triggers(self) -> frozenset[HistoryCause]:
         """The occasions on which a snapshot is written."""
         chosen = {
-            Trigger.FRAMEWORK_RETRY: self.framework.on_framework_retry,
-            Trigger.FRAMEWORK_DELETION: self.framework.on_framework_deletion,
-            Trigger.TASK_RETRY: self.task.on_task_retry,
-            Trigger.TASK_DELETION: self.task.on_task_deletion,
-            Trigger.POD_DELETION: self.pod.on_pod_deletion,
+            HistoryCause.FRAMEWORK_RETRY: self.framework.on_framework_retry,
+            HistoryCause.FRAMEWORK_DELETION: self.framework.on_framework_deletion,
+            HistoryCause.TASK_RETRY: self.task.on_task_retry,
+            HistoryCause.TASK_DELETION: self.task.on_task_deletion,
+            HistoryCause.POD_DELETION: self.pod.on_pod_deletion,
         }
         return frozenset(trigger for trigger, is_on in chosen.items() if is_on)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core.pods import snapshots
-from frameworkcontroller.core.pods.snapshots import Lines, Snapshot, Trigger
+from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -34,7 +34,7 @@ class History:
         triggers: which snapshots to write.
     """
 
-    def __init__(self, lines: LineWriter, triggers: Collection[Trigger]) -> None:
+    def __init__(self, lines: LineWriter, triggers: Collection[HistoryCause]) -> None:
         self._lines, self._triggers = lines, triggers
         self._made = Lines()
         # The UIDs of Pods whose last state was written, and whether they were being deleted then.
@@ -47,7 +47,7 @@ class History:
             What is done when all are written, again and again until they are with the writer; nobody waits long for a
             reader that is slow.
         """
-        wanted = [snapshot for snapshot in taken if snapshot.trigger in self._triggers]
+        wanted = [snapshot for snapshot in taken if snapshot.cause in self._triggers]
         loop = asyncio.get_running_loop()
         written = loop.create_future()
 
@@ -75,7 +75,7 @@ class History:
         is_last: bool = True,
     ) -> None:
         """Write a snapshot of the object of this name, which is, or belongs to, the Framework."""
-        if snapshot.trigger not in self._triggers:
+        if snapshot.cause not in self._triggers:
             return
         size = snapshot.size
         if snapshot.seen is not None and is_last:
@@ -89,7 +89,7 @@ class History:
         """Write the last state of a Framework that was deleted."""
         if last.has_status:
             # As it was stored: a status that cannot be decoded belongs to the history, too.
-            meta, snapshot = last.metadata, snapshots.of_framework(Trigger.FRAMEWORK_DELETION, last, last.status)
+            meta, snapshot = last.metadata, snapshots.of_framework(HistoryCause.FRAMEWORK_DELETION, last, last.status)
             self._write(meta.namespace, meta.name, snapshot)
 
     def write_pod(self, document: bytes) -> None:
