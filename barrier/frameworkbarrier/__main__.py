@@ -114,13 +114,13 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
         # Who finds this file finds all files; one of an earlier run would open a startup probe too early.
         folder.remove(render.GENERATION)
-        gatekeeper = Gatekeeper(settings.identity)
+        gatekeeper = Gatekeeper(settings.own_task)
         if settings.restart:
             from frameworkbarrier.files.notes import Notes
             from frameworkbarrier.gate import epoch
 
             notes = Notes(folder)
-            gatekeeper = epoch.InEpochs(settings.identity, notes.count_start(), log)
+            gatekeeper = epoch.InEpochs(settings.own_task, notes.count_start(), log)
         if settings.mode == "sidecar":
             folder.hold()
         reader = SourceReader()

@@ -88,7 +88,7 @@ def _setting(
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class OwnTask:
     """Who this Pod is, as far as its environment says; an unknown part is None."""
 
     role: str | None
@@ -273,9 +273,9 @@ class Settings:
     )
 
     @property
-    def identity(self) -> Identity:
+    def own_task(self) -> OwnTask:
         """Who this Pod is."""
-        return Identity(self.role, self.index, self.uid)
+        return OwnTask(self.role, self.index, self.uid)
 
     @property
     def gang_name(self) -> str:
@@ -336,8 +336,8 @@ def _contradictions(settings: Settings) -> list[str]:
     else:
         needed = [SETTINGS[name].env for name in ("namespace", "framework") if not getattr(settings, name)]
         faults += [f"{env}: is needed (or FB_SELECTOR and FB_ROLES)" for env in needed]
-    identity = {name: getattr(settings, name) for name in ("role", "index", "uid")}
-    absent = [SETTINGS[name].env for name, value in identity.items() if value is None]
+    known = {name: getattr(settings, name) for name in ("role", "index", "uid")}
+    absent = [SETTINGS[name].env for name, value in known.items() if value is None]
     if not settings.selector and 0 < len(absent) < 3:
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
     if settings.selector and 0 < len(absent) < 3 and settings.uid is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkbarrier import settings
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import render
 from localcluster import binaries, ports
 from localcluster.progress import Lines
@@ -51,7 +51,7 @@ class Members:
         files.mkdir()
         environ = {"FB_PRESET": "etcd", "FB_PORTS": f"etcd={self.port}", "FB_OUTPUT_DIR": str(files)}
         read = settings.parse(environment("etcd", index, **environ))
-        for file in render(released(document, "etcd", index), read, ContainerContext()).files:
+        for file in render(released(document, "etcd", index), read, Container()).files:
             (files / file.name).write_bytes(file.data)
             (files / file.name).chmod(file.mode)
         data = self.folder / f"data-{index}"

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 from frameworkbarrier.source.roster import decode
 
 
@@ -92,7 +92,7 @@ def observation(document: dict[str, Any]) -> Observation:
 
 def released(document: dict[str, Any], role: str = "worker", index: int = 0) -> Released:
     """The open gate of one Task."""
-    found = Gatekeeper(Identity(role, index, uid(role, index))).decide(observation(document))
+    found = Gatekeeper(OwnTask(role, index, uid(role, index))).decide(observation(document))
     assert isinstance(found, Released)
     return found
 

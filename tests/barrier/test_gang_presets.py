@@ -11,14 +11,14 @@ import pytest
 from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files import render
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import File
 from tests.barrier.gangs import environment, ip, released, roster
 
 
 def files(document: dict[str, Any], role: str, index: int, preset: str, **environ: str) -> dict[str, File]:
     read = settings.parse(environment(role, index, FB_PRESET=preset, **environ))
-    return {file.name: file for file in render.render(released(document, role, index), read, ContainerContext()).files}
+    return {file.name: file for file in render.render(released(document, role, index), read, Container()).files}
 
 
 def variables(shape: dict[str, int], role: str, index: int, preset: str, **environ: str) -> dict[str, str]:
@@ -263,14 +263,14 @@ def test_a_template_of_a_user_may_refuse_the_gang_and_use_what_presets_use() -> 
     read = settings.parse(environment("worker", 1, FB_PRESET="ray"))
     opened = released(roster({"worker": 2, "head": 1}), "worker", 1)
     text = "{{ head.name | host }} {{ nnodes }} {{ gang.id }} {{ me.attempt }} {{ roles[0].gpus }}"
-    made = render.render(opened, read, ContainerContext(templates={"x": text})).files
+    made = render.render(opened, read, Container(templates={"x": text})).files
     assert next(file for file in made if file.name == "x").data.decode() == f"{ip(3)} None 0_cm-uid 0 0"
     with pytest.raises(SettingsError, match=r"^we need three workers$"):
-        render.render(opened, read, ContainerContext(templates={"x": "{{ fail('we need three workers') }}"}))
+        render.render(opened, read, Container(templates={"x": "{{ fail('we need three workers') }}"}))
 
 
 @pytest.mark.parametrize("name", ["discover_hosts.sh", "hosts"])
 def test_a_template_may_not_replace_a_file_of_a_preset_or_of_the_barrier(name: str) -> None:
     read = settings.parse(environment("worker", 0, FB_PRESET="horovod"))
     with pytest.raises(SettingsError, match=f"template {name}.j2: '{name}' is the name of a file of the barrier"):
-        render.render(released(roster({"worker": 1})), read, ContainerContext(templates={name: "x"}))
+        render.render(released(roster({"worker": 1})), read, Container(templates={name: "x"}))

@@ -10,12 +10,12 @@ from frameworkbarrier.gate.epoch import InEpochs, follow
 from frameworkbarrier.gate.gate import Gatekeeper, Released, Waiting
 from frameworkbarrier.gate.wait import Progress, wait
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 from tests.barrier.gangs import behind, closed, gang, observation, roster, uid
 from tests.barrier.test_wait import ME
 from tests.barrier.test_wait import Script as Reader
 
-WORKER_1 = Identity("worker", 1, uid("worker", 1))
+WORKER_1 = OwnTask("worker", 1, uid("worker", 1))
 
 
 def decided(gatekeeper: Gatekeeper, document: dict[str, Any]) -> str:
@@ -41,36 +41,36 @@ def decided(gatekeeper: Gatekeeper, document: dict[str, Any]) -> str:
             id="an incomplete gang names who is missing",
         ),
         pytest.param(
-            Identity("worker", 1, uid("worker", 1, instance=1)),
+            OwnTask("worker", 1, uid("worker", 1, instance=1)),
             roster({"worker": 3}),
             "2/3: worker-1 (this Pod) is not recorded yet",
             id="another instance of this Pod is listed",
         ),
         pytest.param(
-            Identity("worker", 3, uid("worker", 3)),
+            OwnTask("worker", 3, uid("worker", 3)),
             roster({"worker": 3}),
             "2/3: worker-3 (this Pod) is not recorded yet",
             id="this index is not listed",
         ),
         pytest.param(
-            Identity("worker", 1, uid("worker", 2)),
+            OwnTask("worker", 1, uid("worker", 2)),
             roster({"worker": 3}),
             "2/3: worker-1 (this Pod) is not recorded yet",
             id="the UID is that of a neighbour",
         ),
         pytest.param(
-            Identity(None, None, uid("ps", 0)),
+            OwnTask(None, None, uid("ps", 0)),
             roster({"ps": 1, "worker": 2}),
             "open for ps-0",
             id="a Pod that knows only its UID is found by it",
         ),
-        pytest.param(Identity(None, None, None), roster({"worker": 1}), "open", id="a Pod does not know who it is"),
+        pytest.param(OwnTask(None, None, None), roster({"worker": 1}), "open", id="a Pod does not know who it is"),
         pytest.param(ME, gang(1, 2, 3), "open for worker-0", id="who does not restart in place needs no start"),
         pytest.param(ME, closed(1, **behind(1)), "1/2: 1 Task", id="who does not restart in place is never behind"),
     ],
 )
 def test_a_complete_gang_opens_the_gate_for_whom_it_lists(
-    own: Identity, document: dict[str, Any], decision: str
+    own: OwnTask, document: dict[str, Any], decision: str
 ) -> None:
     assert decided(Gatekeeper(own), document) == decision
 

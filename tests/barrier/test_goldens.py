@@ -13,7 +13,7 @@ import pytest
 
 from frameworkbarrier import settings
 from frameworkbarrier.files import render
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.presets import model as presets
 from tests.barrier.gangs import environment, released, roster
 
@@ -31,7 +31,7 @@ def render_case(case: dict[str, Any]) -> str:
             entry["gpus"] = gpus
     opened = released(document, role, index)
     read = settings.parse(environment(role, index, **case.get("environment", {})))
-    container = ContainerContext("127.0.0.1\tlocalhost\n", case.get("hostname", ""), case.get("templates", {}))
+    container = Container("127.0.0.1\tlocalhost\n", case.get("hostname", ""), case.get("templates", {}))
     rendered = render.render(opened, read, container, case.get("framework"))
     parts = [
         f"=== {file.name} {file.mode:o}{' in place' if file.in_place else ''}\n{shown(file.data)}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from frameworkbarrier import settings
 from frameworkbarrier.errors import BarrierError, SettingsError
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.environment import EXPORT_FUNCTION
 from frameworkbarrier.files.render import render
 from frameworkbarrier.gate.gate import Fault, Gatekeeper, Observation, Released
@@ -56,17 +56,17 @@ def written(source: str, document: dict[str, Any]) -> dict[str, bytes] | str:
         case "roster":
             view = RosterView(read)
         case "framework":
-            view = FrameworkView("lab", "mnist", "fw-uid", read.identity, None)
+            view = FrameworkView("lab", "mnist", "fw-uid", read.own_task, None)
         case _:
             view = PodsView("lab", "a=b", {"ps": 1, "worker": 2}, "role", wait_for="ip", own_uid=read.uid)
     try:
         seen = view.loaded(document)
         if not isinstance(seen, Observation):
             return seen.text if isinstance(seen, Fault) else "no roster"
-        decision = Gatekeeper(read.identity).decide(seen)
+        decision = Gatekeeper(read.own_task).decide(seen)
         if not isinstance(decision, Released):
             return str(decision)
-        files = render(decision, read, ContainerContext(OWN_HOSTS, "me"), decision.framework).files
+        files = render(decision, read, Container(OWN_HOSTS, "me"), decision.framework).files
     except (ShapeError, BarrierError) as refusal:
         return str(refusal)
     return {file.name: file.data for file in files}

@@ -7,7 +7,7 @@ import pytest
 
 from frameworkbarrier import settings
 from frameworkbarrier.files import container, interfaces
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import render
 from frameworkbarrier.text import canonical_ip
 from tests.barrier.gangs import environment, released, roster
@@ -95,7 +95,7 @@ def variables(address: str, known: dict[str, str]) -> dict[str, str]:
     document = roster({"worker": 2})
     document["taskRoles"][0]["tasks"][1][1] = address
     read = settings.parse(environment("worker", 1, FB_PRESET="pytorch"))
-    files = render(released(document, "worker", 1), read, ContainerContext(interfaces=known)).files
+    files = render(released(document, "worker", 1), read, Container(interfaces=known)).files
     env = next(file for file in files if file.name == "env").data.decode()
     return dict(line.split("=", 1) for line in env.replace("'", "").splitlines())
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files import render
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.presets.model import PresetError
 from tests.barrier.gangs import environment, ip, released, roster
@@ -29,8 +29,8 @@ def files(definition: Any, **environ: str) -> dict[str, tuple[bytes, int]]:
     text = definition if isinstance(definition, str) else json.dumps({"mine": definition})
     read = settings.parse(environment(FB_PRESET="mine", FB_PRESET_DEFINITIONS=text, **environ))
     opened = released(roster({"worker": 1, "hub": 1}))
-    render.warm_up(read, ContainerContext())
-    return {file.name: (file.data, file.mode) for file in render.render(opened, read, ContainerContext()).files}
+    render.warm_up(read, Container())
+    return {file.name: (file.data, file.mode) for file in render.render(opened, read, Container()).files}
 
 
 def test_a_preset_of_the_operator_sets_variables_and_writes_files() -> None:

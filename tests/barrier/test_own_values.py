@@ -8,7 +8,7 @@ import pytest
 
 from frameworkbarrier import settings
 from frameworkbarrier.files import render
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from localcluster import packages
 from localcluster.progress import Lines
 from tests.barrier.gangs import environment, ip, released, roster
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def write(folder: Path, generation: int, preset: str = "pytorch") -> None:
     read = settings.parse(environment("worker", 0, FB_OUTPUT_DIR=str(folder), FB_PRESET=preset))
     gang = released(roster(GANG, generation=generation), "worker", 0)
-    for file in render.render(gang, read, ContainerContext()).files:
+    for file in render.render(gang, read, Container()).files:
         (folder / file.name).write_bytes(file.data)
         (folder / file.name).chmod(file.mode)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from frameworkbarrier import settings
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import render
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.presets.model import PresetVariable
@@ -15,7 +15,7 @@ def exported(preset: str, role: str, **environ: str) -> set[str]:
     opened = released(roster(ROLES), role)
     roles = {"FB_RANK_ROLES": "worker", "FB_HEAD_ROLE": "dashboard"}
     read = settings.parse(environment(role, 0, FB_PRESET=preset, **roles, **environ))
-    files = {file.name: file.data.decode() for file in render(opened, read, ContainerContext()).files}
+    files = {file.name: file.data.decode() for file in render(opened, read, Container()).files}
     names = {line.partition("=")[0] for line in files["env"].splitlines()}
     return {name for name in names if not name.startswith("FB_")}
 
@@ -66,5 +66,5 @@ def test_a_variable_of_two_presets_is_there_once_and_as_the_first_says() -> None
     assert "LOCAL_RANK" in exported("deepspeed,pytorch", "worker")
     opened = released(roster({"master": 1, "worker": 1}), "worker")
     read = settings.parse(environment(FB_PRESET="deepspeed,pytorch", FB_PORTS="master=1"))
-    env = next(file for file in render(opened, read, ContainerContext()).files if file.name == "env").data.decode()
+    env = next(file for file in render(opened, read, Container()).files if file.name == "env").data.decode()
     assert [line for line in env.splitlines() if line.startswith("MASTER_PORT=")] == ["MASTER_PORT='1'"]

@@ -15,7 +15,7 @@ from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files import environment as subject
 from frameworkbarrier.files import render
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import File
 from frameworkbarrier.files.variables import Variable
 from localcluster import packages
@@ -35,7 +35,7 @@ def files(
     shape: dict[str, int], role: str, index: int, folder: str = "/mnt/frameworkbarrier", **environ: str
 ) -> dict[str, File]:
     read = settings.parse(environment(role, index, FB_OUTPUT_DIR=folder, **environ))
-    container = ContainerContext("127.0.0.1\tlocalhost\n10.9.9.9\tme\n", "me")
+    container = Container("127.0.0.1\tlocalhost\n10.9.9.9\tme\n", "me")
     return {file.name: file for file in render.render(released(roster(shape), role, index), read, container).files}
 
 
@@ -258,7 +258,7 @@ def test_workers_without_ps_always_learn_of_each_other(chief: int, count: int) -
 @pytest.mark.parametrize(("nproc", "world"), [("1", "2"), ("8", "16"), ("auto", None), ("gpu", None), ("cpu", None)])
 def test_a_world_size_that_only_torchrun_can_know_is_left_out_and_this_is_said(nproc: str, world: str | None) -> None:
     read = settings.parse(environment(FB_PRESET="pytorch", FB_NPROC_PER_NODE=nproc))
-    rendered = render.render(released(roster({"worker": 2})), read, ContainerContext())
+    rendered = render.render(released(roster({"worker": 2})), read, Container())
     values = read_env_file(next(file for file in rendered.files if file.name == "env").data.decode())
     assert values.get("WORLD_SIZE") == world
     assert (values["PET_NNODES"], values["PET_NPROC_PER_NODE"], values["RANK"]) == ("2", nproc, "0")
@@ -354,7 +354,7 @@ def test_in_a_large_gang_no_exported_value_exceeds_the_limits(count: int, tmp_pa
 
 def test_one_warning_names_each_value_that_went_to_a_file(tmp_path: Path) -> None:
     opened = released(roster({"worker": 10_000}))
-    rendered = render.render(opened, settings.parse(environment()), ContainerContext())
+    rendered = render.render(opened, settings.parse(environment()), Container())
     assert [warning.split(" ")[0] for warning in rendered.warnings] == ["FB_WORKER_IPS", "FB_WORKER_ADDRESSES"]
 
 
@@ -385,7 +385,7 @@ def test_several_presets_of_a_large_gang_take_little_more_memory_than_one() -> N
 
     def peak(presets: str) -> int:
         read = settings.parse(environment("worker", 0, FB_PRESET=presets))
-        container = ContainerContext("127.0.0.1\tlocalhost\n", "me")
+        container = Container("127.0.0.1\tlocalhost\n", "me")
         render.render(gang, read, container)  # what is compiled and kept once does not count
         tracemalloc.start()
         try:

@@ -3,14 +3,14 @@ import pytest
 from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.presets import model as presets
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 from tests.barrier.gangs import environment, uid
 
 
 def test_what_the_controller_injects_is_enough() -> None:
     read = settings.parse(environment("worker", 3))
     assert (read.namespace, read.framework, read.configmap) == ("lab", "mnist", "mnist-attempt")
-    assert read.identity == Identity("worker", 3, uid("worker", 3))
+    assert read.own_task == OwnTask("worker", 3, uid("worker", 3))
     assert (read.interval_sec, read.timeout_sec, read.output_dir) == (10, 600, "/mnt/frameworkbarrier")
     assert (read.mode, read.wait_for, read.presets) == ("init", "ip", ())
 
@@ -18,7 +18,7 @@ def test_what_the_controller_injects_is_enough() -> None:
 def test_what_an_older_pod_of_microsofts_barrier_has_is_enough() -> None:
     environ = {"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist", "BARRIER_CHECK_TIMEOUT_SEC": "1200"}
     read = settings.parse(environ)
-    assert (read.configmap, read.timeout_sec, read.identity) == ("mnist-attempt", 1200, Identity(None, None, None))
+    assert (read.configmap, read.timeout_sec, read.own_task) == ("mnist-attempt", 1200, OwnTask(None, None, None))
 
 
 def test_a_flag_wins_over_its_variable() -> None:
@@ -90,7 +90,7 @@ def test_without_its_uid_a_pod_of_a_selector_could_be_any_of_its_role() -> None:
     selected = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FC_TASKROLE_NAME": "worker"}
     with pytest.raises(SettingsError, match=r"FC_POD_UID: .*need"):
         settings.parse(selected)
-    assert settings.parse(selected | {"FC_POD_UID": "abc"}).identity.uid == "abc"
+    assert settings.parse(selected | {"FC_POD_UID": "abc"}).own_task.uid == "abc"
 
 
 def test_slots_are_one_number_or_one_per_role() -> None:

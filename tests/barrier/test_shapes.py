@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from frameworkbarrier import settings
 from frameworkbarrier.errors import BarrierError
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 from frameworkbarrier.source import choose
 from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api
@@ -23,7 +23,7 @@ from tests.barrier.gangs import environment, uid
 
 Serve = Callable[[Script], FaultyServer]
 
-ME = Identity("worker", 0, uid("worker", 0))
+ME = OwnTask("worker", 0, uid("worker", 0))
 VIEWS: dict[str, Callable[[], View[Any]]] = {
     "roster": lambda: RosterView(settings.parse(environment())),
     "framework": lambda: FrameworkView("lab", "mnist", "", ME, 0),

@@ -12,7 +12,7 @@ from frameworkbarrier import settings
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source import choose as sources
 from frameworkbarrier.source import framework, pods
@@ -52,13 +52,13 @@ def framework_object(roles: dict[str, list[dict[str, Any]]], numbers: dict[str, 
     }
 
 
-ME = Identity("worker", 0, uid("worker", 0))
+ME = OwnTask("worker", 0, uid("worker", 0))
 CONFIGMAP = "/api/v1/namespaces/lab/configmaps/mnist-attempt"
 FRAMEWORK = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/lab/frameworks/mnist"
 IN_PLACE = {"FB_MODE": "sidecar", "FB_RESTART": "in-place"}
 
 
-def gang_of(document: dict[str, Any], me: Identity = ME, attempt: int | None = 3) -> Gang:
+def gang_of(document: dict[str, Any], me: OwnTask = ME, attempt: int | None = 3) -> Gang:
     return framework.gang_of(framework.decompress(document), me, attempt)
 
 
@@ -91,7 +91,7 @@ def test_a_role_that_waits_for_others_has_no_tasks_in_the_gang_yet() -> None:
     ],
 )
 def test_a_task_that_is_not_ready_is_missing_with_its_reason(tasks: list[Any], number: int, why: str) -> None:
-    gang = gang_of(framework_object({"worker": tasks}, {"worker": number}), Identity("worker", 5, uid("worker", 5)))
+    gang = gang_of(framework_object({"worker": tasks}, {"worker": number}), OwnTask("worker", 5, uid("worker", 5)))
     assert (gang.complete, gang.ready, gang.total) == (False, 0, 1)
     assert [(each.task, each.why) for each in gang.waiting_for] == [("worker-0", why)]
 

@@ -6,13 +6,13 @@ from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files import container as container_module
 from frameworkbarrier.files import render
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from tests.barrier.gangs import environment, released, roster
 
 
 def rendered(**templates: str) -> dict[str, str]:
     opened = released(roster({"ps": 1, "worker": 2}), "worker", 1)
-    container = ContainerContext(templates=templates)
+    container = Container(templates=templates)
     files = render.render(opened, settings.parse(environment("worker", 1)), container).files
     return {file.name: file.data.decode() for file in files}
 
@@ -48,7 +48,7 @@ def test_a_template_may_not_replace_a_file_of_the_barrier(name: str) -> None:
 
 def test_a_wrong_syntax_is_found_while_waiting() -> None:
     with pytest.raises(SettingsError, match="template x, line 3"):
-        render.warm_up(settings.parse(environment()), ContainerContext(templates={"x": "\n\n{{"}))
+        render.warm_up(settings.parse(environment()), Container(templates={"x": "\n\n{{"}))
 
 
 def test_templates_are_read_as_a_configmap_volume_has_them(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from frameworkbarrier.errors import GoneError, WaitTimeoutError
 from frameworkbarrier.gate.gate import Fault, Gatekeeper, Observation
 from frameworkbarrier.gate.wait import Progress, SourceReader, wait
 from frameworkbarrier.log import Log, leave_message
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 from tests.barrier.gangs import observation, roster, uid
 
-ME = Identity("worker", 0, uid("worker", 0))
+ME = OwnTask("worker", 0, uid("worker", 0))
 
 
 class Script(SourceReader):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frameworkbarrier import settings
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import OutputDirectory
 from frameworkbarrier.files.writer import Writer
 from frameworkbarrier.log import Log
@@ -27,7 +27,7 @@ def test_each_warning_is_logged_once_in_all_generations(folder: Path) -> None:
     read = settings.parse(environment(FB_OUTPUT_DIR=str(folder), FB_FRAMEWORK_JSON="never"))
 
     with OutputDirectory(str(folder)) as output:
-        writer = Writer(output, read, ContainerContext(), lambda: pytest.fail("not wanted"), Log(stream=said))
+        writer = Writer(output, read, Container(), lambda: pytest.fail("not wanted"), Log(stream=said))
 
         def warnings_of(generation: int, **shape: int) -> list[str]:
             said.seek(0)
@@ -50,16 +50,16 @@ def test_a_framework_that_cannot_be_read_again_leaves_the_old_file_and_one_warni
     serve: Callable[[Script], FaultyServer], folder: Path
 ) -> None:
     answers = iter([200, 503, 503])
-    identity = {"name": "mnist", "namespace": "lab", "uid": "fw-uid"}
+    own_task = {"name": "mnist", "namespace": "lab", "uid": "fw-uid"}
 
     def script(request: Request, reply: Reply) -> None:
-        reply.answer(next(answers), {"kind": "Framework", "metadata": identity, "spec": {"taskRoles": []}})
+        reply.answer(next(answers), {"kind": "Framework", "metadata": own_task, "spec": {"taskRoles": []}})
 
     said = io.StringIO()
     read = settings.parse(environment(FB_OUTPUT_DIR=str(folder), FB_FRAMEWORK_JSON="always"))
     with OutputDirectory(str(folder)) as output:
         api = Api(Access(serve(script).url))
-        writer = Writer(output, read, ContainerContext(), lambda: read_framework(read, api), Log(stream=said))
+        writer = Writer(output, read, Container(), lambda: read_framework(read, api), Log(stream=said))
         for generation in (1, 2, 3):
             writer.write(released(roster({"worker": 1}, generation=generation)))
             assert json.loads((folder / "framework.json").read_text())["metadata"]["name"] == "mnist"

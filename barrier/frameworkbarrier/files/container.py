@@ -17,7 +17,7 @@ TEMPLATE_LIMIT = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerContext:
+class Container:
     """The container's own /etc/hosts as the kubelet made it, its host name, templates and network interfaces."""
 
     hosts: str = ""
@@ -28,8 +28,8 @@ class ContainerContext:
     """Address to the name of the interface that holds it."""
 
 
-def read(template_dir: str) -> ContainerContext:
-    """Read the context of this container.
+def read(template_dir: str) -> Container:
+    """Read what this container is like.
 
     Raises:
         SettingsError: the templates cannot be read.
@@ -41,7 +41,7 @@ def read(template_dir: str) -> ContainerContext:
     if not is_dns_name(hostname.lower()):
         hostname = ""  # Kubernetes sets none of this kind, and it would go into /etc/hosts
     templates = _templates(template_dir) if template_dir else {}
-    return ContainerContext(hosts, hostname, templates, interfaces.read())
+    return Container(hosts, hostname, templates, interfaces.read())
 
 
 def _templates(folder: str) -> Mapping[str, str]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.files import context, lists, variables
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files import lists, template_values, variables
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.environment import (
     ENV_FILE_LIMIT,
     Budget,
@@ -54,7 +54,7 @@ class Rendered:
     warnings: tuple[str, ...]
 
 
-def warm_up(settings: Settings, container: ContainerContext) -> None:
+def warm_up(settings: Settings, container: Container) -> None:
     """Import and compile what rendering will need.
 
     Raises:
@@ -78,7 +78,7 @@ def warm_up(settings: Settings, container: ContainerContext) -> None:
 def render(
     released: Released,
     settings: Settings,
-    container: ContainerContext,
+    container: Container,
     framework: Mapping[str, Any] | None = None,
 ) -> Rendered:
     """Make all files of an open gang.
@@ -137,7 +137,7 @@ def _left_out(chosen: list[Preset], own: list[Variable], settings: Settings) -> 
 
 
 def _of_presets(
-    released: Released, chosen: list[Preset], settings: Settings, container: ContainerContext
+    released: Released, chosen: list[Preset], settings: Settings, container: Container
 ) -> tuple[list[Variable], list[tuple[Preset, File]]]:
     """Render the presets: variables, each as the first preset that sets it says, and files with their presets."""
     own: dict[str, Variable] = {}
@@ -153,11 +153,11 @@ def _of_preset(
     released: Released,
     preset: Preset,
     settings: Settings,
-    container: ContainerContext,
+    container: Container,
     known: Mapping[str, Variable],
 ) -> tuple[list[Variable], list[File]]:
     # Gone with this call, before the next preset's: what a template may use takes 8 MiB for a gang of 10,000.
-    names = context.build(released, preset, settings, container.interfaces)
+    names = template_values.build(released, preset, settings, container.interfaces)
     files = [_template_file(name, source, names) for name, source in preset.files.items()]
     return list(_variables(preset, names, known)), files
 
@@ -187,7 +187,7 @@ def _user_files(
     released: Released,
     chosen: list[Preset],
     settings: Settings,
-    container: ContainerContext,
+    container: Container,
     taken: set[str],
 ) -> Iterator[File]:
     """Render the user's templates."""
@@ -201,7 +201,7 @@ def _user_files(
         heads=next((preset.heads for preset in chosen if preset.heads), ()),
         gpu_slots=any(preset.gpu_slots for preset in chosen),
     )
-    names = context.build(released, basis, settings, container.interfaces)
+    names = template_values.build(released, basis, settings, container.interfaces)
     for name, source in container.templates.items():
         if name in taken or not name:
             raise SettingsError(f"template {name}.j2: {name or 'nothing'!r} is the name of a file of the barrier")

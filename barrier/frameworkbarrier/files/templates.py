@@ -36,7 +36,7 @@ def compile_template(name: str, source: str) -> Template:
         raise _explain(name, fault) from fault
 
 
-def render(name: str, source: str, context: Mapping[str, Any]) -> str:
+def render(name: str, source: str, values: Mapping[str, Any]) -> str:
     """Render one template.
 
     Raises:
@@ -44,7 +44,7 @@ def render(name: str, source: str, context: Mapping[str, Any]) -> str:
     """
     template = compile_template(name, source)
     try:
-        return template.render(context)
+        return template.render(values)
     except SettingsError:  # by `fail`
         raise
     except Exception as fault:  # a template can make any call fail in any way

@@ -7,7 +7,7 @@ who finds the file `generation` finds all files of that generation. It knows no 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import OutputDirectory
 from frameworkbarrier.files.render import FRAMEWORK_JSON, render
 from frameworkbarrier.gate.gate import Released
@@ -22,7 +22,7 @@ class Writer:
         self,
         folder: OutputDirectory,
         settings: Settings,
-        container: ContainerContext,
+        container: Container,
         read_framework: Callable[[], Mapping[str, Any] | None],
         log: Log,
     ) -> None:

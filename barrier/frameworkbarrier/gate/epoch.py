@@ -13,7 +13,7 @@ from frameworkbarrier.errors import EpochEndedError, OutputError, SettingsError
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 
 if TYPE_CHECKING:
     from frameworkbarrier.gate.wait import SourceReader
@@ -31,11 +31,9 @@ class InEpochs(Gatekeeper):
     counts only after this barrier has seen the gate closed.
     """
 
-    def __init__(
-        self, identity: Identity, start: int, log: Log, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, own_task: OwnTask, start: int, log: Log, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with the number of this start in the Pod, as the barrier has counted it; the first is 1."""
-        super().__init__(identity)
+        super().__init__(own_task)
         self._start, self._log, self._clock = start, log, clock
         self._epoch: int | None = None
         """The epoch whose gate has opened."""
@@ -77,7 +75,7 @@ class InEpochs(Gatekeeper):
         return decision
 
     def _check_epoch(self, gang: Gang) -> None:
-        own = (self._identity.role, self._identity.index, (self._identity.uid or "")[:8], self._start)
+        own = (self._own_task.role, self._own_task.index, (self._own_task.uid or "")[:8], self._start)
         if gang.epoch is None:
             return
         if self._epoch is not None and gang.epoch > self._epoch:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameworkbarrier.gate.gang import Gang, Missing, Role, Task
-from frameworkbarrier.settings import Identity
+from frameworkbarrier.settings import OwnTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Gatekeeper:
     Source: docs/reference/barrier.md, section 1.
     """
 
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
+    def __init__(self, own_task: OwnTask) -> None:
+        self._own_task = own_task
 
     def due_in(self) -> float | None:
         """Return the seconds until it decides otherwise about what it has seen last, None if it does not."""
@@ -79,7 +79,7 @@ class Gatekeeper:
 
     def decide(self, observation: Observation) -> Released | Waiting:
         """Decide about what the source has just seen."""
-        gang, own = observation.gang, self._identity
+        gang, own = observation.gang, self._own_task
         if not gang.complete:
             return Waiting(gang.ready, gang.total, gang.waiting_for)
         if own.role is None and own.uid is None:
@@ -96,6 +96,6 @@ class Gatekeeper:
 
     def _wait_for_itself(self, gang: Gang, why: str) -> Waiting:
         """Say that a complete gang lacks this Pod."""
-        name = "this Pod" if self._identity.role is None else f"{self._identity.role}-{self._identity.index}"
+        name = "this Pod" if self._own_task.role is None else f"{self._own_task.role}-{self._own_task.index}"
         ready = min(gang.ready, gang.total - 1) if gang.total else 0
         return Waiting(ready, gang.total, (Missing(name, f"(this Pod) {why}"),))

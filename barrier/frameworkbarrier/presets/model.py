@@ -15,10 +15,10 @@ A preset has
 - `[files]`: names with Jinja2 templates of files; an empty result writes none, one that begins with `#!` is executable,
 - `place`: the place in lists of presets; those without one come last, by name.
 
-`frameworkbarrier.files.context` describes what a template may use. To add a preset, add a file: the barrier and the
-injector both read it from here. The injector refers to the variables of a preset before their values exist. An operator
-may define presets of the same form (`own`): the injector reads them from a folder and hands them to the barrier as
-text.
+`frameworkbarrier.files.template_values` describes what a template may use. To add a preset, add a file: the barrier and
+the injector both read it from here. The injector refers to the variables of a preset before their values exist. An
+operator may define presets of the same form (`own`): the injector reads them from a folder and hands them to the
+barrier as text.
 """
 
 import json

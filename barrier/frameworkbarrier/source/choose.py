@@ -13,7 +13,7 @@ from typing import Any
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
 from frameworkbarrier.gate.gang import answers
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import Identity, Settings
+from frameworkbarrier.settings import OwnTask, Settings
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source import access
 from frameworkbarrier.source.api import Api, ApiError
@@ -113,7 +113,7 @@ def _framework_view(settings: Settings) -> FrameworkView:
         settings.namespace,
         settings.framework,
         settings.framework_uid,
-        settings.identity,
+        settings.own_task,
         settings.attempt_id,
         keeps=lambda gang: settings.wants_framework(gang.total),
     )
@@ -151,7 +151,7 @@ def _may_read(api: Api, path: str) -> bool:
 
 def read_framework(settings: Settings, api: Api) -> Mapping[str, Any] | None:
     """Read the whole Framework, decompressed, for `framework.json`; None if it cannot be read now."""
-    nobody = Identity(None, None, None)
+    nobody = OwnTask(None, None, None)
     view = FrameworkView(settings.namespace, settings.framework, settings.framework_uid, nobody, None)
     try:
         found = view.loaded(api.get(view.read_path))

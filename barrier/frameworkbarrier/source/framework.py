@@ -9,7 +9,7 @@ from typing import Any
 
 from frameworkbarrier.errors import GoneError
 from frameworkbarrier.gate.gang import Gang, Task, assemble, gpus_of, is_place, is_ready
-from frameworkbarrier.settings import MAX_COUNT, MAX_INDEX, Identity
+from frameworkbarrier.settings import MAX_COUNT, MAX_INDEX, OwnTask
 from frameworkbarrier.shape import ShapeError, count, rows, table, word
 from frameworkbarrier.source.roster import unpack
 from frameworkbarrier.text import is_dns_name, is_role_name, one_line, pod_name
@@ -43,12 +43,12 @@ def decompress(framework: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def gang_of(framework: Mapping[str, Any], identity: Identity, attempt_id: int | None) -> Gang:
+def gang_of(framework: Mapping[str, Any], own_task: OwnTask, attempt_id: int | None) -> Gang:
     """Read a decompressed Framework; the generation is left 0.
 
     Args:
         framework: the object.
-        identity: who this Pod is: its own Task may be about to be deleted.
+        own_task: who this Pod is: its own Task may be about to be deleted.
         attempt_id: the Framework attempt that this Pod belongs to, if its environment says so.
 
     Raises:
@@ -68,7 +68,7 @@ def gang_of(framework: Mapping[str, Any], identity: Identity, attempt_id: int | 
     def find(role: str, index: int) -> Task | str:
         return _task(name, role, index, statuses.get(role, _NO_TASKS).get(index))
 
-    _check_own(f"{namespace}/{name}", statuses, identity)
+    _check_own(f"{namespace}/{name}", statuses, own_task)
     return assemble(
         _numbers(framework, _waiting(attempt)),
         find,
@@ -157,9 +157,9 @@ def _why(status: Mapping[str, Any]) -> str:
     return "has no address yet" if state in {"AttemptPreparing", "AttemptRunning"} else state
 
 
-def _check_own(framework: str, statuses: Mapping[str, Mapping[int, Mapping[str, Any]]], identity: Identity) -> None:
-    own = statuses.get(identity.role or "", _NO_TASKS).get(-1 if identity.index is None else identity.index)
+def _check_own(framework: str, statuses: Mapping[str, Mapping[int, Mapping[str, Any]]], own_task: OwnTask) -> None:
+    own = statuses.get(own_task.role or "", _NO_TASKS).get(-1 if own_task.index is None else own_task.index)
     if own and own.get("deletionPending"):
         attempt = table(own.get("attemptStatus"), "taskStatuses.attemptStatus")
-        if attempt.get("podUID") == identity.uid:
-            raise GoneError(f"Task {identity.role}-{identity.index} of Framework {framework} is being deleted")
+        if attempt.get("podUID") == own_task.uid:
+            raise GoneError(f"Task {own_task.role}-{own_task.index} of Framework {framework} is being deleted")

@@ -11,7 +11,7 @@ from typing import Any
 from frameworkbarrier.errors import GoneError
 from frameworkbarrier.gate.gang import Gang, Role
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import Identity, Settings
+from frameworkbarrier.settings import OwnTask, Settings
 from frameworkbarrier.shape import ShapeError, rows, table, word
 from frameworkbarrier.source import framework, pods, roster
 from frameworkbarrier.text import one_line
@@ -87,7 +87,7 @@ class FrameworkView:
         namespace: str,
         name: str,
         uid: str,
-        identity: Identity,
+        own_task: OwnTask,
         attempt_id: int | None,
         keeps: Callable[[Gang], bool] = lambda _gang: True,
     ) -> None:
@@ -97,7 +97,7 @@ class FrameworkView:
             namespace: of the Framework.
             name: of the Framework.
             uid: of the Framework; "": any.
-            identity: who this Pod is.
+            own_task: who this Pod is.
             attempt_id: the Framework attempt that this Pod belongs to, if it is known.
             keeps: whether an Observation keeps the whole object. That of a large Framework is most of the memory of
                 the barrier, which would hold two of them whenever the next one arrives.
@@ -114,7 +114,7 @@ class FrameworkView:
         )
         self._namespace, self._name = namespace, name
         self._uid = uid
-        self._identity = identity
+        self._own_task = own_task
         self._attempt_id = attempt_id
         self._keeps = keeps
         self._generations = Generations()
@@ -125,7 +125,7 @@ class FrameworkView:
         if self._uid and uid and uid != self._uid:
             raise GoneError(f"{self.what} was deleted and created again: this Pod's Framework is gone")
         plain = framework.decompress(document)
-        gang = self._generations.stamp(framework.gang_of(plain, self._identity, self._attempt_id))
+        gang = self._generations.stamp(framework.gang_of(plain, self._own_task, self._attempt_id))
         return Observation(gang, roster.encode(gang), plain if self._keeps(gang) else None)
 
     def absent(self) -> Observation | Fault:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.files.container import ContainerContext
+from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import Rendered, render
 from frameworkbarrier.gate.gang import Gang, Role, Task, assemble
 from frameworkbarrier.gate.gate import Released
@@ -93,4 +93,4 @@ def files_of(gang: Gang, role: str, index: int, settings: PodSettings) -> Render
     """
     found: Role = next(one for one in gang.roles if one.name == role)
     released = Released(gang, found, found.tasks[index], "{}")
-    return render(released, settings.barrier, ContainerContext())
+    return render(released, settings.barrier, Container())
