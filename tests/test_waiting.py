@@ -27,6 +27,9 @@ async def test_it_waits_for_coroutines_too() -> None:
         assert next(attempts) == 3
 
     await eventually_async(check, interval=0.001)
+    attempts = iter(range(10))
+    await eventually_async(lambda: check(), interval=0.001)  # noqa: PLW0108 -- a lambda is no coroutine function
+    assert next(attempts) == 4
 
 
 def test_it_raises_the_last_assertion() -> None:

@@ -45,7 +45,12 @@ async def eventually_async(
     interval: float = 0.05,
 ) -> T:
     """Await a check until it holds; see `eventually`."""
-    return await tenacity.AsyncRetrying(**_until(timeout, interval))(check)
+
+    async def attempt() -> T:
+        # tenacity awaits what a coroutine function returns, and nothing that a lambda does.
+        return await check()
+
+    return await tenacity.AsyncRetrying(**_until(timeout, interval))(attempt)
 
 
 def _until(timeout: float, interval: float) -> dict[str, Any]:
