@@ -1,1 +1,1 @@
-"""The HTTP servers of the programs: a listener with bounds, and the health port."""
+"""The HTTP servers of the programs: `listener` opens the socket of each, with address and bounds; the health port."""

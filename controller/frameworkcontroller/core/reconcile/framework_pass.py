@@ -127,7 +127,9 @@ class FrameworkPass:
         self._act(step, ctx)
 
     def follow_tasks(self, ctx: ReconcileContext) -> bool:
-        """Take over what the Tasks have come to: one runs, their ends complete the attempt, or all Pods are gone.
+        """Take over what the Tasks have come to.
+
+        One runs, their ends complete the attempt, all Pods are gone, or roles that waited for others may begin.
 
         Returns:
             Whether the Framework's own state machine may advance with that.
@@ -139,23 +141,15 @@ class FrameworkPass:
             state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
         if framework.is_ending(state.status):
             return state.status.state not in ENDED and self._had_pods and not state.has_pods
-        if self._seeks_config_map:
-            # If it is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
-            return False
-        completion = decide_completion(ctx.spec, state.roles)
-        if completion is None:
-            return False
-        state.set(attempt.complete(state.status, completion))
-        return True
-
-    def begin_roles(self, ctx: ReconcileContext) -> None:
-        """Let the roles begin that have waited for others for long enough, unless the attempt ends."""
-        state = self._state
-        if state.status.state in TASKS_WAIT or framework.is_ending(state.status):
-            return
+        # If the ConfigMap is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
+        completion = None if self._seeks_config_map else decide_completion(ctx.spec, state.roles)
+        if completion is not None:
+            state.set(attempt.complete(state.status, completion))
+            return True
         for role in list(dependencies.waiting_roles(ctx.spec, state.roles)):
             if role.name not in state.facts.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
                 state.begin_role(role)
+        return False
 
     def _attempt_facts(self, ctx: ReconcileContext) -> framework.AttemptFacts:
         low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec

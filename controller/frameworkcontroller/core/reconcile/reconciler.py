@@ -297,10 +297,7 @@ class FrameworkReconciler:
             yield from self._framework.steps(ctx)
             self._restarts.begin(ctx)
             yield from self._tasks.steps(ctx)
-            if self._framework.follow_tasks(ctx):
-                continue
-            self._framework.begin_roles(ctx)
-            if not (yield from self._restarts.steps(ctx)):
+            if not (self._framework.follow_tasks(ctx) or (yield from self._restarts.steps(ctx))):
                 break
         else:
             raise AssertionError("the pass does not come to rest")
