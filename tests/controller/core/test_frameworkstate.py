@@ -487,9 +487,9 @@ def test_what_was_noted_of_a_pod_is_forgotten_with_its_attempt() -> None:
     state.put(W0, first)
     uid = first.attempt_status.pod_uid
     assert uid is not None
-    state.gone, state.not_retained = {uid, "other"}, {uid}
+    state.sightings.gone, state.sightings.not_retained = {uid, "other"}, {uid}
     state.put(W0, replace(first, attempt_status=replace(first.attempt_status, id=1, pod_uid=None)))
-    assert (state.gone, state.not_retained) == ({"other"}, set())
+    assert (state.sightings.gone, state.sightings.not_retained) == ({"other"}, set())
 
 
 def test_what_is_stored_of_many_ends_is_read_in_turns_and_bounded_too() -> None:

@@ -142,10 +142,8 @@ CASES = {
 
 
 def test_of_many_names_in_use_fifty_are_looked_at_each_second() -> None:
-    in_flight = InFlight(lambda: 0.5)
-    for index in range(5000):
-        in_flight.take(("pod", "worker", index))
-    state = state_of(task())
+    state, in_flight = state_of(task()), InFlight(lambda: 0.5)
+    state.sightings.in_use |= dict.fromkeys((("pod", "worker", index) for index in range(5000)), None)
     apply_pod_outcome(state, in_flight, FIND, found(), moment(0), FRAMEWORK_UID, RetryPolicy())
     assert in_flight.delayed_until(FIND.key, at(99)) is not None
 
@@ -279,4 +277,4 @@ def test_a_pod_stays_or_is_deleted_after_all(outcome: Outcome, becomes: State, *
     found = state.task(W0)
     assert found is not None
     assert found.state is becomes
-    assert (POD_UID in state.not_retained) is is_given_up
+    assert (POD_UID in state.sightings.not_retained) is is_given_up

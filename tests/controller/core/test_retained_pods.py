@@ -102,7 +102,7 @@ def test_a_pod_is_tried_to_be_let_go_so_often(outcome: Failed | Refused, failure
     for _ in range(failures):
         in_flight.back_off(effect.key, Failed("sick"), moment(1).steady)
     apply_retention_outcome(state, in_flight, effect, outcome, moment(2))
-    assert (POD_UID in state.not_retained) is given_up
+    assert (POD_UID in state.sightings.not_retained) is given_up
 
 
 @pytest.mark.parametrize("owner", [LET_GO, OF_THE_ATTEMPT])
@@ -117,7 +117,7 @@ def test_only_a_pod_that_has_ended_counts_as_let_go(owner: OwnerReference, has_e
     apply_pod_outcome(
         state, InFlight(lambda: 0.5), FindPod("worker", 0), found, moment(1), FRAMEWORK_UID, RetryPolicy()
     )
-    assert (POD_UID in state.gone) is (is_over and has_ended and owner is LET_GO)
+    assert (POD_UID in state.sightings.gone) is (is_over and has_ended and owner is LET_GO)
     now = state.task(("worker", 0))
     assert now is not None
     assert now.completion is not None

@@ -168,7 +168,7 @@ class FrameworkPass:
             requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
             creates_pods=ctx.in_flight.creates_pods,
             retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
-            config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.gone,
+            config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.sightings.gone,
             has_pods=self._had_pods,
         )
 
@@ -200,12 +200,12 @@ class FrameworkPass:
 
     def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
         match step.action:
-            case framework.Action.CREATE if ctx.in_flight.is_taken(CONFIG_MAP):
-                found = ctx.in_flight.found(CONFIG_MAP)
+            case framework.Action.CREATE if CONFIG_MAP in self._state.sightings.in_use:
+                found = self._state.sightings.in_use[CONFIG_MAP]
                 orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._uid)
                 ctx.emit(DeleteConfigMap(found.uid) if found is not None and orphan else FindConfigMap())
             case framework.Action.FIND:
-                found, attempt_id = ctx.in_flight.found(CONFIG_MAP), step.status.attempt_status.id
+                found, attempt_id = self._state.sightings.in_use.get(CONFIG_MAP), step.status.attempt_status.id
                 lost = found is not None and found.uid == step.status.attempt_status.config_map_uid
                 ctx.emit(LabelConfigMap(found.uid, attempt_id) if found is not None and lost else FindConfigMap())
             case framework.Action.CREATE:

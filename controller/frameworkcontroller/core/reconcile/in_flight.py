@@ -15,7 +15,6 @@ from frameworkcontroller.core.policies.backoff import Refusals, SlowStart, Spend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.api.meta import Meta
     from frameworkcontroller.core.effects import Effect, EffectKey
 
 # An effect that took place but is not seen yet may be emitted again after this time.
@@ -57,7 +56,6 @@ class InFlight:
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
-        self._taken: dict[EffectKey, Meta | None] = {}
 
     def is_busy(self, key: EffectKey) -> bool:
         """Report whether an effect of this key is in flight."""
@@ -85,22 +83,6 @@ class InFlight:
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
         return any(key[0] in kinds for key in self._in_flight)
-
-    def is_taken(self, key: EffectKey) -> bool:
-        """Report whether a creation met an object of the same name."""
-        return key in self._taken
-
-    def found(self, key: EffectKey) -> Meta | None:
-        """Return that object, None if it was not looked for yet."""
-        return self._taken.get(key)
-
-    def take(self, key: EffectKey, found: Meta | None = None) -> None:
-        """Note that the name is taken, by this object if it is known."""
-        self._taken[key] = found
-
-    def free_name(self, key: EffectKey) -> None:
-        """Note that the name is free."""
-        self._taken.pop(key, None)
 
     def failures(self, key: EffectKey) -> int:
         """Return how often in a row the effect of this key has failed."""
@@ -141,7 +123,6 @@ class InFlight:
     def reset_delays(self) -> None:
         """Allow every next try at once."""
         self._delays.clear()
-        self._taken.clear()
 
     def back_off(self, key: EffectKey, failure: Failed, now: datetime) -> None:
         """Delay the next try after a failure: longer every time, and at least as long as the API server asks for."""
@@ -149,9 +130,9 @@ class InFlight:
         delay = timedelta(seconds=pause_seconds(failures, self._draw, failure.retry_after_seconds))
         self._delays[key] = Delay(now + delay, failures, failure.message)
 
-    def look_later(self, key: EffectKey, message: str, now: datetime) -> None:
-        """Delay the next look at a name that is in use: of many of them fifty are looked at each second."""
-        spread = 2 * len(self._taken) * LOOK_SECONDS * self._draw()
+    def look_later(self, key: EffectKey, number: int, message: str, now: datetime) -> None:
+        """Delay the next look at one of so many names that are in use: fifty of them are looked at each second."""
+        spread = 2 * number * LOOK_SECONDS * self._draw()
         self.back_off(key, Failed(message, spread), now)
 
     def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:

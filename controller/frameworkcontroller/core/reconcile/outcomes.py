@@ -88,7 +88,7 @@ def apply_pod_outcome(
     state.dirty.touch(task_key)
     current = state.task(task_key)
     if current is None:
-        in_flight.free_name(effect.key)
+        state.sightings.in_use.pop(effect.key, None)
         return
     stamp = now.stamp
     match effect, outcome:
@@ -103,12 +103,12 @@ def apply_pod_outcome(
         case DeletePod(confirm=True), Missing() if is_unseen(current, effect.uid):
             state.put(task_key, attempt.move(current, State.ATTEMPT_COMPLETED, stamp))
         case DeletePod(confirm=True), Missing():
-            state.gone.add(effect.uid)
+            state.sightings.gone.add(effect.uid)
         case DeletePod(orphan=False, confirm=False), Done() | Missing() if current.state is State.DELETION_PENDING:
             state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, stamp))
         case DeletePod(), Done() | Missing():
             if isinstance(outcome, Missing):
-                in_flight.free_name(effect.key)
+                state.sightings.in_use.pop(effect.key, None)
             in_flight.recheck_later(effect.key, now.steady, longer=isinstance(outcome, Done))
         case _:
             pass
@@ -159,11 +159,11 @@ def apply_retention_outcome(
         case Done() if current.state is State.DELETION_PENDING:
             state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, now.stamp))
         case Missing():
-            state.not_retained.add(effect.uid)
+            state.sightings.not_retained.add(effect.uid)
         case Refused() | Failed():
             if isinstance(outcome, Failed) and in_flight.failures(effect.key) < TRIES_TO_RETAIN:
                 return
-            state.not_retained.add(effect.uid)
+            state.sightings.not_retained.add(effect.uid)
             state.add_event(events.of_not_retained_pod(f"{effect.role}-{effect.index}", outcome.message))
             in_flight.reset_delay(effect.key)
         case _:
@@ -227,19 +227,19 @@ def _apply_search(
     uid = current.attempt_status.pod_uid
     match outcome:
         case Missing():
-            in_flight.free_name(effect.key)
-            state.gone.update({uid} if uid is not None else ())
+            state.sightings.in_use.pop(effect.key, None)
+            state.sightings.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
-            is_news = in_flight.found(effect.key) is None
+            is_news = state.sightings.in_use.get(effect.key) is None
             if is_news and outcome.metadata.annotations.get(names.FRAMEWORK_UID) != framework_uid:
                 state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", NAME_IN_USE))
-            _meet(in_flight, effect, outcome, now)
+            _meet(state, in_flight, effect, outcome, now)
         case Found() if uid is not None and outcome.metadata.uid != uid:
-            state.gone.add(uid)
+            state.sightings.gone.add(uid)
         case Found() if uid is not None and current.completion is not None:
             # One that was let go has ended, whoever gave it the label; any other is deleted by its UID.
             is_let_go = outcome.has_ended and bool(retained_by(outcome.metadata))
-            (state.gone if is_let_go else state.not_retained).add(uid)
+            (state.sightings.gone if is_let_go else state.sightings.not_retained).add(uid)
         case Found() if is_hidden_pod(outcome.metadata):
             changed = "has lost its label" if is_unlabelled(outcome.metadata) else "has not ended and has the label"
             label = names.FRAMEWORK_NAME if is_unlabelled(outcome.metadata) else names.RETAINED_LABEL
@@ -252,14 +252,16 @@ def _apply_search(
             pass
 
 
-def _meet(in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now) -> None:
+def _meet(
+    state: FrameworkState, in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now
+) -> None:
     """Take in the object that has the name of one that is to be created.
 
     The cache will show it, or it is hidden and deleted, or it is not ours: look again later and later, and at fifty of
     a Framework's names a second.
     """
-    in_flight.take(effect.key, outcome.metadata)
-    in_flight.look_later(effect.key, NAME_IN_USE, now.steady)
+    state.sightings.in_use[effect.key] = outcome.metadata
+    in_flight.look_later(effect.key, len(state.sightings.in_use), NAME_IN_USE, now.steady)
 
 
 def is_unseen(current: TaskStatus, uid: str) -> bool:
@@ -287,12 +289,12 @@ def apply_config_map_outcome(
         case DeleteConfigMap(confirm=True), Missing() if status.state is State.CREATION_REQUESTED:
             state.set(attempt.move(status, State.ATTEMPT_COMPLETED, stamp))
         case DeleteConfigMap(confirm=True), Missing():
-            state.gone.add(effect.uid)
+            state.sightings.gone.add(effect.uid)
         case DeleteConfigMap(confirm=False), Done() | Missing() if is_wanted_deletion(state, effect.uid):
             state.set(attempt.move(status, State.DELETION_REQUESTED, stamp))
         case DeleteConfigMap(), Done() | Missing():
             if isinstance(outcome, Missing):
-                in_flight.free_name(effect.key)
+                state.sightings.in_use.pop(effect.key, None)
             in_flight.recheck_later(effect.key, now.steady)
         case _:
             pass
@@ -305,14 +307,14 @@ def _apply_config_map_search(
     uid = state.status.attempt_status.config_map_uid
     match outcome:
         case Missing():
-            in_flight.free_name(CONFIG_MAP)
-            state.gone.update({uid} if uid is not None else ())
+            state.sightings.in_use.pop(CONFIG_MAP, None)
+            state.sightings.gone.update({uid} if uid is not None else ())
         case Found() if uid is None:
-            _meet(in_flight, effect, outcome, now)
+            _meet(state, in_flight, effect, outcome, now)
         case Found() if uid is not None and outcome.metadata.uid != uid:
-            state.gone.add(uid)
+            state.sightings.gone.add(uid)
         case Found() if is_unlabelled(outcome.metadata):
-            in_flight.take(CONFIG_MAP, outcome.metadata)
+            state.sightings.in_use[CONFIG_MAP] = outcome.metadata
         case Found():
             in_flight.recheck_later(CONFIG_MAP, now.steady)
         case _:
@@ -322,7 +324,7 @@ def _apply_config_map_search(
 def apply_label_outcome(state: FrameworkState, in_flight: InFlight, outcome: Outcome, now: Now) -> None:
     """Take in whether the ConfigMap has its label again; the next time is some seconds later at the earliest."""
     if isinstance(outcome, Done | Missing):
-        in_flight.free_name(CONFIG_MAP)
+        state.sightings.in_use.pop(CONFIG_MAP, None)
         in_flight.recheck_later(LABEL, now.steady)
     if isinstance(outcome, Done):
         state.add_event(events.of_restored_roster(state.status.attempt_status.config_map_name))

@@ -250,7 +250,7 @@ class FrameworkReconciler:
         elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
             self._in_flight.reset_delay(effect.key)
         if isinstance(outcome, NameTaken):
-            self._in_flight.take(effect.key)
+            self._state.sightings.in_use[effect.key] = None
         return failure
 
     def _apply_status_outcome(self, effect: WriteStatus, outcome: Outcome, now: Now) -> None:

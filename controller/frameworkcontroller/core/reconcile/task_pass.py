@@ -216,13 +216,13 @@ class TaskPass:
             attempt_ending=framework.is_ending(self._state.status),
             config_map_name=names.config_map_name(self._name),
             framework_uid=self._uid,
-            gone=self._state.gone,
+            gone=self._state.sightings.gone,
             waits_for_arrival=self._state.facts.waits_for_arrival,
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
             waits=self._state.roles[role].waits and role not in self._state.facts.stuck_roles,
             gate=self._state.gate,
             retain_pods=ctx.spec.retain_pods,
-            not_retained=self._state.not_retained,
+            not_retained=self._state.sightings.not_retained,
             next_attempt=self._is_followed_by_another(ctx),
         )
 
@@ -237,7 +237,7 @@ class TaskPass:
         effect: Effect
         if step.action is task.Action.FIND:
             effect = FindPod(*task_key)
-        elif step.action is task.Action.CREATE and ctx.in_flight.is_taken(("pod", *task_key)):
+        elif step.action is task.Action.CREATE and ("pod", *task_key) in self._state.sightings.in_use:
             effect = self._find_or_delete(task_key, ctx)
         elif step.action is task.Action.RETAIN:
             assert step.uid is not None
@@ -272,7 +272,7 @@ class TaskPass:
 
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
         """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
-        found = ctx.in_flight.found(("pod", *task_key))
+        found = self._state.sightings.in_use["pod", *task_key]
         if found is None:
             return FindPod(*task_key)
         is_lost = is_hidden_pod(found) and task.is_ours(found, self._task_facts(task_key[0], ctx))

@@ -29,6 +29,7 @@ from frameworkcontroller.core.status.gang_ready import GangReport
 from frameworkcontroller.core.status.reports import Reports, transition
 from frameworkcontroller.core.status.rescale import rescale
 from frameworkcontroller.core.status.revisions import Mark, Revisions
+from frameworkcontroller.core.status.sightings import Sightings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,8 +84,7 @@ class FrameworkState:
         gang_report: what the condition GangReady says.
         text_bytes: of what others have written about the ends of Tasks.
         crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
-        gone: the UIDs of Pods and ConfigMaps that the API server was asked for and does not have.
-        not_retained: the UIDs of Pods that were to stay and cannot.
+        sightings: what the API server has said of objects that the caches do not show, in this attempt.
         applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
     """
 
@@ -100,8 +100,7 @@ class FrameworkState:
         self.held_back: tuple[str, str] | None = None
         self.gang_report = GangReport()
         self.crash_loops = CrashLoops()
-        self.gone: set[str] = set()
-        self.not_retained: set[str] = set()
+        self.sightings = Sightings()
         self._restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
         self._rescaled: tuple[FrameworkSpec, int] | None = None
@@ -227,8 +226,7 @@ class FrameworkState:
         """Drop all roles and Tasks: a new attempt begins."""
         self.roles.clear()
         self.dirty.clear()
-        self.gone.clear()
-        self.not_retained.clear()
+        self.sightings = Sightings()
         self.gang_report = GangReport()
         self.crash_loops.held.clear()
         self.applications.clear()
@@ -314,9 +312,7 @@ class FrameworkState:
         if new.state in WAITING_FOR_WRITE:
             self.urgency = max(self.urgency, Urgency.ENDING if self._is_final(new) else Urgency.URGENT)
         if new.attempt_status.id > before.attempt_status.id:
-            uid = before.attempt_status.pod_uid
-            self.gone -= {uid}
-            self.not_retained -= {uid}
+            self.sightings.forget(before.attempt_status.pod_uid)
         self.text_bytes -= role_state.text_bytes
         role_state.put(task_key[1], new, revision)
         self.text_bytes += role_state.text_bytes

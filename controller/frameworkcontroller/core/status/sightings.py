@@ -1,0 +1,35 @@
+"""What the API server itself has said of objects that the caches do not show as expected.
+
+A cache may be older than the status, and it does not show an object without the label by which it finds those of a
+Framework. So an object that is missed is asked for (`FindPod`, `FindConfigMap`) before its Task or attempt ends for
+that; and where a creation meets an object of the same name, that one is looked at: it is deleted if it is ours and
+hidden, and waited for otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.core.effects import EffectKey
+
+
+class Sightings:
+    """What is known of the objects of one Framework attempt.
+
+    Attributes:
+        gone: the UIDs of Pods and ConfigMaps that do not exist any more.
+        not_retained: the UIDs of Pods that were to stay and cannot.
+        in_use: the names that a creation found in use, by its key, with the object if it was looked at.
+    """
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.not_retained: set[str] = set()
+        self.in_use: dict[EffectKey, Meta | None] = {}
+
+    def forget(self, uid: str | None) -> None:
+        """Forget a Pod of an attempt that is over."""
+        self.gone -= {uid}
+        self.not_retained -= {uid}
