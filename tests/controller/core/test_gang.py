@@ -12,8 +12,8 @@ from frameworkcontroller.core.effects import Failed, WriteRoster
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.pods.facts import SpecFacts
+from frameworkcontroller.core.reconcile.gang_pass import obstacles
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import summarize
 from tests.controller.core.values import START, at, events_in, framework, pod, role, spec, task

@@ -73,11 +73,6 @@ class FrameworkPass:
         self._conflict_draw = draw()
         self._seeks_config_map = self._had_pods = False
 
-    @property
-    def attempt_name(self) -> roster.AttemptName:
-        """The current attempt as the roster names it."""
-        return attempt_name(self._state, self._namespace, self._name, self._uid)
-
     def begin(self, ctx: ReconcileContext) -> None:
         """Bring the state in line with the spec.
 
@@ -211,7 +206,7 @@ class FrameworkPass:
             case framework.Action.CREATE:
                 _, total = readiness(self._state, ctx.spec)
                 empty = roster.document(
-                    self.attempt_name,
+                    attempt_name(self._state, self._namespace, self._name, self._uid),
                     0,
                     0,
                     total,

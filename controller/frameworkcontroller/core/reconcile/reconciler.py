@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
-    ROSTER,
     STATUS,
     CreateConfigMap,
     CreatePod,
@@ -42,12 +41,11 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.gang.gang import Gang, GangStatus, has_gang
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
 from frameworkcontroller.core.reconcile.framework_pass import FrameworkPass
+from frameworkcontroller.core.reconcile.gang_pass import GangPass
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.obstacles import obstacles
 from frameworkcontroller.core.reconcile.outcomes import (
     apply_config_map_outcome,
     apply_label_outcome,
@@ -60,10 +58,7 @@ from frameworkcontroller.core.reconcile.outcomes import (
 from frameworkcontroller.core.reconcile.restart_pass import RestartPass
 from frameworkcontroller.core.reconcile.spec_pass import SpecPass
 from frameworkcontroller.core.reconcile.task_pass import TaskPass
-from frameworkcontroller.core.status import gang_ready
-from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
-from frameworkcontroller.core.status.summary import readiness
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
 
 if TYPE_CHECKING:
@@ -75,6 +70,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.clock import Now
+    from frameworkcontroller.core.gang.gang import GangStatus
     from frameworkcontroller.core.pods.facts import RoleFacts
     from frameworkcontroller.core.policies.backoff import Spending
     from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -119,11 +115,9 @@ class FrameworkReconciler:
             meta, config, self._state, self._tasks, self._writer, new_uid=new_uid, draw=draw
         )
         self._restarts = RestartPass(config, self._state, self._tasks)
-        self._gang: Gang | None = None
-        self._config_map_done = Done()
+        self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
         self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
-        self._granted: GrantRosterAccess | None = None
         self._unloaded = self._writer.persisted
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
@@ -156,7 +150,7 @@ class FrameworkReconciler:
     @property
     def gang(self) -> GangStatus | None:
         """How far the gang is, None if there is none."""
-        return None if self._gang is None or not has_gang(self._state) else self._gang.status(self._state)
+        return self._gang.status
 
     @property
     def seen(self) -> Framework:
@@ -228,15 +222,15 @@ class FrameworkReconciler:
                 apply_retention_outcome(self._state, self._in_flight, effect, outcome, now)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
                 if isinstance(outcome, Done):
-                    self._config_map_done = outcome
+                    self._gang.config_map = outcome
                 apply_config_map_outcome(self._state, self._in_flight, effect, outcome, now)
             case LabelConfigMap():
                 apply_label_outcome(self._state, self._in_flight, outcome, now)
             case WriteRoster():
-                self._apply_roster_outcome(effect, outcome, now)
+                self._gang.apply_outcome(effect, outcome, now)
             case GrantRosterAccess():
                 if failure is None:
-                    self._granted = effect
+                    self._gang.granted = effect
             case DeleteFramework():
                 if failure is None:
                     self._in_flight.recheck_later(effect.key, now.steady)
@@ -263,15 +257,6 @@ class FrameworkReconciler:
                 self._in_flight.recheck_later(effect.key, now.steady)
             case Refused() | Failed():
                 apply_status_failure(self._state, self._in_flight, self._writer, effect, outcome)
-
-    def _apply_roster_outcome(self, effect: WriteRoster, outcome: Outcome, now: Now) -> None:
-        if self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
-            version = outcome.resource_version if isinstance(outcome, Done) else None
-            event = self._gang.apply_outcome(effect, version)
-            if event is not None:
-                self._state.add_event(event)
-        if isinstance(outcome, Missing):
-            self._in_flight.recheck_later(effect.key, now.steady)
 
     # --- the pass ----------------------------------------------------------------------------------------------------
 
@@ -301,7 +286,7 @@ class FrameworkReconciler:
                 break
         else:
             raise AssertionError("the pass does not come to rest")
-        self._report_gang(ctx)
+        self._gang.report(ctx)
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not bool(self._state.crash_loops.held):
             self._state.revisions.change()
@@ -326,29 +311,13 @@ class FrameworkReconciler:
         self._framework.begin(ctx)
         return ctx
 
-    def _report_gang(self, ctx: ReconcileContext) -> None:
-        """Decide what the status says of a gang that waits, where Pods have a barrier."""
-        state = self._state
-        if not state.facts.has_barriers or not has_gang(state):
-            return
-        ready, total = readiness(state, ctx.spec)
-        report = gang_ready.decide(
-            state.gang_report,
-            complete=ready == total,
-            missing=lambda: obstacles(state, self._in_flight, ctx.view),
-            now=ctx.now,
-        )
-        state.report_gang(report)
-        ctx.decision.wake(report.due)
-
     def _write(self, ctx: ReconcileContext) -> None:
         """Emit the writes that follow from the decided state, and report what may be reported.
 
         It needs the final state of this pass: nothing changes the Framework or its Tasks after it.
         """
-        self._grant_access(ctx)
         self._write_status(ctx)
-        self._write_roster(ctx)
+        self._gang.write(ctx)
         ctx.decision.wake(self._state.dirty.next_alarm)
         ctx.decision.reports = self._state.reports.take(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
@@ -366,16 +335,6 @@ class FrameworkReconciler:
             and ctx.view.config_map() is None
         )
 
-    def _grant_access(self, ctx: ReconcileContext) -> None:
-        """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""
-        uid = self._state.status.attempt_status.config_map_uid
-        begun = self._state.revisions.is_persisted(Mark.FRAMEWORK) and not framework.is_ending(self._state.status)
-        accounts = self._state.facts.service_accounts
-        if self._config.grant_roster_access and accounts and uid is not None and begun:
-            access = GrantRosterAccess(accounts, uid)
-            if access != self._granted:
-                ctx.emit(access)
-
     def _write_status(self, ctx: ReconcileContext) -> None:
         state = self._state
         if state.revisions.all_persisted or self._in_flight.is_busy(STATUS):
@@ -391,31 +350,3 @@ class FrameworkReconciler:
         rest_bytes = self._spec.seen.size - memoryview(self._spec.seen.status).nbytes
         generation = self._spec.generation
         return self._writer.compose(self._state, spec, generation, now.steady, now.stamp, rest_bytes=rest_bytes)
-
-    def _write_roster(self, ctx: ReconcileContext) -> None:
-        """Let the gang decide on its roster, from the persisted status alone, and take its milestones."""
-        uid = self._state.status.attempt_status.config_map_uid
-        if self._gang is not None and self._gang.config_map_uid != uid:
-            self._gang = None
-        if not has_gang(self._state):
-            return
-        config_map, summary = ctx.view.config_map(), self._writer.persisted_summary
-        if summary is not None and config_map is not None and config_map.metadata.uid == uid:
-            if self._gang is None:
-                # A deletion answers without a UID.
-                version = self._config_map_done.resource_version if self._config_map_done.uid == uid else ""
-                self._gang = Gang(config_map.metadata, self._framework.attempt_name, version)
-            until = self._in_flight.delayed_until(ROSTER, ctx.now)
-            if until is not None:
-                ctx.decision.wake(until)
-            elif not self._in_flight.is_busy(ROSTER):
-                seen = config_map.metadata.resource_version
-                effect, wake_at = self._gang.decide(
-                    self._state, lambda: obstacles(self._state, self._in_flight, ctx.view), summary, ctx.now, seen
-                )
-                ctx.decision.wake(wake_at)
-                if effect is not None:
-                    ctx.emit(effect)
-        if self._gang is not None:
-            for milestone in self._gang.milestones(self._state, ctx.spec, ctx.now):
-                self._state.reports.add(milestone)

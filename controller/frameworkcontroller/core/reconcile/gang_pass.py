@@ -1,0 +1,149 @@
+"""The gang's part of a reconcile pass: what the status says of it, who may read its roster, and what the roster says.
+
+`FrameworkReconciler.steps` calls `report` once the Tasks have no more to say, and `write` after the write of the
+status, since a roster speaks of a persisted one alone. `Gang` decides; this module supplies what the decision needs and
+emits what follows from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import ROSTER, Done, GrantRosterAccess, Missing
+from frameworkcontroller.core.gang.gang import Gang, attempt_name, has_gang
+from frameworkcontroller.core.machines import framework
+from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
+from frameworkcontroller.core.status import gang_ready
+from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.summary import gang_roles, readiness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frameworkcontroller.api.meta import Identity
+    from frameworkcontroller.core.clock import Now
+    from frameworkcontroller.core.effects import Outcome, WriteRoster
+    from frameworkcontroller.core.gang.gang import GangStatus
+    from frameworkcontroller.core.reconcile.config import CoreConfig
+    from frameworkcontroller.core.reconcile.decision import ReconcileContext, View
+    from frameworkcontroller.core.reconcile.in_flight import InFlight
+    from frameworkcontroller.core.status.state import FrameworkState
+    from frameworkcontroller.core.status.writer import StatusWriter
+
+
+class GangPass:
+    """The gangs of one Framework, one of each attempt.
+
+    Args:
+        meta: of the Framework.
+        config: the settings.
+        state: what is decided.
+        in_flight: the failures of its Pods.
+        writer: knows the persisted status.
+
+    Attributes:
+        config_map: the outcome of its last creation.
+        granted: the last access that was given.
+    """
+
+    def __init__(
+        self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight, writer: StatusWriter
+    ) -> None:
+        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
+        self._config, self._state, self._in_flight, self._writer = config, state, in_flight, writer
+        self._gang: Gang | None = None
+        self.config_map = Done()
+        self.granted: GrantRosterAccess | None = None
+
+    @property
+    def status(self) -> GangStatus | None:
+        """How far the gang is, None if there is none."""
+        return None if self._gang is None or not has_gang(self._state) else self._gang.status(self._state)
+
+    def apply_outcome(self, effect: WriteRoster, outcome: Outcome, now: Now) -> None:
+        """Take in the outcome of a write of the roster."""
+        if self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
+            version = outcome.resource_version if isinstance(outcome, Done) else None
+            event = self._gang.apply_outcome(effect, version)
+            if event is not None:
+                self._state.add_event(event)
+        if isinstance(outcome, Missing):
+            self._in_flight.recheck_later(effect.key, now.steady)
+
+    def report(self, ctx: ReconcileContext) -> None:
+        """Decide what the status says of a gang that waits, where Pods have a barrier."""
+        state = self._state
+        if not state.facts.has_barriers or not has_gang(state):
+            return
+        ready, total = readiness(state, ctx.spec)
+        report = gang_ready.decide(
+            state.gang_report, complete=ready == total, missing=lambda: self._missing(ctx), now=ctx.now
+        )
+        state.report_gang(report)
+        ctx.decision.wake(report.due)
+
+    def write(self, ctx: ReconcileContext) -> None:
+        """Let the barriers read the roster, let the gang decide on it, and take the gang's milestones."""
+        self._grant_access(ctx)
+        uid = self._state.status.attempt_status.config_map_uid
+        if self._gang is not None and self._gang.config_map_uid != uid:
+            self._gang = None
+        if not has_gang(self._state):
+            return
+        self._write_roster(uid, ctx)
+        if self._gang is not None:
+            for milestone in self._gang.milestones(self._state, ctx.spec, ctx.now):
+                self._state.reports.add(milestone)
+
+    def _grant_access(self, ctx: ReconcileContext) -> None:
+        """Let the barriers of this attempt read the roster, as soon as its ConfigMap is persisted."""
+        uid = self._state.status.attempt_status.config_map_uid
+        begun = self._state.revisions.is_persisted(Mark.FRAMEWORK) and not framework.is_ending(self._state.status)
+        accounts = self._state.facts.service_accounts
+        if self._config.grant_roster_access and accounts and uid is not None and begun:
+            access = GrantRosterAccess(accounts, uid)
+            if access != self.granted:
+                ctx.emit(access)
+
+    def _write_roster(self, uid: str | None, ctx: ReconcileContext) -> None:
+        config_map, summary = ctx.view.config_map(), self._writer.persisted_summary
+        if summary is None or config_map is None or config_map.metadata.uid != uid:
+            return
+        if self._gang is None:
+            # A deletion answers without a UID.
+            version = self.config_map.resource_version if self.config_map.uid == uid else ""
+            name = attempt_name(self._state, self._namespace, self._name, self._uid)
+            self._gang = Gang(config_map.metadata, name, version)
+        until = self._in_flight.delayed_until(ROSTER, ctx.now)
+        if until is not None:
+            ctx.decision.wake(until)
+        elif not self._in_flight.is_busy(ROSTER):
+            seen = config_map.metadata.resource_version
+            effect, wake_at = self._gang.decide(self._state, lambda: self._missing(ctx), summary, ctx.now, seen)
+            ctx.decision.wake(wake_at)
+            if effect is not None:
+                ctx.emit(effect)
+
+    def _missing(self, ctx: ReconcileContext) -> Iterator[tuple[str, Obstacle]]:
+        return obstacles(self._state, self._in_flight, ctx.view)
+
+
+def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:
+    """Yield the names of the Tasks that are not ready, and what keeps each: the most specific reason that is known."""
+    for role_state in gang_roles(state):
+        name = role_state.name
+        if role_state.counts.ready == role_state.counts.active:
+            continue
+        for current in role_state.active():
+            if not is_ready(current):
+                failure = in_flight.last_failure(("pod", name, current.index))
+                if current.state is State.CREATION_PENDING:
+                    window = in_flight.refusals.window(name)
+                    failure = failure or state.crash_loops.why((name, current.index))
+                    failure = failure or (window.reason if window is not None else in_flight.slow_start.message)
+                pod = view.pod(current.attempt_status.pod_name)
+                obstacle = obstacle_of(current, pod)
+                if failure:
+                    obstacle = Obstacle(failure, obstacle.reason, failure)
+                yield f"{name}-{current.index}", obstacle
