@@ -151,11 +151,24 @@ class KubeClient:
         """Replace the object, or its subresource, at `path`; the body's resourceVersion is the precondition."""
         return await self.request("PUT", path, body=body, accept=accept, timeout_seconds=timeout_seconds)
 
-    async def patch(self, path: str, body: bytes, *, content_type: str = MERGE_PATCH, accept: str = JSON) -> bytes:
-        """Patch the object, or its subresource, at `path`."""
-        limit = WRITE_TIMEOUT_SECONDS
+    async def patch(
+        self,
+        path: str,
+        body: bytes,
+        *,
+        content_type: str = MERGE_PATCH,
+        accept: str = JSON,
+        max_bytes: int | None = None,
+    ) -> bytes:
+        """Patch the object, or its subresource, at `path`; `max_bytes`: see `request`."""
         return await self.request(
-            "PATCH", path, body=body, content_type=content_type, accept=accept, timeout_seconds=limit
+            "PATCH",
+            path,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            timeout_seconds=WRITE_TIMEOUT_SECONDS,
+            max_bytes=max_bytes,
         )
 
     async def delete(

@@ -291,7 +291,9 @@ class Performer:
     async def _patch(self, path: str, patch: bytes) -> Outcome:
         """Send a merge patch whose UID is a precondition; errors are those of `KubeClient.request`."""
         try:
-            answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA)
+            answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES)
+        except AnswerTooLargeError:
+            return Done()
         except InvalidError as error:
             # The server's answer to a patch whose UID is not the object's.
             if "metadata.uid" in str(error):
