@@ -1,8 +1,8 @@
 """A plain client that makes the Pods of hostile Frameworks without one: `python -m tests.hostile.plain KUBECONFIG`.
 
 The standard input is a JSON object: `namespace`, and `pods` as `Kind.pods` has them. The client watches its Pods, as
-each must that acts on their ends. A Pod that has ended is deleted and made again, without a pause; one that is refused
-for good is asked for once. It runs until it is killed.
+each must that acts on their ends, and the Frameworks, as each must that acts on edits. A Pod that has ended is deleted
+and made again, without a pause; one that is refused for good is asked for once. It runs until it is killed.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Plain:
     def __init__(self, client: KubeClient, work: Json) -> None:
         self._client, self._groups = client, work["pods"]
         self._pods = resource_path("v1", "pods", namespace=work["namespace"])
+        self._frameworks = resource_path(names.API_VERSION, names.PLURAL, namespace=work["namespace"])
         # As many requests at a time as the controller sends.
         self._slots = asyncio.Semaphore(DEFAULT_SLOTS)
         self._made = set[str]()
@@ -84,6 +85,7 @@ class Plain:
         begun = time.monotonic()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch())
+            group.create_task(self._read_frameworks())
             while True:
                 wanted = self._wanted(int((time.monotonic() - begun) / SCALE_SECONDS))
                 steps = [(name, self._delete(name, uid)) for name, uid in self._ended.items()]
@@ -125,6 +127,14 @@ class Plain:
                         self._ended[meta.name] = meta.uid
                     else:
                         self._ended.pop(meta.name, None)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _read_frameworks(self) -> None:
+        """Read each change of a Framework, and do nothing with it."""
+        while True:
+            with contextlib.suppress(KubeError):
+                async for _ in self._client.stream(self._frameworks, {"watch": "true"}):
+                    pass
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _delete(self, name: str, uid: str | None = None) -> None:
