@@ -15,7 +15,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_digest
 from frameworkcontroller.core.effects import Done
 from frameworkcontroller.core.status.state import FrameworkState
-from frameworkcontroller.core.status.writer import BURST, INTERVAL, StatusWriter
+from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
 from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
 
 if TYPE_CHECKING:
@@ -270,9 +270,12 @@ def test_the_observed_generation_is_read_from_the_status(stored: str, generation
     assert StatusWriter(FRAMEWORK_DECODER.decode(document.encode())).generation == generation
 
 
-def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_second() -> None:
+@pytest.mark.parametrize(("tasks", "interval"), [(10, INTERVAL), (400, INTERVAL * 2), (2000, LONGEST_INTERVAL)])
+def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_second(
+    tasks: int, interval: timedelta
+) -> None:
     """300 Tasks that are retried all the time kept an API server busy: their status was written 20 times a second."""
-    state, wanted, one = large(10), spec(role("worker", 10)), writer()
+    state, wanted, one = large(tasks), spec(role("worker", tasks)), writer()
     now, writes = at(0), 0
     while now < at(60):
         due = one.due(state, wanted, now)
@@ -282,7 +285,7 @@ def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_se
         one.apply_outcome(effect, Done(resource_version=str(10 + writes)), state)
         writes += 1
         state.put(("worker", 0), task(State.ATTEMPT_COMPLETED, ended(writes)))
-    assert writes <= BURST + timedelta(seconds=60) / INTERVAL + 1
+    assert writes <= BURST + timedelta(seconds=60) / interval + 1
     due = one.due(state, wanted, at(200))
     assert due is not None
     assert due < at(62), "the burst is back"

@@ -37,9 +37,12 @@ ENDING_FLOOR: Final = timedelta(seconds=1)
 # While there are many writes, those that can be put off leave their turn to the others, but no longer than this.
 LONGEST_WAIT: Final = timedelta(seconds=15)
 NO_WAIT: Final = timedelta()
-# A Framework whose Tasks end and are retried all the time has so many writes at once, and then one in each interval.
+# A Framework whose Tasks end and are retried all the time has so many writes at once, and then one in each interval: a
+# longer one if it is large, since its writes cost the API server more.
 BURST: Final = 30
 INTERVAL: Final = timedelta(milliseconds=300)
+INTERVAL_EACH: Final = timedelta(microseconds=1500)
+LONGEST_INTERVAL: Final = timedelta(seconds=1)
 
 
 class StatusWriter:
@@ -98,7 +101,7 @@ class StatusWriter:
     ) -> datetime | None:
         """Return when the next write is allowed, None if at once: with time between them, each write contains more."""
         due = self._due(state, spec, now, backpressure=backpressure)
-        earliest = None if self._paid_until is None else self._paid_until - BURST * INTERVAL
+        earliest = None if self._paid_until is None else self._paid_until - BURST * _interval(state.size)
         return due if earliest is None or earliest <= now else max(due or now, earliest)
 
     def _due(
@@ -176,7 +179,7 @@ class StatusWriter:
         """Take in a successful write: its revisions are persisted."""
         self._unanswered = None
         if self._sent_at is not None:
-            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + INTERVAL
+            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + _interval(state.size)
         self._resource_version, self._roles_digest = outcome.resource_version, outcome.roles
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)
@@ -192,6 +195,11 @@ class StatusWriter:
     def is_shrunk(self, attempt_id: int) -> bool:
         """Report whether the Tasks of this attempt are not written any more."""
         return self._too_large is not None and self._too_large[0] == attempt_id
+
+
+def _interval(size: int) -> timedelta:
+    """Return how long a write of a status of so many Tasks counts."""
+    return min(max(INTERVAL, INTERVAL_EACH * size), LONGEST_INTERVAL)
 
 
 def _something_follows(state: FrameworkState, spec: FrameworkSpec) -> bool:
