@@ -116,7 +116,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         folder.remove(render.GENERATION)
         gatekeeper = Gatekeeper(settings.own_task)
         if settings.restart:
-            from frameworkbarrier.files.notes import Notes
+            from frameworkbarrier.files.restart_notes import Notes
             from frameworkbarrier.gate import epoch
 
             notes = Notes(folder)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.files.notes import Notes
 from frameworkbarrier.files.output import OutputDirectory
+from frameworkbarrier.files.restart_notes import Notes
 from frameworkbarrier.settings import parse
 from frameworkbarrier.source.roster import RosterError, decode
 from testkit.waiting import eventually

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frameworkclient.cli.commands.logs import LogPrinter
+from frameworkclient.cli.commands.log_output import LogPrinter
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.diagnosis.tasks import creation_advice
 from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine

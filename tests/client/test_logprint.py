@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frameworkclient.cli.commands.logs import LogPrinter, LogSaver, file_name
+from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver, file_name
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.logs.lines import LogBatch, LogLine, LogSource
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frameworkclient.cli.commands.logs import LogPrinter
+from frameworkclient.cli.commands.log_output import LogPrinter
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine, LogSource
 from frameworkclient.logs.selection import LogSelection

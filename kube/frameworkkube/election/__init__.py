@@ -1,1 +1,1 @@
-"""Leader election by a Lease."""
+"""Leader election by a Lease, with its periods by default (`election`); `lease_lock` writes the Lease."""

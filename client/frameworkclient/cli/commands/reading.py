@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from frameworkclient.cli.commands.logs import LogPrinter, LogSaver
+from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver
 from frameworkclient.cli.describe import description
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_list, resource_name, write, write_document

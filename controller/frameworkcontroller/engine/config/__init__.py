@@ -1,1 +1,1 @@
-"""The configuration file, its defaults, and what is wrong with one."""
+"""The configuration file, its defaults (the Lease's are in `frameworkkube.election`), and what is wrong with one."""
