@@ -113,10 +113,10 @@ def test_the_barrier_takes_what_the_injector_accepts(
     assert set(understood.presets) == set(filter(None, chosen.get("preset", "").split(",")))
     assert understood.selector == chosen.get("selector", "")
     assert understood.namespace == "demo"
-    assert understood.identity.uid == "uid-or-name"
+    assert understood.own_task.uid == "uid-or-name"
     if framework:
         assert (understood.framework, understood.configmap) == ("mnist", "mnist-attempt")
-        assert (understood.identity.role, understood.identity.index) == ("worker", 1)
+        assert (understood.own_task.role, understood.own_task.index) == ("worker", 1)
     # Every variable that we set is one that the barrier reads, or one of the controller's for a user's template.
     read = {one.env for one in barrier_settings.SETTINGS.values()}
     assert all(name in read or name.startswith("FC_") for name in environ)
