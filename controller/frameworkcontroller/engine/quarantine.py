@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -87,7 +87,8 @@ class Reloader:
         self._on_read, self._on_failure = on_read, on_failure
         self._loading: set[FrameworkKey] = set()
         self._cases: dict[FrameworkKey, _Case] = {}
-        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(PLACES))
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By namespace, as long as one of its Frameworks is read."""
 
     def __contains__(self, key: FrameworkKey) -> bool:
         """Report whether the Framework is being read, or waits for that."""
@@ -172,7 +173,7 @@ class Reloader:
     async def _get(self, key: FrameworkKey) -> bytes:
         """Read once: one whose read fails waits without a place."""
         path = resource_path(names.API_VERSION, names.PLURAL, namespace=key[0], name=key[1])
-        async with self._places[key[0]]:
+        async with self._places.setdefault(key[0], asyncio.Semaphore(PLACES)):
             return await self._client.get(path)
 
 

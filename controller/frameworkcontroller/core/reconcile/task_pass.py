@@ -1,7 +1,7 @@
 """The Tasks' part of a reconcile pass: the state machine of each dirty Task, and what its Pod needs.
 
-In each round `FrameworkReconciler.steps` calls `steps` after the Framework's own part, and `take_snapshots` at the end.
-`task` decides; this module supplies what the decision needs and emits what follows from it.
+In each round `FrameworkReconciler.steps` calls `steps` after the Framework's own part. `task` decides; this module
+supplies what the decision needs and emits what follows from it.
 
 A Task that is to get a Pod is held, in this order, while it pauses after crashes (`crash_loop`), until the attempt is
 persisted, while Pods of its role are refused or the namespace has spent what refused Pods may cost (`Refusals` and
