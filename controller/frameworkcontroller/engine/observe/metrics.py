@@ -18,7 +18,7 @@ from frameworkcontroller.core.effects import Missing, Refused
 from frameworkcontroller.core.gang.publisher import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sized
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 
     from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.core.policies.classification import CodeInfo
@@ -33,65 +33,59 @@ _RELEASE: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _START: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800)
 
 
-class _Gangs(Collector):
-    """Counts gangs by phase, and what those wait for that have never been complete, at each scrape."""
-
-    def __init__(self) -> None:
-        self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        gangs = [reconciler.gang for reconciler in self.reconcilers()]
-        phases = Tally(gang.phase for gang in gangs if gang is not None)
-        waiting = [gang for gang in gangs if gang is not None and gang.phase in {Phase.GATHERING, Phase.LATE}]
-        family = GaugeMetricFamily("frameworkcontroller_gangs", "Gangs by phase.", labels=["phase"])
-        for phase in Phase:
-            family.add_metric([phase.name.lower()], phases[phase])
-        yield family
-        family = GaugeMetricFamily(
-            "frameworkcontroller_gang_missing_tasks",
-            "Tasks for which gangs wait that have never been complete, by what they lack: a Pod, or an address.",
-            labels=["reason"],
-        )
-        family.add_metric(["not-created"], sum(gang.not_created for gang in waiting))
-        family.add_metric(["not-ready"], sum(gang.not_ready for gang in waiting))
-        yield family
-        yield GaugeMetricFamily(
-            "frameworkcontroller_gang_oldest_wait_timestamp_seconds",
-            "Unix time since which the oldest of these gangs waits, 0 if there is none.",
-            value=min((gang.since.timestamp() for gang in waiting if gang.since is not None), default=0),
-        )
+def _family(name: str, text: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family
 
 
-class _States(Collector):
-    """Counts Frameworks and Tasks by state at each scrape, from the counts that the reconcilers keep."""
+class _Frameworks(Collector):
+    """Counts Frameworks, Tasks and gangs at each scrape, from the counts that the reconcilers keep."""
 
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
         self.at_rest: Callable[[], Iterable[State]] = tuple
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        frameworks: Tally[str] = Tally(map(str, self.at_rest()))
-        tasks: Tally[str] = Tally()
-        waiting = 0
-        for reconciler in self.reconcilers():
-            if reconciler.state is not None:
-                frameworks[str(reconciler.state)] += 1
+        reconcilers = list(self.reconcilers())
+        frameworks = Tally(self.at_rest())
+        frameworks.update(one.state for one in reconcilers if one.state is not None)
+        tasks: Tally[State] = Tally()
+        for reconciler in reconcilers:
             tasks.update(reconciler.tasks_by_state)
-            waiting += reconciler.waiting_tasks
-        for name, what, counted in (
-            ("frameworkcontroller_frameworks", "Frameworks by state.", frameworks),
-            (
-                "frameworkcontroller_tasks",
-                "Tasks by state, without those of Frameworks at rest: Completed, or not to start.",
-                tasks,
-            ),
-        ):
-            family = GaugeMetricFamily(name, what, labels=["state"])
-            for state in State:
-                family.add_metric([str(state)], counted[str(state)])
-            yield family
+        by_state = {str(state): frameworks[state] for state in State}
+        yield _family("frameworkcontroller_frameworks", "Frameworks by state.", "state", by_state)
+        yield _family(
+            "frameworkcontroller_tasks",
+            "Tasks by state, without those of Frameworks at rest: Completed, or not to start.",
+            "state",
+            {str(state): tasks[state] for state in State},
+        )
         yield GaugeMetricFamily(
-            "frameworkcontroller_waiting_tasks", "Tasks whose TaskRole waits for others (dependsOn).", value=waiting
+            "frameworkcontroller_waiting_tasks",
+            "Tasks whose TaskRole waits for others (dependsOn).",
+            value=sum(one.waiting_tasks for one in reconcilers),
+        )
+        gangs = [one.gang for one in reconcilers if one.gang is not None]
+        phases = Tally(gang.phase for gang in gangs)
+        by_phase = {phase.name.lower(): phases[phase] for phase in Phase}
+        yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", by_phase)
+        waiting = [gang for gang in gangs if gang.phase in {Phase.GATHERING, Phase.LATE}]
+        missing = {
+            "not-created": sum(gang.not_created for gang in waiting),
+            "not-ready": sum(gang.not_ready for gang in waiting),
+        }
+        yield _family(
+            "frameworkcontroller_gang_missing_tasks",
+            "Tasks for which gangs wait that have never been complete, by what they lack: a Pod, or an address.",
+            "reason",
+            missing,
+        )
+        yield GaugeMetricFamily(
+            "frameworkcontroller_gang_oldest_wait_timestamp_seconds",
+            "Unix time since which the oldest of these gangs waits, 0 if there is none.",
+            value=min((gang.since.timestamp() for gang in waiting if gang.since is not None), default=0),
         )
 
 
@@ -105,130 +99,81 @@ class Metrics:
     def __init__(self, codes: Iterable[CodeInfo] = ()) -> None:
         self._known: set[tuple[int | None, str]] = {(code, phrase) for code, (phrase, _) in PREDEFINED.items()}
         self._known |= {(info.code, info.phrase) for info in codes}
-        registry = self.registry = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
-        self._states = _States()
-        self._gangs = _Gangs()
-        registry.register(self._states)
-        registry.register(self._gangs)
-        self._depth = Gauge(
-            "workqueue_depth", "Frameworks that wait for a decision.", ("name", "controller"), registry=registry
-        ).labels(CONTROLLER, CONTROLLER)
-        self.queue_adds = Counter(
-            "workqueue_adds", "Frameworks that were queued.", ("name", "controller"), registry=registry
-        ).labels(CONTROLLER, CONTROLLER)
-        self.queue_seconds = Histogram(
-            "workqueue_queue_duration_seconds",
-            "How long a Framework waited for a decision.",
-            ("name", "controller"),
-            buckets=_FAST,
-            registry=registry,
-        ).labels(CONTROLLER, CONTROLLER)
-        self.work_seconds = Histogram(
-            "workqueue_work_duration_seconds",
-            "How long a decision took.",
-            ("name", "controller"),
-            buckets=_FAST,
-            registry=registry,
-        ).labels(CONTROLLER, CONTROLLER)
-        self.retries = Counter(
-            "workqueue_retries",
-            "Requests that failed and are tried again.",
-            ("name", "controller"),
-            registry=registry,
-        ).labels(CONTROLLER, CONTROLLER)
-        reconciles = Counter(
-            "controller_runtime_reconcile", "Decisions by result.", ("controller", "result"), registry=registry
+        self._frameworks = _Frameworks()
+        registry.register(self._frameworks)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        queue = {"name": CONTROLLER, "controller": CONTROLLER}
+        self._depth = gauge("workqueue_depth", "Frameworks that wait for a decision.", queue).labels(**queue)
+        self.queue_adds = counter("workqueue_adds", "Frameworks that were queued.", queue).labels(**queue)
+        self.queue_seconds = histogram(
+            "workqueue_queue_duration_seconds", "How long a Framework waited for a decision.", queue, buckets=_FAST
+        ).labels(**queue)
+        self._work_seconds = histogram(
+            "workqueue_work_duration_seconds", "How long a decision took.", queue, buckets=_FAST
+        ).labels(**queue)
+        self.retries = counter("workqueue_retries", "Requests that failed and are tried again.", queue).labels(**queue)
+        results = counter("controller_runtime_reconcile", "Decisions by result.", ("controller", "result"))
+        self._results = {result: results.labels(CONTROLLER, result) for result in ("success", "error", "requeue_after")}
+        self._errors = counter("controller_runtime_reconcile_errors", "Decisions that failed.", ("controller",)).labels(
+            CONTROLLER
         )
-        self._results = {
-            result: reconciles.labels(CONTROLLER, result) for result in ("success", "error", "requeue_after")
-        }
-        self._errors = Counter(
-            "controller_runtime_reconcile_errors", "Decisions that failed.", ("controller",), registry=registry
+        self._reconcile_seconds = histogram(
+            "controller_runtime_reconcile_time_seconds", "How long a decision took.", ("controller",), buckets=_FAST
         ).labels(CONTROLLER)
-        self.reconcile_seconds = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "How long a decision took.",
-            ("controller",),
-            buckets=_FAST,
-            registry=registry,
-        ).labels(CONTROLLER)
-        self._requests = Counter(
-            "rest_client_requests", "Requests by status code.", ("code", "method", "host"), registry=registry
+        self._requests = counter("rest_client_requests", "Requests by status code.", ("code", "method", "host"))
+        self._request_seconds = histogram(
+            "rest_client_request_duration_seconds", "Until the status line.", ("verb", "host"), buckets=_REQUEST
         )
-        self._request_seconds = Histogram(
-            "rest_client_request_duration_seconds",
-            "Until the status line.",
-            ("verb", "host"),
-            buckets=_REQUEST,
-            registry=registry,
+        self._attempts = counter("frameworkcontroller_attempts", "Attempts that were started.", ("kind",))
+        self._completions = counter(
+            "frameworkcontroller_attempt_completions", "Attempts that ended.", ("kind", "code", "phrase")
         )
-        self._attempts = Counter(
-            "frameworkcontroller_attempts", "Attempts that were started.", ("kind",), registry=registry
-        )
-        self._completions = Counter(
-            "frameworkcontroller_attempt_completions",
-            "Attempts that ended.",
-            ("kind", "code", "phrase"),
-            registry=registry,
-        )
-        self._start = Histogram(
+        self._start = histogram(
             "frameworkcontroller_gang_start_seconds",
             "From the start of a Framework attempt until all its Pods are created, all have an IP, the gate is open.",
             ("phase",),
             buckets=_START,
-            registry=registry,
         )
-        self._release = Histogram(
+        self._release = histogram(
             "frameworkcontroller_gang_release_seconds",
             "From the last address or arrival of a gang until the roster that opens its gate was written.",
             buckets=_RELEASE,
-            registry=registry,
         )
-        self._restarts = Counter(
+        self._restarts = counter(
             "frameworkcontroller_gang_restarts",
             "Restarts of gangs in their Pods, by what has ended the epoch.",
             ("reason",),
-            registry=registry,
         )
-        self._restart = Histogram(
+        self._restart = histogram(
             "frameworkcontroller_gang_restart_seconds",
             "From the end of an epoch of a gang until its gate is open again, and until its applications run.",
             ("phase",),
             buckets=_START,
-            registry=registry,
         )
-        self._leads = Gauge(
-            "leader_election_master_status", "1 while this replica holds the lease.", ("name",), registry=registry
+        self._leads = gauge("leader_election_master_status", "1 while this replica holds the lease.", ("name",))
+        self._quarantined = gauge(
+            "frameworkcontroller_quarantined_frameworks", "Frameworks that raised an error and wait to be tried again."
         )
-        self._quarantined = Gauge(
-            "frameworkcontroller_quarantined_frameworks",
-            "Frameworks that raised an error and wait to be tried again.",
-            registry=registry,
-        )
-        self._undecodable = Gauge(
+        self._undecodable = gauge(
             "frameworkcontroller_undecodable_objects",
             "Objects that cannot be read and are left out, by resource.",
             ("resource",),
-            registry=registry,
         )
-        self._status_failures = Counter(
+        self._status_failures = counter(
             "frameworkcontroller_status_write_failures",
             "Writes of a status that the API server did not take, by outcome, and by status code where that is final.",
             ("outcome", "code"),
-            registry=registry,
         )
-        self.events_dropped = Gauge(
-            "frameworkcontroller_events_dropped",
-            "Events that were not written because of their number.",
-            registry=registry,
+        self.events_dropped = gauge(
+            "frameworkcontroller_events_dropped", "Events that were not written because of their number."
         )
-
-        self.dropped_lines = Gauge(
+        self.dropped_lines = gauge(
             "frameworkcontroller_log_lines_dropped",
             "Lines of the log, history snapshots among them, that were dropped because their reader was too slow.",
-            registry=registry,
         )
 
     def watch(
@@ -238,8 +183,7 @@ class Metrics:
         queue: Sized,
     ) -> None:
         """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
-        self._states.reconcilers = self._gangs.reconcilers = reconcilers
-        self._states.at_rest = at_rest
+        self._frameworks.reconcilers, self._frameworks.at_rest = reconcilers, at_rest
         self._depth.set_function(lambda: len(queue))
 
     def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
@@ -260,8 +204,8 @@ class Metrics:
     def reconciled(self, seconds: float, *, again: bool) -> None:
         """Count one decision about a Framework; `again`: it asked to be decided on at a later time."""
         self._results["requeue_after" if again else "success"].inc()
-        self.reconcile_seconds.observe(seconds)
-        self.work_seconds.observe(seconds)
+        self._reconcile_seconds.observe(seconds)
+        self._work_seconds.observe(seconds)
 
     def reconcile_failed(self) -> None:
         """Count a Framework that could not be decided on."""
@@ -300,4 +244,4 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return the text that a scrape reads."""
-        return generate_latest(self.registry)
+        return generate_latest(self._registry)
