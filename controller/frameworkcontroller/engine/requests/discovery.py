@@ -33,26 +33,17 @@ class _Resource(msgspec.Struct):
     verbs: list[str] = []
 
 
-class _Resources(msgspec.Struct):
-    """An APIResourceList of Kubernetes."""
-
+class _ResourceList(msgspec.Struct):
     resources: list[_Resource] = []
 
 
-class _LackingError(Exception):
-    """Frameworks are served, but not with everything."""
-
-
 def what_is_missing(discovery: bytes) -> str:
-    """Return what the API server must serve and does not, "" if it serves everything.
-
-    Args:
-        discovery: its answer about the group and version of Frameworks.
+    """Return what is missing in the API server's discovery of the group of Frameworks, "" if nothing is.
 
     Raises:
         msgspec.DecodeError: the answer is something else.
     """
-    served = {resource.name: resource for resource in msgspec.json.decode(discovery, type=_Resources).resources}
+    served = {resource.name: resource for resource in msgspec.json.decode(discovery, type=_ResourceList).resources}
     frameworks = served.get(names.PLURAL)
     status = served.get(f"{names.PLURAL}/status")
     if frameworks is None or frameworks.kind != names.KIND or not frameworks.namespaced:
@@ -66,12 +57,9 @@ def what_is_missing(discovery: bytes) -> str:
 
 
 async def wait_until_served(client: KubeClient, *, every: float, within: float) -> None:
-    """Wait until the API server serves Frameworks with everything that this controller needs.
+    """Ask every so many seconds until the API server serves Frameworks with everything that this controller needs.
 
-    Args:
-        client: of the API server.
-        every: seconds between two attempts.
-        within: seconds after which to give up, even in the middle of a request.
+    After `within` seconds it gives up, even in the middle of a request.
 
     Raises:
         NotServedError: the time is up; the message says what the last attempt met with, and what to do.
@@ -81,7 +69,7 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
     async def check() -> None:
         missing = what_is_missing(await client.get(names.DISCOVERY_PATH))
         if missing:
-            raise _LackingError(missing)
+            raise NotServedError(missing)
 
     def log_once(state: tenacity.RetryCallState) -> None:
         nonlocal why
@@ -92,7 +80,7 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
 
     policy = tenacity.AsyncRetrying(
         # Every error: NotFoundError and ForbiddenError pass too, once the manifests are applied.
-        retry=tenacity.retry_if_exception_type((KubeError, msgspec.DecodeError, _LackingError)),
+        retry=tenacity.retry_if_exception_type((KubeError, msgspec.DecodeError, NotServedError)),
         wait=tenacity.wait_fixed(every),
         before_sleep=log_once,
         sleep=asyncio.sleep,
@@ -101,6 +89,6 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
         async with asyncio.timeout(within):
             await policy(check)
     except TimeoutError:
-        found = why or "no answer"
-        reason = f"Frameworks are not served as needed after {within:g} s: {found}; apply this version's CRD"
+        last = why or "no answer"
+        reason = f"Frameworks are not served as needed after {within:g} s: {last}; apply this version's CRD"
         raise NotServedError(reason) from None

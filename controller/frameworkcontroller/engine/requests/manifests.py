@@ -22,33 +22,25 @@ if TYPE_CHECKING:
     )
 
 
-def _owner(subject: Subject) -> dict[str, Any]:
-    """Return the owner reference for the dependents of the Framework."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
-        "name": subject.name,
-        "uid": subject.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+def _owned_by(api_version: str, kind: str, name: str, uid: str) -> list[dict[str, Any]]:
+    controls = {"controller": True, "blockOwnerDeletion": True}
+    return [{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid} | controls]
+
+
+def _owned_by_framework(subject: Subject) -> list[dict[str, Any]]:
+    return _owned_by(names.API_VERSION, names.KIND, subject.name, subject.uid)
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
     """Return the body of a status replacement; the server uses only the status and the preconditions."""
-    return msgspec.json.encode(
-        {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "metadata": {
-                "namespace": subject.namespace,
-                "name": subject.name,
-                "uid": subject.uid,
-                "resourceVersion": resource_version,
-            },
-            "status": msgspec.Raw(status),
-        }
-    )
+    metadata = {
+        "namespace": subject.namespace,
+        "name": subject.name,
+        "uid": subject.uid,
+        "resourceVersion": resource_version,
+    }
+    whole = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": metadata, "status": msgspec.Raw(status)}
+    return msgspec.json.encode(whole)
 
 
 def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
@@ -62,7 +54,7 @@ def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
             names.FRAMEWORK_UID: subject.uid,
             names.FRAMEWORK_ATTEMPT_ID: str(attempt_id),
         },
-        "ownerReferences": [_owner(subject)],
+        "ownerReferences": _owned_by_framework(subject),
     }
 
 
@@ -73,14 +65,8 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
         "name": names.config_map_name(subject.name),
         "finalizers": [names.FOREGROUND_FINALIZER],
     }
-    return msgspec.json.encode(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": metadata,
-            "data": {names.ROSTER_KEY: effect.roster.decode()},
-        }
-    )
+    data = {names.ROSTER_KEY: effect.roster.decode()}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
 def config_map_patch(subject: Subject, effect: LabelConfigMap) -> bytes:
@@ -93,7 +79,7 @@ def retained_pod_patch(subject: Subject, effect: RetainPod) -> bytes:
     metadata = {
         "uid": effect.uid,
         "labels": {names.RETAINED_LABEL: "true"},
-        "ownerReferences": [_owner(subject)],
+        "ownerReferences": _owned_by_framework(subject),
     }
     return msgspec.json.encode({"metadata": metadata})
 
@@ -123,47 +109,28 @@ def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple
         The plural of the resource, and the body.
     """
     group = "rbac.authorization.k8s.io"
+    name, config_map_name = names.roster_access_name(subject.name), names.config_map_name(subject.name)
     metadata = {
         "namespace": subject.namespace,
-        "name": names.roster_access_name(subject.name),
+        "name": name,
         "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": [
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "name": names.config_map_name(subject.name),
-                "uid": effect.config_map_uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
+        "ownerReferences": _owned_by("v1", "ConfigMap", config_map_name, effect.config_map_uid),
+    }
+    rule = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [config_map_name],
+        "verbs": ["get", "watch"],
+    }
+    yield "roles", {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": account, "namespace": subject.namespace}
+            for account in effect.service_accounts
         ],
     }
-    yield (
-        "roles",
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "Role",
-            "metadata": metadata,
-            "rules": [
-                {
-                    "apiGroups": [""],
-                    "resources": ["configmaps"],
-                    "resourceNames": [names.config_map_name(subject.name)],
-                    "verbs": ["get", "watch"],
-                }
-            ],
-        },
-    )
-    yield (
-        "rolebindings",
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": metadata["name"]},
-            "subjects": [
-                {"kind": "ServiceAccount", "name": account, "namespace": subject.namespace}
-                for account in effect.service_accounts
-            ],
-        },
-    )
+    yield "rolebindings", binding

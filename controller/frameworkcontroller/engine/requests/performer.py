@@ -93,19 +93,9 @@ FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOT
 
 
 class Performer:
-    """Makes the requests of all effects.
+    """Makes the requests of all effects; large statuses may be written compressed."""
 
-    Args:
-        client: of the API server.
-        compress: whether large statuses may be written compressed.
-    """
-
-    def __init__(
-        self,
-        client: KubeClient,
-        *,
-        compress: bool = True,
-    ) -> None:
+    def __init__(self, client: KubeClient, *, compress: bool = True) -> None:
         self._client, self._compress, self._bodies = client, compress, PodBodies()
         self._large_read = asyncio.Semaphore(1)
 
@@ -115,6 +105,8 @@ class Performer:
             return await self._request(subject, effect)
         except NotFoundError:
             return Missing()
+        except AnswerTooLargeError:
+            return Done()  # a patch or a deletion, which has happened
         except ApiStatusError as error:
             return _failed(error)
         except KubeError as error:
@@ -151,7 +143,7 @@ class Performer:
             case RetainPod():
                 return await self._retain_pod(subject, effect)
             case DeleteConfigMap():
-                return await self._delete_config_map(subject, effect)
+                return await self._delete(_config_map_path(subject), effect.uid, propagation="Foreground")
             case LabelConfigMap():
                 return await self._patch_config_map(subject, manifests.config_map_patch(subject, effect))
             case WriteRoster():
@@ -159,10 +151,8 @@ class Performer:
             case GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
             case DeleteFramework():
-                version = effect.resource_version or None
-                return await self._delete(
-                    _framework_path(subject), subject.uid, resource_version=version, propagation="Foreground"
-                )
+                path, version = _framework_path(subject), effect.resource_version or None
+                return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
@@ -214,16 +204,10 @@ class Performer:
                 raise
             return Refused(error.code, error.message)
 
-    async def _delete_config_map(self, subject: Subject, effect: DeleteConfigMap) -> Outcome:
-        return await self._delete(_config_map_path(subject), effect.uid, propagation="Foreground")
-
     async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
+        request = self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES, **options)
         try:
-            answer = await self._client.delete(
-                path, uid=uid, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES, **options
-            )
-        except AnswerTooLargeError:
-            return Done()
+            answer = await request
         except ConflictError:
             # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
             return Missing()
@@ -234,7 +218,7 @@ class Performer:
     # --- the status --------------------------------------------------------------------------------------------------
 
     async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
-        """Write the status, again if only the rest of the object has changed; it never waits, since it holds a slot.
+        """Write the status, again if only the rest of the object has changed, without a pause: it holds a slot.
 
         If a write took effect whose answer was lost, the next one conflicts with it and knows it (`unanswered`).
         """
@@ -292,8 +276,6 @@ class Performer:
         """Send a merge patch whose UID is a precondition; errors are those of `KubeClient.request`."""
         try:
             answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES)
-        except AnswerTooLargeError:
-            return Done()
         except InvalidError as error:
             # The server's answer to a patch whose UID is not the object's.
             if "metadata.uid" in str(error):
@@ -302,35 +284,23 @@ class Performer:
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
     async def _grant_roster_access(self, subject: Subject, effect: GrantRosterAccess) -> Outcome:
-        for kind, body in manifests.roster_access(subject, effect):
-            outcome = await self._ensure_owned(subject, effect, kind, body)
-            if outcome is not None:
-                return outcome
-        return Done()
-
-    async def _ensure_owned(
-        self, subject: Subject, effect: GrantRosterAccess, plural: str, body: dict[str, Any]
-    ) -> Outcome | None:
-        """Create the object, or update it if the ConfigMap owns it, or the Framework, as in earlier versions.
+        """Create Role and RoleBinding, or update what the ConfigMap owns, or the Framework, as in earlier versions.
 
         An object of another owner is left alone. The ConfigMap of the last attempt may still be one for a moment.
-
-        Returns:
-            None if the object is as it should be.
         """
-        group = "rbac.authorization.k8s.io/v1"
-        collection = resource_path(group, plural, namespace=subject.namespace)
-        try:
-            await self._client.create(collection, msgspec.json.encode(body), accept=PARTIAL_METADATA)
-        except AlreadyExistsError:
-            path = resource_path(group, plural, namespace=subject.namespace, name=body["metadata"]["name"])
-            metadata = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
-            if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in metadata.owner_references):
-                return Failed(f"{plural}/{metadata.name} exists and is not owned by this Framework")
-            changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
-            changes["metadata"] = {"uid": metadata.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
-            await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
-        return None
+        for plural, body in manifests.roster_access(subject, effect):
+            collection = resource_path("rbac.authorization.k8s.io/v1", plural, namespace=subject.namespace)
+            try:
+                await self._client.create(collection, msgspec.json.encode(body), accept=PARTIAL_METADATA)
+            except AlreadyExistsError:
+                path = f"{collection}/{body['metadata']['name']}"
+                found = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
+                if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in found.owner_references):
+                    return Failed(f"{plural}/{found.name} exists and is not owned by this Framework")
+                changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
+                changes["metadata"] = {"uid": found.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
+                await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
+        return Done()
 
 
 def _failed(error: ApiStatusError) -> Failed:

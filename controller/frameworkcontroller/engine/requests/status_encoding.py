@@ -56,12 +56,7 @@ STEPS: Final = (
 
 
 def is_small(status_bytes: int, rest_bytes: int) -> bool:
-    """Report whether a plain status of this size can be written as it is.
-
-    Args:
-        status_bytes: the size of its JSON.
-        rest_bytes: the size of the object without its status.
-    """
+    """Report whether a plain status of this size can be written as it is, beside the rest of the object."""
     return status_bytes < COMPRESS_FROM_BYTES and status_bytes + rest_bytes <= LIMIT_BYTES
 
 
@@ -70,11 +65,7 @@ def compress(status: FrameworkStatus, rest_bytes: int) -> bytes:
 
     They must be small enough unpacked, too, or nobody could read them again: texts that repeat themselves shrink to
     nearly nothing. If no step does, the last one is returned: etcd may accept it, since the limit here leaves a quarter
-    to spare.
-
-    Args:
-        status: as decided.
-        rest_bytes: the size of the object without its status.
+    to spare. `rest_bytes` is the size of the object without its status.
     """
     roles = status.attempt_status.task_role_statuses or ()
     encoded = b""
