@@ -1,7 +1,4 @@
-"""`AsyncClient`: Frameworks from asyncio.
-
-`Client` is the same for code without an event loop, and documents the calls.
-"""
+"""`AsyncClient`: Frameworks from asyncio. `Client` is the same for code without an event loop."""
 
 from __future__ import annotations
 
@@ -50,15 +47,7 @@ CREATE_SECONDS: Final = 120.0
 class AsyncClient:
     """Frameworks of one cluster, as one user. Use it inside one event loop, as a context manager.
 
-    Args:
-        kubeconfig: A file; None for `KUBECONFIG`, `~/.kube/config` or the service account of this Pod.
-        context: A context of it; None for the current one.
-        namespace: None for that of the context.
-        impersonate: Whom to act as; None for what the kubeconfig says.
-        found: A cluster that was found already, instead of the others.
-
-    Raises:
-        AccessError: There is no cluster to talk to.
+    The arguments are those of `Client`; `found` is a cluster that was found already, instead of them.
     """
 
     def __init__(
@@ -100,7 +89,15 @@ class AsyncClient:
     async def create(
         self, framework: Framework | Mapping[str, Any], *, namespace: str | None = None, dry_run: bool = False
     ) -> FrameworkView:
-        """See `Client.create`."""
+        """Create a Framework, or a manifest as decoded from YAML, and return it as it was stored.
+
+        It comes into `namespace`, else into what the manifest says, else into that of the client. With `dry_run` the
+        API server checks it and creates nothing.
+
+        Raises:
+            AlreadyExistsError: There is one of that name.
+            InvalidError, RefusedError: The API server refuses it; the message names the field.
+        """
         manifest = framework.to_dict() if isinstance(framework, Framework) else dict(framework)
         metadata = dict(manifest.get("metadata") or {})
         own = metadata.get("namespace")
@@ -119,14 +116,18 @@ class AsyncClient:
         return NotebookView.decode(_with_version(answer) if dry_run else answer)
 
     async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView:
-        """See `Client.get`."""
+        """Return a Framework as it is now.
+
+        Raises:
+            NotFoundError: There is none of that name.
+        """
         with translated(f"get Framework {namespace or self.namespace}/{name}"):
             return NotebookView.decode(await self.kube.get(self._path(namespace, name)))
 
     async def list(
         self, *, namespace: str | None = None, all_namespaces: bool = False, label_selector: str = ""
     ) -> FrameworkViews:
-        """See `Client.list`."""
+        """Return the Frameworks of a namespace or of all, only those with labels such as `team=vision,stage!=test`."""
         place = "all namespaces" if all_namespaces else f"namespace {namespace or self.namespace}"
         path = resource_path(names.API_VERSION, names.PLURAL) if all_namespaces else self._path(namespace)
         with translated(f"list Frameworks of {place}"):
@@ -138,27 +139,40 @@ class AsyncClient:
         *,
         namespace: str | None = None,
         wait: bool = False,
-        timeout: float | None = None,  # noqa: ASYNC109 -- as `Client.delete`
+        timeout: float | None = None,  # noqa: ASYNC109 -- as of `Client`
     ) -> None:
-        """See `Client.delete`."""
+        """Delete a Framework; its name is free when all its Pods are gone, for which `wait` waits.
+
+        Raises:
+            NotFoundError: There is none of that name.
+            WaitTimeoutError: It is not gone after `timeout` seconds.
+        """
         view = await self.get(name, namespace=namespace)
         await self._delete(view)
         if wait:
             await self._gone(view, timeout)
 
     async def stop(self, name: str, *, namespace: str | None = None) -> FrameworkView:
-        """See `Client.stop`."""
+        """End a Framework for good: its Pods are deleted, the object and its status stay."""
         return await self._execute(name, "Stop", namespace)
 
     async def start(self, name: str, *, namespace: str | None = None) -> FrameworkView:
-        """See `Client.start`."""
+        """Start a Framework that was created with `execution_type="Create"`.
+
+        Raises:
+            ArgumentError: It was stopped, which is final.
+        """
         view = await self.get(name, namespace=namespace)
         if view.spec.execution_type == "Stop":
             raise ArgumentError(f"Framework {name}: was stopped, which is final; retry it to run it again")
         return await self._execute(name, "Start", namespace)
 
     async def scale(self, name: str, tasks: Mapping[str, int], *, namespace: str | None = None) -> FrameworkView:
-        """See `Client.scale`."""
+        """Change numbers of Tasks by role, such as `{"worker": 8}`, also while the Framework runs.
+
+        Raises:
+            ArgumentError: There is no such role.
+        """
         patch = actions.scale_patch(await self.get(name, namespace=namespace), tasks)
         with translated(f"scale Framework {namespace or self.namespace}/{name}"):
             body = msgspec.json.encode(patch)
@@ -196,13 +210,17 @@ class AsyncClient:
         return action
 
     async def pods(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:
-        """See `Client.pods`."""
+        """Return the Pods of a Framework by role and index."""
         return await pods_of(self.kube, namespace or self.namespace, name)
 
     async def events(
         self, name: str, *, pods: Sequence[str] | None = None, namespace: str | None = None
     ) -> tuple[EventView, ...]:
-        """See `Client.events`."""
+        """Return the Events of a Framework, its ConfigMap and its Pods, the oldest first; of too many, the newest.
+
+        With `pods`, only those of the Framework and these Pods are read, by a request each; else those of all Pods of
+        the namespace.
+        """
         path, chosen = resource_path("v1", "events", namespace=namespace or self.namespace), selectors(name, pods)
         with translated(f"list Events of {namespace or self.namespace}/{name}"):
             found = (one for each in chosen async for one in objects(self.kube, path, field_selector=each))
@@ -240,9 +258,21 @@ class AsyncClient:
         *,
         for_: Goal | Callable[[FrameworkView], bool] = "completed",
         namespace: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 -- as `Client.wait`
+        timeout: float | None = None,  # noqa: ASYNC109 -- as of `Client`
     ) -> FrameworkView | None:
-        """See `Client.wait`."""
+        """Wait until a Framework is as far as it should be, or Completed; return it, None if it is deleted.
+
+        Args:
+            name: Of the Framework.
+            for_: `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
+                `FrameworkView`.
+            namespace: None for that of the client.
+            timeout: Seconds to wait; None for any time.
+
+        Raises:
+            WaitTimeoutError: It was not so far in time.
+            DeletedError: It was deleted meanwhile.
+        """
         if isinstance(for_, str) and for_ not in GOALS:
             raise ArgumentError(f"for {for_}: must be one of {', '.join(GOALS)}")
         try:
@@ -265,9 +295,14 @@ class AsyncClient:
         name: str,
         *,
         namespace: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 -- as `Client.result`
+        timeout: float | None = None,  # noqa: ASYNC109 -- as of `Client`
     ) -> Result:
-        """See `Client.result`."""
+        """Wait until a Framework is Completed and return how it has ended.
+
+        Raises:
+            WaitTimeoutError: It is not Completed after `timeout` seconds.
+            DeletedError: It was deleted meanwhile.
+        """
         view = await self.wait(name, namespace=namespace, timeout=timeout)
         assert view is not None
         assert view.result is not None
@@ -302,7 +337,7 @@ class AsyncClient:
         with translated(f"delete Framework {view.namespace}/{view.name}"):
             await self.kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
 
-    async def _gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as `wait`
+    async def _gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as of `Client`
         """Wait until this very Framework does not exist any more."""
         try:
             async with asyncio.timeout(timeout), aclosing(self._views(view)) as views:
