@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime as dt
 import json
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from frameworkinjector.certificates import secret
 from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.secret import ManagedCertificates, ManagedObjects
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
 from frameworkkube.errors import ConflictError, NotFoundError
+from testkit.waiting import eventually_async
 from tests.injector.reviews import SERVICE
 
 if TYPE_CHECKING:
@@ -134,3 +137,26 @@ async def test_a_certificate_of_a_new_authority_is_served_only_after_its_authori
     clock.seconds = SETTLE_SECONDS
     await certificates.reconcile()
     assert served.certificate == stub.in_secret != first
+
+
+async def test_what_does_not_work_is_reported_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret, "RETRY_SECONDS", 0.01)
+    stub = StubServer()
+    missing = stub.objects.pop(OBJECTS.secret_path)
+    certificates = managed(stub, ServedCertificate())
+    running = asyncio.create_task(certificates.run())
+
+    async def has_problem(expected: str | None) -> None:
+        assert certificates.status.problem == expected
+
+    await eventually_async(lambda: has_problem("Secret tls does not exist: apply the manifests"))
+    stub.objects[OBJECTS.secret_path] = missing
+    await eventually_async(lambda: has_problem(None))
+    running.cancel()
+
+
+async def test_a_defect_ends_the_loop() -> None:
+    stub = StubServer()
+    stub.objects[OBJECTS.configuration_path] = {"webhooks": [{}]}
+    with pytest.raises(KeyError):
+        await managed(stub, ServedCertificate()).run()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from frameworkinjector import retries
 from frameworkinjector.certificates import bundle as pki
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
@@ -105,20 +105,15 @@ class ManagedCertificates:
 
     async def run(self) -> None:
         """Reconcile until cancelled; log each new failure and try again."""
-        reconciling = retries.until_success(
-            KubeError,
-            CertificateError,
-            pause=lambda: min(self._check_seconds, RETRY_SECONDS),
-            on_failure=self._note_failure,
-        )
         while True:
-            pause: float = await reconciling(self.reconcile)
-            self.status.succeeded()
+            try:
+                pause = await self.reconcile()
+                self.status.succeeded()
+            except (KubeError, CertificateError) as error:
+                pause = min(self._check_seconds, RETRY_SECONDS)
+                if self.status.failed(str(error)):
+                    _log.warning("certificates not reconciled", problem=str(error))
             await asyncio.sleep(pause)
-
-    def _note_failure(self, error: BaseException) -> None:
-        if self.status.failed(str(error)):
-            _log.warning("certificates not reconciled", problem=str(error))
 
     async def reconcile(self) -> float:
         """Bring the Secret, the webhook configuration and the served certificate in order once.
@@ -130,14 +125,13 @@ class ManagedCertificates:
             KubeError: The API server refused, or did not answer.
             CertificateError: An object is missing, its content does not work, or other replicas won every race.
         """
-        try:
-            return await retries.at_once(ConflictError, attempts=_MAX_RACES)(self._attempt)
-        except ConflictError as error:
-            objects = self._objects
-            raise CertificateError(
-                f"Secret {objects.secret} or MutatingWebhookConfiguration {objects.webhook_configuration} "
-                f"changed during each of {_MAX_RACES} attempts to write it"
-            ) from error
+        for _ in range(_MAX_RACES):
+            with contextlib.suppress(ConflictError):
+                return await self._attempt()
+        raise CertificateError(
+            f"Secret {self._objects.secret} or MutatingWebhookConfiguration {self._objects.webhook_configuration} "
+            f"changed during each of {_MAX_RACES} attempts to write it"
+        )
 
     async def _attempt(self) -> float:
         # The order matters: see the docstring of the module.

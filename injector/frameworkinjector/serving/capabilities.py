@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from frameworkinjector import retries
 from frameworkinjector.readiness import PartStatus
 from frameworkinjector.review import restart
 from frameworkinjector.review.config import EnvFiles
@@ -78,25 +77,22 @@ class Capabilities:
 
     async def run(self) -> None:
         """Ask at once and then hourly until cancelled; the last answer stays valid while a question fails."""
-        asking = retries.until_success(
-            KubeError,
-            pause=lambda: RETRY_SECONDS if self.env_files is None else RETRY_KNOWN_SECONDS,
-            on_failure=self._note_failure,
-        )
         while True:
-            found: EnvFiles = await asking(self.ask)
-            if found is not self.env_files:
-                _log.info("support for fileKeyRef found", env_files=found.value)
-            restarts: bool = await asking(self.ask_in_place_restart)
-            if restarts is not self.in_place_restart:
-                _log.info("support for in-place restart found", in_place_restart=restarts)
-            self.env_files, self.in_place_restart = found, restarts
-            self.status.succeeded()
-            await asyncio.sleep(EVERY_SECONDS)
-
-    def _note_failure(self, error: BaseException) -> None:
-        if self.status.failed(str(error)):
-            _log.warning("what the cluster supports is unknown", problem=str(error))
+            try:
+                env_files, in_place_restart = await self.ask(), await self.ask_in_place_restart()
+            except KubeError as error:
+                pause = RETRY_SECONDS if self.env_files is None else RETRY_KNOWN_SECONDS
+                if self.status.failed(str(error)):
+                    _log.warning("what the cluster supports is unknown", problem=str(error))
+            else:
+                pause = EVERY_SECONDS
+                if env_files is not self.env_files:
+                    _log.info("support for fileKeyRef found", env_files=env_files.value)
+                if in_place_restart is not self.in_place_restart:
+                    _log.info("support for in-place restart found", in_place_restart=in_place_restart)
+                self.env_files, self.in_place_restart = env_files, in_place_restart
+                self.status.succeeded()
+            await asyncio.sleep(pause)
 
     async def ask(self) -> EnvFiles:
         """Ask once about `fileKeyRef`.

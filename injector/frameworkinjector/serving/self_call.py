@@ -11,7 +11,6 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Final
 
-from frameworkinjector import retries
 from frameworkinjector.certificates.tls import client_context
 from frameworkinjector.errors import CertificateError, SelfCallError
 from frameworkinjector.readiness import PartStatus
@@ -46,15 +45,13 @@ class SelfCall:
 
     async def run(self, host: str | None, port: int) -> None:
         """Call until cancelled; `host` is the address that the server listens on, None for every address."""
-        calling = retries.until_success(
-            SelfCallError,
-            pause=lambda: EVERY_SECONDS if self.status.unready is None else UNREADY_SECONDS,
-            on_failure=lambda error: self.status.failed(str(error)),
-        )
         while True:
-            await calling(self._call, _LOOPBACK.get(host, host), port)
-            self.status.succeeded()
-            await asyncio.sleep(EVERY_SECONDS)
+            try:
+                await self._call(_LOOPBACK.get(host, host), port)
+                self.status.succeeded()
+            except SelfCallError as error:
+                self.status.failed(str(error))
+            await asyncio.sleep(EVERY_SECONDS if self.status.unready is None else UNREADY_SECONDS)
 
     async def _call(self, host: str | None, port: int) -> None:
         """Call once.
