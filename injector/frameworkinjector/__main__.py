@@ -1,7 +1,7 @@
 """The command line: `frameworkinjector [serve]`, and `audit` instead of `serve`.
 
 The image's entry point and `python -m frameworkinjector` call `main`. It translates arguments into the values that
-`run` and `commands` take. With `flags` it is the only home of their defaults.
+`run` and `audit` take. With `flags` it is the only home of their defaults.
 Source: docs/reference/injector.md, section 2.
 """
 
@@ -153,7 +153,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from frameworkinjector.offline import commands
+    from frameworkinjector.offline.audit import audit
     from frameworkkube.errors import CredentialsError
     from frameworkkube.http import credentials
 
@@ -162,7 +162,7 @@ def _audit(options: argparse.Namespace) -> int:
     except CredentialsError as error:
         return _usage_error(str(error))
     as_json = options.output == "json"
-    return commands.audit(endpoint, options.namespace, as_json=as_json, out=sys.stdout, err=sys.stderr)
+    return audit(endpoint, options.namespace, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
 def _own_namespace() -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkinjector.offline import commands
-from frameworkinjector.offline.audit import findings
+from frameworkinjector.offline.audit import audit, findings
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint, from_kubeconfig
 from tests.injector.replica_processes import LABEL, create, framework_pod
@@ -56,20 +55,20 @@ async def test_each_living_pod_with_the_label_and_without_the_barrier_is_found_a
 def test_the_command_prints_them_and_says_so_by_its_exit_code(raw: RawClient, cluster: Cluster, namespace: str) -> None:
     out, err = io.StringIO(), io.StringIO()
     create(raw, namespace, with_barrier(namespace, "has"))
-    assert commands.audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 0
+    assert audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 0
     assert (out.getvalue(), err.getvalue()) == ("", "0 Pods carry the label and lack the barrier\n")
     create(raw, namespace, framework_pod(namespace, "lacks"))
-    assert commands.audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 1
+    assert audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 1
     header, row = out.getvalue().splitlines()
     assert header.split() == ["NAMESPACE", "NAME", "PHASE", "CREATED"]
     assert row.split()[:3] == [namespace, "lacks", "Pending"]
     as_json = io.StringIO()
-    assert commands.audit(endpoint_of(cluster), namespace, as_json=True, out=as_json, err=err) == 1
+    assert audit(endpoint_of(cluster), namespace, as_json=True, out=as_json, err=err) == 1
     assert [one["name"] for one in json.loads(as_json.getvalue())] == ["lacks"]
 
 
 def test_a_server_that_does_not_answer_is_reported(cluster: Cluster) -> None:
     err = io.StringIO()
     unreachable = Endpoint("https://127.0.0.1:1", ca_file=cluster.ca_file)
-    assert commands.audit(unreachable, None, as_json=False, out=io.StringIO(), err=err) == 2
+    assert audit(unreachable, None, as_json=False, out=io.StringIO(), err=err) == 2
     assert err.getvalue().startswith("frameworkinjector: ")

@@ -85,7 +85,7 @@ ABSENT = ("kubernetes", "uvloop", "re2", "requests", "jinja2", "rich")
 @pytest.mark.parametrize(
     ("absent", "modules"),
     [
-        pytest.param(ABSENT, "offline.commands offline.audit", id="commands"),
+        pytest.param(ABSENT, "offline.audit", id="commands"),
         # The server reads no YAML, so it must not load the library.
         pytest.param((*ABSENT, "yaml"), "serving.run", id="server"),
     ],

@@ -1,39 +1,35 @@
-"""Finds Pods that carry the label and lack the barrier: created while the webhook configuration was absent or changed.
+"""The command `audit`: lists Pods that carry the label and lack the barrier.
 
-`commands.audit` calls `findings` with a client. It promises to look at every Pod with the label, page by page, and to
-change nothing. `failurePolicy: Fail` should leave no such Pod; an audit verifies that.
+They were created while the webhook configuration was absent or changed. `failurePolicy: Fail` should leave no such Pod;
+an audit verifies that. It looks at every Pod with the label, page by page, and changes nothing.
 Source: docs/reference/injector.md, section 3.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+import asyncio
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
 from frameworkinjector import names
 from frameworkinjector.review.pod import Named
+from frameworkkube.errors import KubeError
+from frameworkkube.http.client import KubeClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from frameworkkube.http.client import KubeClient
+    from frameworkkube.http.credentials import Endpoint
 
+EXIT_FOUND: Final = 1
+EXIT_ERROR: Final = 2
 PAGE: Final = 500
 _LIVING: Final = frozenset({"Pending", "Running"})
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A Pod that lacks the barrier it asked for.
-
-    Attributes:
-        namespace: Its namespace.
-        name: Its name.
-        phase: Pending or Running.
-        created: Its creation time, RFC 3339.
-    """
+class Finding(msgspec.Struct, frozen=True):
+    """A Pod that lacks the barrier it asked for; `created` is its creation time, RFC 3339."""
 
     namespace: str
     name: str
@@ -72,16 +68,38 @@ class _Page(msgspec.Struct):
     metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
 
 
+def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: TextIO, err: TextIO) -> int:
+    """Print the Pods of a namespace, or of all if it is None, that carry the label and lack the barrier.
+
+    Returns:
+        0 if there is none, 1 if there is one, 2 if the API server cannot be asked.
+    """
+    try:
+        found = asyncio.run(_all_findings(endpoint, namespace))
+    except KubeError as error:
+        print(f"frameworkinjector: {error}", file=err)
+        return EXIT_ERROR
+    if as_json:
+        out.write(msgspec.json.encode(found).decode() + "\n")
+    else:
+        rows = [("NAMESPACE", "NAME", "PHASE", "CREATED"), *((f.namespace, f.name, f.phase, f.created) for f in found)]
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        for row in rows if found else ():
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=out)
+        print(f"{len(found)} Pods carry the label and lack the barrier", file=err)
+    return EXIT_FOUND if found else 0
+
+
+async def _all_findings(endpoint: Endpoint, namespace: str | None) -> list[Finding]:
+    client = KubeClient(endpoint, user_agent="frameworkinjector-audit", max_connections=2)
+    try:
+        return [one async for one in findings(client, namespace)]
+    finally:
+        await client.close()
+
+
 async def findings(client: KubeClient, namespace: str | None = None, page: int = PAGE) -> AsyncIterator[Finding]:
-    """Find such Pods in one namespace, or in all if it is None.
-
-    Args:
-        client: The client of the API server.
-        namespace: The namespace to look at.
-        page: Pods in one answer of the API server.
-
-    Yields:
-        Each Pod in phase Pending or Running that carries the label and lacks the barrier.
+    """Yield such Pods in phase Pending or Running; an answer of the API server has at most `page` Pods.
 
     Raises:
         KubeError: The API server refused, or did not answer.
