@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import BinaryError
-from localcluster.progress import Silent
 from testkit import go_modules
 
 if TYPE_CHECKING:
@@ -31,16 +30,16 @@ def environment(folder: Path, answer: str, code: int = 0) -> dict[str, str]:
 
 def test_the_folder_is_the_one_that_go_names(tmp_path: Path) -> None:
     answer = json.dumps({"Dir": "/modules/tool", "Sum": "h1:pinned="})
-    assert str(go_modules.folder_of(MODULE, Silent(), environment(tmp_path, answer))) == "/modules/tool"
+    assert str(go_modules.folder_of(MODULE, environment(tmp_path, answer))) == "/modules/tool"
 
 
 def test_files_of_another_checksum_are_an_error_that_names_both(tmp_path: Path) -> None:
     answer = json.dumps({"Dir": "/modules/tool", "Sum": "h1:other="})
     with pytest.raises(BinaryError, match="has the checksum h1:other=, h1:pinned= is pinned"):
-        go_modules.folder_of(MODULE, Silent(), environment(tmp_path, answer))
+        go_modules.folder_of(MODULE, environment(tmp_path, answer))
 
 
 def test_a_module_that_cannot_be_fetched_is_an_error_with_the_words_of_go(tmp_path: Path) -> None:
     answer = json.dumps({"Error": "unknown revision v1.2.3"})
     with pytest.raises(BinaryError, match=r"example.org/tool@v1.2.3: .*unknown revision"):
-        go_modules.folder_of(MODULE, Silent(), environment(tmp_path, answer, code=1))
+        go_modules.folder_of(MODULE, environment(tmp_path, answer, code=1))

@@ -14,7 +14,6 @@ from frameworkbarrier import settings
 from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import render
 from localcluster import binaries, ports
-from localcluster.progress import Lines
 from testkit.waiting import eventually
 from tests.barrier.gangs import environment, released, roster
 
@@ -35,7 +34,7 @@ class Members:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port
-        self.etcd = binaries.find("etcd", kubernetes=binaries.kubernetes_version(None), progress=Lines())
+        self.etcd = binaries.find("etcd", kubernetes=binaries.kubernetes_version(None))
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def address(self, index: int) -> str:

@@ -10,7 +10,6 @@ from frameworkbarrier import settings
 from frameworkbarrier.files import render
 from frameworkbarrier.files.container import Container
 from localcluster import packages
-from localcluster.progress import Lines
 from tests.barrier.gangs import environment, ip, released, roster
 
 SHELLS = ["dash", "bash --posix", "bash", "busybox sh"]
@@ -20,7 +19,7 @@ GANG = {"master": 1, "worker": 2}
 @pytest.fixture(scope="module", autouse=True)
 def busybox() -> None:
     """The shell of small images; dash and bash are everywhere."""
-    packages.require(("busybox",), Lines())
+    packages.require(("busybox",))
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import File
 from frameworkbarrier.files.variables import Variable
 from localcluster import packages
-from localcluster.progress import Lines
 from tests.barrier.gangs import environment, ip, released, roster
 
 SHELLS = ["dash", "bash", "busybox sh"]
@@ -28,7 +27,7 @@ SHELLS = ["dash", "bash", "busybox sh"]
 @pytest.fixture(scope="module", autouse=True)
 def busybox() -> None:
     """The shell of small images; dash and bash are everywhere."""
-    packages.require(("busybox",), Lines())
+    packages.require(("busybox",))
 
 
 def files(

@@ -224,7 +224,7 @@ def test_the_removal_leaves_nothing_of_the_demo_in_a_cluster_and_can_be_repeated
     target = ContextTarget(context, manifests.PREFIX, manifests.TAG, cluster.kubeconfig)
     cluster.apply([*manifests.programs(target.image_names), manifests.namespace("demo")])
     for _ in range(2):
-        target.remove("demo", Steps(ignore))
+        target.remove("demo")
     kinds = "namespaces,crds,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingadmissionpolicies"
     left = cluster.kubectl("get", kinds, "--output=name").split()
     assert [name for name in left if "framework" in name or name == "namespace/demo"] == []

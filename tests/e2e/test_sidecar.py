@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from localcluster import binaries, images
-from localcluster.progress import Silent
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e.pods import pod, python
@@ -198,7 +197,7 @@ def test_a_sidecar_made_by_hand_ends_at_once_when_the_application_has(
     recorder = Recorder(raw, pods)
     frameworks.create("fw", role("worker", 2, pod=by_hand()))
     all_run(frameworks, "fw-worker-0", "fw-worker-1")
-    kubectl = [str(binaries.find("kubectl", kubernetes=cluster.version, progress=Silent()))]
+    kubectl = [str(binaries.find("kubectl", kubernetes=cluster.version))]
     kubectl += [f"--kubeconfig={cluster.kubeconfig}", "-n", frameworks.namespace]
     follow = [*kubectl, "logs", "--follow", "--timestamps", "fw-worker-0", "-c"]
     with (

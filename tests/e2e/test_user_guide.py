@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import binaries
-from localcluster.progress import Silent
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -22,7 +21,7 @@ BLOCKS = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>\w*)\n(?P<t
 
 
 def test_every_command_of_the_guide_works(cluster: Cluster, installed: None, namespace: str, tmp_path: Path) -> None:
-    kubectl = binaries.find("kubectl", kubernetes=cluster.version, progress=Silent())
+    kubectl = binaries.find("kubectl", kubernetes=cluster.version)
     kubeconfig = tmp_path / "user.kubeconfig"
     kubeconfig.write_text(cluster.kubeconfig.read_text())
     environment = os.environ | {"KUBECONFIG": str(kubeconfig), "PATH": f"{kubectl.parent}:{os.environ['PATH']}"}

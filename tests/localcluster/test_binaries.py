@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import binaries, gobuild
+from localcluster import binaries, gobuild, progress
 from localcluster.binaries import kubernetes_version
 from localcluster.downloads import Source, expected_sum, fetch, source
 from localcluster.errors import BinaryError, SetupError
 from localcluster.programs import BUILDABLE, CATALOGUE, minor_of, module_of, pinned_version, version_of
-from localcluster.progress import Lines, Silent, State, task
+from localcluster.progress import task
+from testkit.waiting import eventually
 from tests.support.http import serving
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def find(name: str, environ: dict[str, str], kubernetes: str = PINNED) -> Path:
-    return binaries.find(name, kubernetes=kubernetes, progress=Silent(), environ=environ)
+    return binaries.find(name, kubernetes=kubernetes, environ=environ)
 
 
 def output(program: Path) -> str:
@@ -109,8 +110,7 @@ class TestOrder:
         code = f"""
             import os
             from localcluster.binaries import find
-            from localcluster.progress import Silent
-            print(find("etcd", kubernetes={PINNED!r}, progress=Silent()))
+            print(find("etcd", kubernetes={PINNED!r}))
         """
         command = [sys.executable, "-c", textwrap.dedent(code)]
         started = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -160,7 +160,7 @@ class TestVersion:
     @pytest.mark.parametrize("name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl", "helm"])
     def test_the_real_programs_report_their_versions(self, name: str) -> None:
         version = kubernetes_version(None)
-        found = binaries.find(name, kubernetes=version, progress=Lines())
+        found = binaries.find(name, kubernetes=version)
         if name != "etcd" or "KUBEBUILDER_ASSETS" not in os.environ:
             assert binaries.reported_version(found, CATALOGUE[name]) == version_of(CATALOGUE[name], version)
 
@@ -241,7 +241,7 @@ class TestDownload:
             yield
 
     def fetch(self, target: Path, file: str, sums: str, member: str | None = None) -> bool:
-        return fetch(Source(f"{self.url}/{file}", f"{self.url}/{sums}", member), "program", target, Silent())
+        return fetch(Source(f"{self.url}/{file}", f"{self.url}/{sums}", member), "program", target)
 
     def test_a_program_with_the_right_checksum_is_downloaded(self, tmp_path: Path) -> None:
         self.files = {"/kubelet": b"program", "/kubelet.sha256": sha256(b"program").encode()}
@@ -299,37 +299,38 @@ class TestDownload:
             expected_sum(text, "file")
 
 
-class TestProgress:
-    def test_without_a_terminal_a_long_task_is_a_few_plain_lines(self) -> None:
-        stream = io.StringIO()
-        lines = Lines(stream)
-        for second in range(65):
-            lines.show("build etcd", State.RUNS, second, f"{second} packages")
-        lines.show("build etcd", State.DONE, 65)
-        assert stream.getvalue().splitlines() == [
-            "     2.0 s  build etcd ...  2 packages",
-            "    32.0 s  build etcd ...  32 packages",
-            "    62.0 s  build etcd ...  62 packages",
-            "✓   65.0 s  build etcd",
-        ]
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    def test_a_short_task_is_not_mentioned_but_its_failure_is(self) -> None:
-        stream = io.StringIO()
-        with task(Lines(stream), "short"):
+
+class TestProgress:
+    def told(self, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, lines: int) -> str:
+        """Run a task until so many lines are written of it, and return them with `N` for each number of seconds."""
+        monkeypatch.setattr(sys, "stderr", stream)
+        with task("build etcd"):
+            eventually(lambda: _expect(stream.getvalue().count("build etcd") >= lines))
+        return re.sub(r" +[\d.]+ s", " N s", stream.getvalue())
+
+    def test_without_a_terminal_a_long_task_is_a_few_plain_lines(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+        told = self.told(monkeypatch, io.StringIO(), 1)
+        assert told == " N s  build etcd ...\n✓ N s  build etcd\n"
+
+    def test_on_a_terminal_one_line_is_rewritten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told = self.told(monkeypatch, Terminal(), 2)
+        assert told.startswith("\r\x1b[K N s  build etcd\r\x1b[K N s  build etcd")
+        assert told.endswith("\r\x1b[K✓ N s  build etcd\n")
+
+    def test_a_short_task_is_not_mentioned_but_its_failure_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+        with task("short"):
             pass
         assert not stream.getvalue()
-        with pytest.raises(LookupError), task(Lines(stream), "broken"):
+        with pytest.raises(LookupError), task("broken"):
             raise LookupError
         assert re.fullmatch(r"✗ +\d+\.\d s  broken\n", stream.getvalue())
 
-    def test_on_a_terminal_one_line_is_rewritten(self) -> None:
-        class Terminal(io.StringIO):
-            def isatty(self) -> bool:
-                return True
 
-        stream = Terminal()
-        lines = Lines(stream)
-        lines.show("etcd", State.RUNS, 0)
-        lines.show("etcd", State.RUNS, 1.0, "2 packages")
-        lines.show("etcd", State.DONE, 1.4)
-        assert stream.getvalue() == "\r\x1b[K     0 s  etcd\r\x1b[K     1 s  etcd  2 packages\r\x1b[K✓    1 s  etcd\n"
+def _expect(truth: bool) -> None:
+    assert truth

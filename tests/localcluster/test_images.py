@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from localcluster import SetupError, archive, base, dockerfiles, images
-from localcluster.progress import Silent
 from testkit.waiting import patience
 from tests.support.http import serving
 
@@ -128,7 +127,7 @@ def test_a_registry_that_does_not_answer_or_refuses_costs_no_long_wait() -> None
 
 
 def test_a_base_image_from_the_environment_is_used_as_it_is(tmp_path: Path) -> None:
-    chosen = base.choose(tmp_path, Silent(), {"BASE_IMAGE": "registry.example/python:3.11"})
+    chosen = base.choose(tmp_path, {"BASE_IMAGE": "registry.example/python:3.11"})
     assert chosen == base.Base("registry.example/python:3.11", None)
 
 

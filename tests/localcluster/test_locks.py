@@ -13,7 +13,6 @@ from localcluster import SetupError, base, baselock, debian, jars
 from localcluster.baselock import Lock
 from localcluster.debian import Package
 from localcluster.images import CATALOGUE, REPOSITORY
-from localcluster.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +44,7 @@ def lock(tmp_path: Path) -> Path:
 
 def download(lock: Path) -> Path:
     folder = lock.with_name("jars")
-    assert jars.download([lock], folder, Silent(), repository=CENTRAL) == folder
+    assert jars.download([lock], folder, repository=CENTRAL) == folder
     return folder / PATH
 
 
@@ -98,7 +97,7 @@ def test_a_line_of_a_lock_that_is_no_checksum_with_a_path_is_refused(line: str, 
 
 
 def test_without_locks_there_is_nothing_to_mount(tmp_path: Path) -> None:
-    assert jars.download([], tmp_path / "jars", Silent()) is None
+    assert jars.download([], tmp_path / "jars") is None
 
 
 def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_jar_once() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 import localcluster
 from localcluster import Cluster, Depth, images, process
-from localcluster.progress import Silent
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def cluster(node_cluster: Cluster) -> Cluster:
 
 def build_probe() -> Path:
     folder = Path(__file__).with_name("probe")
-    return images.build("probe", dockerfile=folder / "Dockerfile", context=folder, tag=PROBE, progress=Silent())
+    return images.build("probe", dockerfile=folder / "Dockerfile", context=folder, tag=PROBE)
 
 
 class Pods:

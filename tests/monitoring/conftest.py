@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from localcluster import SetupError, packages
-from localcluster.progress import Lines
 from tests.support.clusters import is_required
 
 
@@ -13,7 +12,7 @@ from tests.support.clusters import is_required
 def promtool() -> str:
     """Install promtool if it is missing; without root its tests are skipped, or fail where a cluster is required."""
     try:
-        packages.require(["promtool"], Lines())
+        packages.require(["promtool"])
     except SetupError as error:
         if is_required():
             raise

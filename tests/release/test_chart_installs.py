@@ -13,7 +13,6 @@ from frameworkrelease.chart import CHART, helm
 from localcluster import Cluster, Depth
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.programs import BUILDABLE
-from localcluster.progress import Lines
 from testkit import go_modules
 from testkit.waiting import eventually
 from tests.release.manifests import MATRIX, only
@@ -133,7 +132,7 @@ def test_the_notes_warn_of_what_is_missing(cluster: Cluster, raw: RawClient, nam
 @pytest.fixture(scope="module")
 def cert_manager(cluster: Cluster, raw: RawClient) -> Iterator[None]:
     """The definitions of cert-manager, served by the API server."""
-    folder = go_modules.folder_of(go_modules.CERT_MANAGER, Lines()) / "deploy" / "crds"
+    folder = go_modules.folder_of(go_modules.CERT_MANAGER) / "deploy" / "crds"
     files = [f"--filename={folder}/cert-manager.io_{plural}.yaml" for plural in ("certificates", "issuers")]
     cluster.kubectl("apply", "--server-side", *files)
 

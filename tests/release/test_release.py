@@ -16,7 +16,6 @@ from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import PREFIX, PROGRAMS, PROJECT, Release, bill_of, moved
 from localcluster import Depth, base, baselock
-from localcluster.progress import Lines
 from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import blocks
 
@@ -38,7 +37,7 @@ def made(folder: Path, private: str) -> Release:
     for part in ("sources", "release"):
         (folder / part).mkdir(parents=True)
     commit = build.export(VERSION, folder / "sources")
-    build.build(commit, folder / "release", prefix=PREFIX, progress=Lines())
+    build.build(commit, folder / "release", prefix=PREFIX)
     signing.sign(folder / "release", private)
     return Release(folder / "release", VERSION)
 
@@ -99,7 +98,7 @@ def test_the_same_commit_gives_the_same_bytes(release: Release, keys: tuple[str,
 
 def test_the_same_packages_give_the_same_base_image(keys: tuple[str, Path], tmp_path: Path) -> None:
     """It is made again, from Debian's mirror, and refused where its digest is not that of the lock."""
-    made_again = base.locked(tmp_path / "images", Lines())
+    made_again = base.locked(tmp_path / "images")
     assert made_again.archive
     assert made_again.archive.is_file()
 
@@ -125,13 +124,13 @@ def test_a_release_installs_from_its_files_alone(
 ) -> None:
     private, public = keys
     check.verify(release, public)
-    check.programs(release, tmp_path / "venv", Lines())
+    check.programs(release, tmp_path / "venv")
     with registry.on_loopback(tmp_path) as address, registry.on_node(tmp_path, cluster):
         prefix = moved(release.prefix, address)
-        published = publish.publish(release, prefix, private, Lines())
+        published = publish.publish(release, prefix, private)
         for reference in published.values():
             signing.verify_image(reference, public)
         _, other = signing.make_key(tmp_path / "other")
         with pytest.raises(ReleaseError, match=r"cosign verify .*failed"):
             signing.verify_image(published["barrier"], other)
-        check.installed(cluster, release, prefix, Lines())
+        check.installed(cluster, release, prefix)

@@ -27,7 +27,6 @@ import localcluster
 from localcluster import Cluster, Depth, SetupError, process, settings
 from localcluster.client import RawClient
 from localcluster.cluster import require_root
-from localcluster.progress import Lines
 from testkit.frameworks import apply_definition, apply_permissions
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def _up(config: pytest.Config, depth: Depth, name: str, kubernetes: str | None =
     # Capture is off while it starts, so that a long build is shown. What is left of it goes with the run.
     with _uncaptured(config):
         remove_abandoned()
-        return localcluster.up(own_name(name), depth, kubernetes=kubernetes, progress=Lines(quiet_seconds=10))
+        return localcluster.up(own_name(name), depth, kubernetes=kubernetes)
 
 
 def once(cluster: Cluster, what: str, do: Callable[[], object]) -> None:

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "down":
             with steps.step("remove"):
-                target.remove(arguments.namespace, steps)
+                target.remove(arguments.namespace)
         else:
             try:
                 run(steps, target, arguments.namespace, arguments.framework, arguments.timeout)

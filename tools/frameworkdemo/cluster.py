@@ -12,7 +12,6 @@ import yaml
 from frameworkclient import Client
 from frameworkdemo.errors import DemoError
 from localcluster import binaries
-from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,5 +85,5 @@ class Cluster:
 
 def local_cluster(running: localcluster.Cluster) -> Cluster:
     """Return access to a local cluster."""
-    program = binaries.find("kubectl", kubernetes=running.version, progress=Lines())
+    program = binaries.find("kubectl", kubernetes=running.version)
     return Cluster(program, str(running.kubeconfig))

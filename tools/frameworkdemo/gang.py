@@ -63,7 +63,7 @@ class Gang:
         framework = manifests.framework(image_names, file)
         name = framework["metadata"]["name"]
         with self._cluster.client(self._namespace) as client:
-            with task(self._steps.progress, "remove the previous run"), contextlib.suppress(NotFoundError):
+            with task("remove the previous run"), contextlib.suppress(NotFoundError):
                 client.delete(name, wait=True, timeout=GONE_SECONDS)
             self._ctl.show_environment()
             self._submit(framework, file)

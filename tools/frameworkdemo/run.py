@@ -48,7 +48,7 @@ def install(steps: Steps, target: Target) -> Cluster:
     """
     cluster = target.prepare(steps)
     try:
-        with steps.step("programs"), task(steps.progress, "controller, injector"):
+        with steps.step("programs"), task("controller, injector"):
             deploy.install(cluster, manifests.programs(target.image_names, target.revision))
     except FAILURES:
         _report_programs(steps, target, cluster)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from frameworkclient.views.text import sanitize
-from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,14 +22,10 @@ class Steps:
     Args:
         write: Takes each line.
         clock: Returns monotonic seconds.
-
-    Attributes:
-        progress: Shows what takes long in a step.
     """
 
     def __init__(self, write: Callable[[str], None] = _print, clock: Callable[[], float] = time.monotonic) -> None:
         self.write = write
-        self.progress = Lines(sys.stdout, quiet_seconds=5.0)
         self._clock = clock
         self._began = clock()
         self._taken: dict[str, float] = {}

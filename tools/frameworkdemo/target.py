@@ -54,25 +54,25 @@ class LocalTarget:
         require_root()
         with steps.step("cluster"), ThreadPoolExecutor() as pool:
             # While Go compiles, the images wait for packages most of the time.
-            built = pool.submit(images.build_all, self._images, progress=steps.progress)
-            running = localcluster.up(self._name, localcluster.Depth.NODE, progress=steps.progress)
+            built = pool.submit(images.build_all, self._images)
+            running = localcluster.up(self._name, localcluster.Depth.NODE)
             archives = built.result()
         with steps.step("load"):
             for name, archive in archives.items():
-                with task(steps.progress, f"load image {name}"):
+                with task(f"load image {name}"):
                     running.load(archive)
         # Other images roll no Deployment out.
         names = " ".join(archives[name].name for name in manifests.PROGRAM_IMAGES)
         self.revision = hashlib.sha256(names.encode()).hexdigest()[:12]
         return local_cluster(running)
 
-    def remove(self, namespace: str, steps: Steps) -> None:  # noqa: ARG002 -- the namespace is removed with the cluster
+    def remove(self, namespace: str) -> None:  # noqa: ARG002 -- the namespace is removed with the cluster
         """Stop the cluster and remove it; programs and images stay in the cache.
 
         Raises:
             LocalClusterError: Something could not be removed.
         """
-        localcluster.down(self._name, steps.progress)
+        localcluster.down(self._name)
 
 
 class ContextTarget:
@@ -103,26 +103,26 @@ class ContextTarget:
         """
         with steps.step("cluster"):
             steps.write(how_to_load(self._context, self.image_names))
-            cluster = self._connect(steps)
+            cluster = self._connect()
             cluster.kubectl("get", "--raw=/version", "--request-timeout=30s")
         return cluster
 
-    def remove(self, namespace: str, steps: Steps) -> None:
+    def remove(self, namespace: str) -> None:
         """Delete the namespace with its Framework, while the controller still runs, and then the programs.
 
         Raises:
             DemoError: An object could not be deleted, or was not gone in time.
         """
-        cluster = self._connect(steps)
-        with task(steps.progress, f"remove the demo from {self._context}"):
+        cluster = self._connect()
+        with task(f"remove the demo from {self._context}"):
             cluster.delete("namespace", namespace)
             programs = reversed(manifests.programs(self.image_names))
             cluster.delete("-f", "-", text=yaml.safe_dump_all(programs))
 
-    def _connect(self, steps: Steps) -> Cluster:
+    def _connect(self) -> Cluster:
         found = shutil.which("kubectl")
         version = binaries.kubernetes_version(None)
-        program = Path(found) if found else binaries.find("kubectl", kubernetes=version, progress=steps.progress)
+        program = Path(found) if found else binaries.find("kubectl", kubernetes=version)
         return Cluster(program, self._kubeconfig, self._context)
 
 

@@ -24,7 +24,6 @@ from localcluster import base
 from localcluster.binaries import cache_root
 from localcluster.errors import LocalClusterError
 from localcluster.programs import BUILDABLE
-from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,7 +100,7 @@ def build(version: Version, key: Key, registry: Registry = PREFIX) -> None:
     target = RELEASES / version
     with tempfile.TemporaryDirectory() as folder:
         sources = building.export(version, Path(folder))
-        building.build(sources, target, prefix=registry.rstrip("/"), progress=Lines())
+        building.build(sources, target, prefix=registry.rstrip("/"))
     signing.sign(target, key)
     typer.echo(target)
 
@@ -109,14 +108,14 @@ def build(version: Version, key: Key, registry: Registry = PREFIX) -> None:
 @app.command()
 def check(version: Version, key: Key) -> None:
     """Verify a release, and install it from a local registry."""
-    checking.check(_built(version, key), key, Lines())
+    checking.check(_built(version, key), key)
     typer.echo(f"release {version} is verified, and installs")
 
 
 @app.command()
 def publish(version: Version, key: Key, registry: Registry = PREFIX) -> None:
     """Push images and chart of a release to a registry, and sign them."""
-    published = publishing.publish(_built(version, key), registry.rstrip("/"), key, Lines())
+    published = publishing.publish(_built(version, key), registry.rstrip("/"), key)
     typer.echo("\n".join(published.values()))
 
 
@@ -129,7 +128,7 @@ def key(prefix: Path) -> None:
 @app.command()
 def lock_base() -> None:
     """Lock the base image of releases to Debian's packages of today."""
-    lock = base.relock(cache_root() / "images", Lines())
+    lock = base.relock(cache_root() / "images")
     typer.echo(f"{base.LOCK}: {len(lock.packages)} packages, {lock.layer}")
 
 

@@ -20,7 +20,7 @@ from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Release, bill_of, images
 from localcluster.images import build_release
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,14 +82,13 @@ def require_clean() -> None:
         raise ReleaseError(f"{len(changes)} files are not committed, for example {changes[0][3:]}: commit them first")
 
 
-def build(sources: Sources, target: Path, *, prefix: str, progress: Progress) -> None:
+def build(sources: Sources, target: Path, *, prefix: str) -> None:
     """Build everything but the signature.
 
     Args:
         sources: The commit.
         target: The folder, which is emptied first.
         prefix: Where the images will be: a registry and a path, such as `docker.io/frameworkcontroller`.
-        progress: Shows what is built.
 
     Raises:
         ReleaseError: A step failed.
@@ -98,10 +97,10 @@ def build(sources: Sources, target: Path, *, prefix: str, progress: Progress) ->
     release = Release(target, sources.version)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    with task(progress, "build the wheel and the source distribution"):
+    with task("build the wheel and the source distribution"):
         distributions(sources, target)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".images-") as folder:
-        _images(sources, release, Path(folder), prefix, progress)
+        _images(sources, release, Path(folder), prefix)
     source = sources.folder / "charts" / "frameworkcontroller"
     # helm keeps the times of files.
     for path in (source, *source.rglob("*")):
@@ -147,19 +146,17 @@ def pack(image: Path, reference: str, archive: Path, epoch: int) -> str:
     return str(manifest["digest"])
 
 
-def _images(sources: Sources, release: Release, folder: Path, prefix: str, progress: Progress) -> None:
+def _images(sources: Sources, release: Release, folder: Path, prefix: str) -> None:
     labels = {
         "org.opencontainers.image.version": sources.version,
         "org.opencontainers.image.revision": sources.revision,
     }
-    build_release(
-        PROGRAMS, sources=sources.folder, target=folder, created=sources.epoch, labels=labels, progress=progress
-    )
+    build_release(PROGRAMS, sources=sources.folder, target=folder, created=sources.epoch, labels=labels)
     digests: dict[str, str] = {}
     everything: list[Component] = []
     for program in PROGRAMS:
         archive, reference = release.image(program), f"{prefix}/{program}:{sources.version}"
-        with task(progress, f"pack image {program}"):
+        with task(f"pack image {program}"):
             digests[program] = digest = pack(folder / program, reference, archive, sources.epoch)
             found = bills.contents(folder / program, digest)
         everything += found

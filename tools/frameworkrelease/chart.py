@@ -8,7 +8,6 @@ from typing import Final
 from frameworkrelease.commands import run
 from localcluster import binaries
 from localcluster.programs import pinned_version
-from localcluster.progress import Lines
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CHART: Final = REPOSITORY / "charts" / "frameworkcontroller"
@@ -24,7 +23,7 @@ def program(name: str = "helm") -> Path:
     Raises:
         BinaryError: It can be neither found nor built.
     """
-    return binaries.find(name, kubernetes=pinned_version("kubernetes"), progress=Lines())
+    return binaries.find(name, kubernetes=pinned_version("kubernetes"))
 
 
 def helm(*arguments: str, kubeconfig: Path | None = None) -> str:

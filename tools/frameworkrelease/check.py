@@ -17,7 +17,7 @@ from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.publish import publish
 from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT, moved
 from localcluster import Cluster, Depth
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from frameworkrelease.release import Release
@@ -28,13 +28,12 @@ _CLUSTER = "release-check"
 _DEFINITION = "frameworks.frameworkcontroller.microsoft.com"
 
 
-def check(release: Release, private: str, progress: Progress) -> None:
+def check(release: Release, private: str) -> None:
     """Check a release on a local cluster, which is removed at the end.
 
     Args:
         release: The release.
         private: The key that signed it, with which its images are signed in the local registry.
-        progress: Shows the steps.
 
     Raises:
         ReleaseError: Something is not as it should be; the text says what.
@@ -43,17 +42,17 @@ def check(release: Release, private: str, progress: Progress) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         public = signing.public_key(private, Path(scratch, "release.pub"))
         verify(release, public)
-        programs(release, Path(scratch, "venv"), progress)
+        programs(release, Path(scratch, "venv"))
         place = Path(scratch, "registry")
         place.mkdir()
         with registry.on_loopback(place) as address:
             prefix = moved(release.prefix, address)
-            for reference in publish(release, prefix, private, progress).values():
+            for reference in publish(release, prefix, private).values():
                 signing.verify_image(reference, public)
-            cluster = localcluster.up(_CLUSTER, Depth.NODE, progress=progress)
+            cluster = localcluster.up(_CLUSTER, Depth.NODE)
             try:
                 with registry.on_node(place, cluster):
-                    installed(cluster, release, prefix, progress)
+                    installed(cluster, release, prefix)
             finally:
                 cluster.down()
 
@@ -68,13 +67,13 @@ def verify(release: Release, public: Path) -> None:
         raise ReleaseError(f"{release.folder} does not hold the files of a release: {', '.join(sorted(differing))}")
 
 
-def programs(release: Release, environment: Path, progress: Progress) -> None:
+def programs(release: Release, environment: Path) -> None:
     """Install the wheel into a fresh environment, and ask each program for its version.
 
     Raises:
         ReleaseError: pip cannot install it, or a program does not run or has another version.
     """
-    with task(progress, "install the wheel"):
+    with task("install the wheel"):
         run(sys.executable, "-m", "venv", environment)
         wheel = f"{PROJECT}[{','.join(PROGRAMS)}] @ {release.wheel.absolute().as_uri()}"
         run(environment / "bin/pip", "install", "--quiet", "--disable-pip-version-check", wheel)
@@ -82,40 +81,39 @@ def programs(release: Release, environment: Path, progress: Progress) -> None:
         _same(f"{name} --version", run(environment / "bin" / name, "--version"), release.version)
 
 
-def installed(cluster: Cluster, release: Release, prefix: str, progress: Progress) -> None:
+def installed(cluster: Cluster, release: Release, prefix: str) -> None:
     """Install a release from a registry, by helm and by kubectl, and run a gang with each.
 
     Args:
         cluster: A cluster with a real node that can pull from the registry.
         release: The release.
         prefix: The registry and the path.
-        progress: Shows the steps.
 
     Raises:
         ReleaseError: A program runs another image or version.
         LocalClusterError: The cluster refuses an object, or a gang does not complete.
     """
-    with task(progress, "install with helm"):
+    with task("install with helm"):
         chart.helm(
             "install", chart.RELEASE, f"oci://{prefix}/{PROJECT}", f"--version={release.version}", "--plain-http",
             f"--values={release.folder / IMAGES}", f"--set=image.registry={prefix.partition('/')[0]}",
             _NAMESPACE, "--create-namespace", "--wait", _TIMEOUT, "--set=crds.keep=false",
             kubeconfig=cluster.kubeconfig,
         )  # fmt: skip
-    _run_gang(cluster, release, prefix, progress)
+    _run_gang(cluster, release, prefix)
     chart.helm("uninstall", chart.RELEASE, _NAMESPACE, "--wait", kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "namespace", chart.NAMESPACE)
     cluster.kubectl("wait", "--for=delete", f"crd/{_DEFINITION}", _TIMEOUT)
-    with task(progress, "install with kubectl"):
+    with task("install with kubectl"):
         manifests = (release.folder / MANIFESTS).read_text().replace(release.prefix, prefix)
         cluster.kubectl("apply", "--server-side", "-f", "-", input=manifests)
         cluster.kubectl(_NAMESPACE, "wait", "--for=condition=Available", _TIMEOUT, "deployment", "--all")
-    _run_gang(cluster, release, prefix, progress)
+    _run_gang(cluster, release, prefix)
 
 
-def _run_gang(cluster: Cluster, release: Release, prefix: str, progress: Progress) -> None:
+def _run_gang(cluster: Cluster, release: Release, prefix: str) -> None:
     """Run the gang of the release, and check the versions of all that takes part."""
-    with task(progress, "run a gang"):
+    with task("run a gang"):
         hello = (release.folder / HELLO).read_text().replace(release.prefix, prefix)
         cluster.kubectl("apply", "-f", "-", input=hello)
         cluster.kubectl("wait", "--for=condition=Complete", "framework/hello", _TIMEOUT)

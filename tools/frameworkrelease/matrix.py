@@ -24,7 +24,6 @@ from frameworkrelease.commands import ReleaseError
 from frameworkrelease.performance import Row, origin, read, write
 from localcluster import binaries
 from localcluster.programs import BUILDABLE, minor_of, parse_version, pinned_version
-from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,7 +111,7 @@ def run(
         ReleaseError: pytest did not get to its end.
     """
     for program in _PROGRAMS[suite]:
-        binaries.find(program, kubernetes=kubernetes, progress=Lines(quiet_seconds=10), environ=environ)
+        binaries.find(program, kubernetes=kubernetes, environ=environ)
     about = {"Kubernetes": kubernetes, "suite": suite, "project": metadata.version("frameworkcontroller")}
     about |= origin(kubernetes, (FILE, PAGE))
     if files:

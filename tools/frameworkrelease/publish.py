@@ -9,20 +9,19 @@ from frameworkrelease import chart, signing
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import PROJECT
 from localcluster.packages import require
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from frameworkrelease.release import Release
 
 
-def publish(release: Release, prefix: str, private: str, progress: Progress) -> dict[str, str]:
+def publish(release: Release, prefix: str, private: str) -> dict[str, str]:
     """Copy the images and push the chart, and sign all of them.
 
     Args:
         release: The release.
         prefix: The registry and the path; 127.0.0.1 is spoken to without TLS.
         private: The key, as cosign reads it.
-        progress: Shows what is published.
 
     Returns:
         The references with digests by name: those of the images, and `chart`.
@@ -31,11 +30,11 @@ def publish(release: Release, prefix: str, private: str, progress: Progress) -> 
         ReleaseError: A file is not that of the release, or the registry refuses it.
     """
     signing.verify_checksums(release.folder)
-    require(("skopeo",), progress)
+    require(("skopeo",))
     published = dict[str, str]()
     for program, digest in release.digests.items():
         reference = f"{prefix}/{program}:{release.version}"
-        with task(progress, f"publish {reference}"):
+        with task(f"publish {reference}"):
             # The policy of the machine is about images that it runs.
             run(
                 "skopeo", "--insecure-policy", "copy", "--quiet", "--preserve-digests",
@@ -44,11 +43,11 @@ def publish(release: Release, prefix: str, private: str, progress: Progress) -> 
         published[program] = f"{prefix}/{program}@{digest}"
         if (found := _digest(reference)) != digest:
             raise ReleaseError(f"{reference} has the digest {found}, not {digest}: the registry changed it")
-    with task(progress, "publish the chart"):
+    with task("publish the chart"):
         chart.helm("push", str(release.chart), f"oci://{prefix}", *_insecure(prefix, "--plain-http"))
         published["chart"] = f"{prefix}/{PROJECT}@{_digest(f'{prefix}/{PROJECT}:{release.version}')}"
     for reference in published.values():
-        with task(progress, f"sign {reference}"):
+        with task(f"sign {reference}"):
             signing.sign_image(reference, private)
     return published
 

@@ -10,7 +10,6 @@ from localcluster import Cluster, namespaces
 from localcluster.health import check_health
 from localcluster.packages import require
 from localcluster.ports import free_port
-from localcluster.progress import Lines
 from localcluster.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def on_loopback(folder: Path) -> Iterator[str]:
     Raises:
         StartError: The registry has ended, or does not answer within five minutes; the text has the end of its log.
     """
-    require(("docker-registry",), Lines())
+    require(("docker-registry",))
     address = f"127.0.0.1:{free_port()}"
     (folder / _CONFIG).write_text(
         f"version: 0.1\nlog: {{level: error}}\nhttp: {{addr: '{address}'}}\n"

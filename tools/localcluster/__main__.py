@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from localcluster import cluster, settings
 from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
-from localcluster.progress import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +73,6 @@ def _up(arguments: argparse.Namespace) -> int:
         kubernetes=arguments.kubernetes,
         nodes=arguments.nodes,
         controller_qps=arguments.controller_qps,
-        progress=Lines(),
     )
     print(f"Kubernetes {made.version} ({made.depth}) is ready at {made.server}")
     print(f"export KUBECONFIG={made.kubeconfig}")
@@ -83,7 +81,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 def _down(arguments: argparse.Namespace) -> int:
     for name in settings.names() if arguments.all else [arguments.name]:
-        cluster.down(name, Lines())
+        cluster.down(name)
     return 0
 
 
@@ -125,7 +123,7 @@ def _kubectl(arguments: argparse.Namespace) -> int:
 def _build(arguments: argparse.Namespace) -> int:
     from localcluster import images
 
-    for name, archive in images.build_all(arguments.images or images.CATALOGUE, progress=Lines()).items():
+    for name, archive in images.build_all(arguments.images or images.CATALOGUE).items():
         print(f"{name:<12} {archive}")
     return 0
 

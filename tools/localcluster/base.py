@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from localcluster import archive, baselock, debian, wheels
 from localcluster.errors import SetupError
 from localcluster.packages import require
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,12 +52,11 @@ class Base:
     archive: Path | None
 
 
-def choose(cache: Path, progress: Progress, environ: Mapping[str, str] = os.environ) -> Base:
+def choose(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
     """Return the base image for this machine, and make it if no registry answers: about a minute, once.
 
     Args:
         cache: The folder of image archives.
-        progress: Shows how long the base image takes to make.
         environ: The environment; `BASE_IMAGE` names another base image, for example in a private registry.
 
     Raises:
@@ -71,8 +70,8 @@ def choose(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
     if not _archive(cache, digest).is_file():
         if registry_answers():
             return Base(OFFICIAL, None)
-        with task(progress, "make a Debian base image (no image registry answers)"):
-            _make(digest, cache, int(time.time()), None, progress)
+        with task("make a Debian base image (no image registry answers)"):
+            _make(digest, cache, int(time.time()), None)
     return Base(_reference(digest), _archive(cache, digest))
 
 
@@ -97,12 +96,11 @@ def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_S
     return answers == [True]
 
 
-def locked(cache: Path, progress: Progress, environ: Mapping[str, str] = os.environ) -> Base:
+def locked(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
     """Return the base image of a release, the one that the lock names; make it if it is not in the cache.
 
     Args:
         cache: The folder of image archives.
-        progress: Shows how long the base image takes to make.
         environ: The environment; `DEBIAN_SNAPSHOT` is a time of snapshot.debian.org (`20261122T000000Z`).
 
     Raises:
@@ -111,15 +109,15 @@ def locked(cache: Path, progress: Progress, environ: Mapping[str, str] = os.envi
     lock = baselock.read(LOCK)
     digest = _named(lock)
     if not _archive(cache, digest).is_file():
-        with task(progress, "make the base image of a release"):
-            made = _make(None, cache, lock.epoch, environ.get("DEBIAN_SNAPSHOT"), progress)
+        with task("make the base image of a release"):
+            made = _make(None, cache, lock.epoch, environ.get("DEBIAN_SNAPSHOT"))
         if made != lock:
             _archive(cache, _named(made)).unlink()
             raise SetupError(baselock.difference(LOCK, lock, made))
     return Base(_reference(digest), _archive(cache, digest))
 
 
-def relock(cache: Path, progress: Progress) -> baselock.Lock:
+def relock(cache: Path) -> baselock.Lock:
     """Make the base image of Debian's packages of today, and write the lock that names it.
 
     Raises:
@@ -127,8 +125,8 @@ def relock(cache: Path, progress: Progress) -> baselock.Lock:
     """
     day = 24 * 60 * 60
     epoch = int(time.time()) // day * day
-    with task(progress, "make a base image of Debian's packages of today"):
-        lock = _make(None, cache, epoch, None, progress)
+    with task("make a base image of Debian's packages of today"):
+        lock = _make(None, cache, epoch, None)
     LOCK.write_text(baselock.text(lock))
     return lock
 
@@ -145,16 +143,16 @@ def _archive(cache: Path, digest: str) -> Path:
     return cache / f"base-{digest}.tar"
 
 
-def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None, progress: Progress) -> baselock.Lock:
+def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None) -> baselock.Lock:
     """Write the archive of a base image, by default named by its digest, and return the lock of its contents."""
     if os.geteuid() != 0:
         raise SetupError(
             "no image registry answers, and only root can make a base image with mmdebstrap:"
             " run as root, or set BASE_IMAGE to an image that can be pulled"
         )
-    require(("mmdebstrap", "debian-keyring"), progress)
+    require(("mmdebstrap", "debian-keyring"))
     cache.mkdir(parents=True, exist_ok=True)
-    found = wheels.download([_PIP], cache.parent / "wheels", progress)
+    found = wheels.download([_PIP], cache.parent / "wheels")
     assert found
     (pip,) = found.glob("pip-*.whl")
     with tempfile.TemporaryDirectory(prefix=".base-", dir=cache) as folder:

@@ -28,8 +28,6 @@ from localcluster.programs import CATALOGUE, Program, parse_version, pinned_vers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localcluster.progress import Progress
-
 
 def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of everything that is kept between runs: programs by version, clusters by name."""
@@ -39,13 +37,12 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "frameworkcontroller"
 
 
-def find(name: str, *, kubernetes: str, progress: Progress, environ: Mapping[str, str] = os.environ) -> Path:
+def find(name: str, *, kubernetes: str, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of a program; download or build it if this machine does not have it.
 
     Args:
         name: Its name, a key of `CATALOGUE`.
         kubernetes: The version of Kubernetes of the cluster, without `v`.
-        progress: Shows downloads and builds.
         environ: The environment: `KUBEBUILDER_ASSETS`, `PATH`, `KUBERNETES`, `FRAMEWORKCONTROLLER_CACHE`, Go's own.
 
     Raises:
@@ -63,7 +60,7 @@ def find(name: str, *, kubernetes: str, progress: Progress, environ: Mapping[str
         with FileLock(target.with_name(f".{name}.lock")):
             # The process that held the lock before may have made the same program.
             if not os.access(target, os.X_OK):
-                _obtain(program, version, target, progress, environ)
+                _obtain(program, version, target, environ)
     return target
 
 
@@ -120,13 +117,13 @@ def _executable(name: str, folders: str | None) -> Path | None:
     return Path(found) if found else None
 
 
-def _obtain(program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str]) -> None:
+def _obtain(program: Program, version: str, target: Path, environ: Mapping[str, str]) -> None:
     temporary = target.with_name(f".{program.name}.new")
     # Of a killed run; `go build` does not overwrite what is no program.
     temporary.unlink(missing_ok=True)
     try:
-        if not downloads.download(program, version, temporary, progress, environ):
-            gobuild.build(program, version, temporary, progress, environ)
+        if not downloads.download(program, version, temporary, environ):
+            gobuild.build(program, version, temporary, environ)
         temporary.chmod(0o755)
         temporary.replace(target)
     finally:

@@ -26,11 +26,9 @@ class Buildah:
 
     Attributes:
         folder: The storage; intermediate layers stay in it and make later builds fast.
-        detail: A list whose last item is set to the last line that a build wrote.
     """
 
     folder: Path
-    detail: list[str]
 
     def build(
         self,
@@ -90,19 +88,15 @@ class Buildah:
         )
 
     def _run(self, *arguments: str) -> None:
-        with subprocess.Popen(
+        done = subprocess.run(
             self._command(*arguments),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=self._environment(),
-        ) as process:  # fmt: skip
-            assert process.stdout
-            lines: list[str] = []
-            for line in process.stdout:
-                lines.append(line.rstrip())
-                self.detail[:] = [line.strip()[:60]]
-        if process.returncode:
-            end = "\n".join(f"  {line}" for line in lines[-20:])
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+            env=self._environment(),
+        )  # fmt: skip
+        if done.returncode:
+            end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
             raise SetupError(
-                f"`buildah {arguments[0]}` failed with code {process.returncode}; the end of its output:\n{end}"
+                f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}"
             )
 
     def _command(self, *arguments: str) -> list[str]:

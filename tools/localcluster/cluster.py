@@ -16,7 +16,7 @@ from localcluster.client import RawClient
 from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError, SetupError, StartError
 from localcluster.process import boot_id
-from localcluster.progress import Lines, Progress, Silent, task
+from localcluster.progress import task
 from localcluster.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _PORT_IS_TAKEN = "address already in use"
 _TRIES = 3
-_SILENT = Silent()
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Cluster(Context):
         """
         import subprocess
 
-        program = binaries.find("kubectl", kubernetes=self.version, progress=Lines())
+        program = binaries.find("kubectl", kubernetes=self.version)
         command = [str(program), f"--kubeconfig={self.kubeconfig}", *args]
         done = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -120,7 +119,6 @@ def up(
     kubernetes: str | None = None,
     nodes: int = 5,
     controller_qps: int = 1000,
-    progress: Progress | None = None,
 ) -> Cluster:
     """Start a cluster, or its missing components, and return when it is ready.
 
@@ -131,7 +129,6 @@ def up(
             that exists, its own).
         nodes: The number of simulated nodes at depth kwok.
         controller_qps: The requests per second that kube-controller-manager may send; Kubernetes' default is 20.
-        progress: Shows what takes long; None means that nothing is shown.
 
     Raises:
         SetupError: This machine does not allow it, or the running cluster of this name has another depth or version.
@@ -139,17 +136,16 @@ def up(
         StartError: A component did not become ready. The components that were started before it keep running, for
             `status`, the logs and the next `up`; `down` removes them.
     """
-    shown = progress or _SILENT
     settings.state_folder(name)
     if depth is Depth.NODE:
         require_root()
     with settings.locked(f"cluster-{name}"):
-        known = _reusable(name, depth, kubernetes, shown)
+        known = _reusable(name, depth, kubernetes)
         if known is None:
             version = binaries.kubernetes_version(kubernetes)
             known = settings.create(name, depth, version, nodes=nodes, controller_qps=controller_qps)
         for attempt in range(_TRIES):
-            context = _cluster(known, shown)
+            context = _cluster(known)
             try:
                 _start(context)
                 break
@@ -187,7 +183,7 @@ def status(name: str) -> Status | None:
     return Status(name, known.depth, known.version, context.server, pids, ready=ready)
 
 
-def down(name: str, progress: Progress | None = None) -> None:
+def down(name: str) -> None:
     """Stop a cluster and remove its processes, mounts, interfaces, namespaces and files, if there are any.
 
     Raises:
@@ -196,7 +192,7 @@ def down(name: str, progress: Progress | None = None) -> None:
     state = settings.state_folder(name)
     with settings.locked(f"cluster-{name}") as lock:
         if state.is_dir():
-            with task(progress or _SILENT, f"down {name}"):
+            with task(f"down {name}"):
                 _remove(name, state)
         lock.unlink()
 
@@ -211,7 +207,7 @@ def require_root() -> None:
         raise SetupError("depth node needs root for network namespaces, mounts and cgroups: run it with sudo")
 
 
-def _reusable(name: str, depth: Depth, kubernetes: str | None, progress: Progress) -> Settings | None:
+def _reusable(name: str, depth: Depth, kubernetes: str | None) -> Settings | None:
     """Return the settings of an existing cluster that fits the request; remove leftovers that cannot be continued."""
     state = settings.state_folder(name)
     if not state.is_dir():
@@ -228,7 +224,7 @@ def _reusable(name: str, depth: Depth, kubernetes: str | None, progress: Progres
                 f"cluster {name!r} runs with depth {known.depth} and Kubernetes {known.version}, not with depth {depth}"
                 f" and Kubernetes {version}: remove it with `down`, or choose another name"
             )
-    with task(progress, f"remove the leftovers of cluster {name}"):
+    with task(f"remove the leftovers of cluster {name}"):
         _remove(name, state)
     return None
 
@@ -262,7 +258,7 @@ def _answers(context: Context) -> bool:
         return client.check_ready() is True
 
 
-def _cluster(known: Settings, progress: Progress = _SILENT) -> Cluster:
+def _cluster(known: Settings) -> Cluster:
     state = settings.state_folder(known.name)
     port = ports.recorded(state / ports.FILE, "kube-apiserver")
-    return Cluster(**vars(known), state=state, api_port=port, progress=progress)
+    return Cluster(**vars(known), state=state, api_port=port)

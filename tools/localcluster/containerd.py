@@ -92,7 +92,7 @@ def load(context: Context, image_tar: Path) -> None:
         loaded = {}
     if all(loaded.get(name) == digest for name, digest in found.items()):
         return
-    with task(context.progress, f"load {', '.join(found) or image_tar.name}"):
+    with task(f"load {', '.join(found) or image_tar.name}"):
         done = _ctr(init_pid, "images", "import", str(image_tar.absolute()))
         if done.returncode:
             raise LocalClusterError(f"containerd does not import {image_tar}: {done.stderr.strip()[-1000:]}")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from localcluster import binaries, kubeconfigs, ports
@@ -29,8 +29,6 @@ from localcluster.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from localcluster.progress import Progress
 
 
 class Depth(enum.StrEnum):
@@ -127,12 +125,10 @@ class Context(Settings):
     Attributes:
         state: Its folder (PID files, logs, certificates, data); `down` removes it when everything in it is unmounted.
         api_port: The TCP port of the API server.
-        progress: Shows what takes long.
     """
 
     state: Path
     api_port: int
-    progress: Progress = field(compare=False)
 
     @property
     def network(self) -> Network:
@@ -183,7 +179,7 @@ class Context(Settings):
         Raises:
             BinaryError: The program is neither here nor can it be downloaded or built; the text says what to install.
         """
-        return binaries.find(name, kubernetes=self.version, progress=self.progress)
+        return binaries.find(name, kubernetes=self.version)
 
     def start(
         self,

@@ -54,9 +54,9 @@ def start(context: Context) -> None:
     wanted = components(context.depth)
     for name in wanted:
         context.binary(name)
-    with task(context.progress, "etcd"):
+    with task("etcd"):
         _start_etcd(context)
-    with task(context.progress, "kube-apiserver"):
+    with task("kube-apiserver"):
         _start_server(context)
     token = kubeconfigs.with_token(context.server, context.ca_file, context.admin_token)
     kubeconfigs.write(context.kubeconfig, token)
@@ -64,7 +64,7 @@ def start(context: Context) -> None:
         "kube-controller-manager": _start_controllers,
         "kube-scheduler": _start_scheduler,
     }
-    with task(context.progress, " and ".join(wanted[2:])), ThreadPoolExecutor() as pool:
+    with task(" and ".join(wanted[2:])), ThreadPoolExecutor() as pool:
         for started in [pool.submit(starters[name], context) for name in wanted[2:]]:
             started.result()
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcluster.programs import Program
-    from localcluster.progress import Progress
 
 TIMEOUT_SECONDS = 5.0
 # This process does not wait again for a host that did not answer.
@@ -71,9 +70,7 @@ def source(program: Program, version: str, architecture: str) -> Source | None:
             return None
 
 
-def download(
-    program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str] = os.environ
-) -> bool:
+def download(program: Program, version: str, target: Path, environ: Mapping[str, str] = os.environ) -> bool:
     """Download the official build of a program, unless `FRAMEWORKCONTROLLER_DOWNLOADS` is `never`.
 
     Returns:
@@ -85,10 +82,10 @@ def download(
     if environ.get("FRAMEWORKCONTROLLER_DOWNLOADS") == "never":
         return False
     found = source(program, version, architecture())
-    return found is not None and fetch(found, program.name, target, progress)
+    return found is not None and fetch(found, program.name, target)
 
 
-def fetch(found: Source, name: str, target: Path, progress: Progress) -> bool:
+def fetch(found: Source, name: str, target: Path) -> bool:
     """Download one source; see `download`."""
     hosts = {urllib.parse.urlsplit(url).netloc for url in (found.url, found.sums)}
     if hosts & _unreachable:
@@ -97,7 +94,7 @@ def fetch(found: Source, name: str, target: Path, progress: Progress) -> bool:
     try:
         with urllib.request.urlopen(found.sums, timeout=TIMEOUT_SECONDS) as answer:
             expected = expected_sum(answer.read().decode(), found.url.rpartition("/")[2])
-        with task(progress, f"download {name}"), archive.open("w+b") as file:
+        with task(f"download {name}"), archive.open("w+b") as file:
             with urllib.request.urlopen(found.url, timeout=TIMEOUT_SECONDS) as answer:
                 shutil.copyfileobj(answer, file)
             file.seek(0)

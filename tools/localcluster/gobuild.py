@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localcluster.programs import Program
-    from localcluster.progress import Progress
 
 # The first release that fetches the toolchain that a go.mod requires, and the first that can download one as a module.
 _OLDEST_WITH_TOOLCHAINS = (1, 21)
@@ -34,9 +33,11 @@ OFFICIAL_GO = Path("/usr/local/go/bin/go")
 # What would build for another machine, or in another way.
 _FOREIGN = ("GOOS", "GOARCH", "GOFLAGS", "GOROOT")
 _LAST_LINES = 25
+# An empty line, a package that is compiled, a module that is downloaded.
+_NO_ERROR = re.compile(r"[\w./~-]*|go: downloading .*")
 
 
-def go_command(progress: Progress, environ: Mapping[str, str] = os.environ) -> str:
+def go_command(environ: Mapping[str, str] = os.environ) -> str:
     """Return the path of `go`: that of PATH or of Go's official folder, or a newer one that an old one downloads.
 
     Raises:
@@ -53,7 +54,7 @@ def go_command(progress: Progress, environ: Mapping[str, str] = os.environ) -> s
         return found
     if version < _OLDEST_WITH_MODULES:
         raise BinaryError(f"{found} is {output.strip() or 'of no known version'}: {wanted}")
-    with task(progress, f"fetch Go {_TOOLCHAIN}"):
+    with task(f"fetch Go {_TOOLCHAIN}"):
         toolchain = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{architecture()}"
         root = Path(download(found, toolchain, environ)["Dir"])
         # Modules carry no file modes; Go sets these itself from 1.21 on.
@@ -84,54 +85,28 @@ def download(go: str, module: str, environ: Mapping[str, str]) -> dict[str, str]
     return answer
 
 
-def build(
-    program: Program, version: str, target: Path, progress: Progress, environ: Mapping[str, str] = os.environ
-) -> None:
-    """Compile one program.
-
-    Args:
-        program: The program.
-        version: Its version, which the linker writes into it; a server without it reports v0.0.0 to its clients.
-        target: The file to write.
-        progress: Shows the number of compiled packages.
-        environ: The environment, for Go.
+def build(program: Program, version: str, target: Path, environ: Mapping[str, str] = os.environ) -> None:
+    """Compile one program into a file; the linker writes its version into it, else it reports v0.0.0 to its clients.
 
     Raises:
         BinaryError: Nothing pins the modules of this version, or Go failed; the text has its last lines.
     """
     module = module_of(program, version)
     command = [
-        go_command(progress, environ), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
+        go_command(environ), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
         # What describes the code to a debugger takes an eighth of the time, and the linker leaves it out (`-w`).
         "-gcflags=all=-dwarf=false",
         "-ldflags", linker_flags(program, version), "-o", str(target), program.package,
     ]  # fmt: skip
     own = {name: value for name, value in environ.items() if name not in _FOREIGN}
-    detail: list[str] = []
-    packages = 0
-    errors: list[str] = []
-    with (
-        task(progress, f"build {program.name} {version}", detail),
-        subprocess.Popen(
+    with task(f"build {program.name} {version}"):
+        done = subprocess.run(
             command,
-            cwd=module,
-            env={**own, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process,
-    ):
-        assert process.stderr
-        for line in map(str.strip, process.stderr):
-            if line.startswith("go: downloading"):
-                detail.append(line.removeprefix("go: "))
-            elif re.fullmatch(r"[\w./~-]+", line):
-                packages += 1
-                detail.append(f"{packages} packages compiled")
-            elif line:
-                errors.append(line)
-        if process.wait():
+            cwd=module, env={**own, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            errors = [line.strip() for line in done.stderr.splitlines() if not _NO_ERROR.fullmatch(line.strip())]
             shown = "\n".join(f"  {line}" for line in errors[-_LAST_LINES:])
             raise BinaryError(f"`go build ... {program.package}` failed:\n{shown}")
 

@@ -25,7 +25,7 @@ from localcluster.buildah import Buildah
 from localcluster.dockerfiles import copied_files, digest_of, is_lock
 from localcluster.errors import SetupError
 from localcluster.packages import require
-from localcluster.progress import Lines, Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,12 +69,11 @@ def reference(name: str, tag: str = "dev") -> str:
     return f"docker.io/frameworkcontroller/{name}:{tag}"
 
 
-def build_all(names: Iterable[str] = tuple(CATALOGUE), *, progress: Progress | None = None) -> dict[str, Path]:
+def build_all(names: Iterable[str] = tuple(CATALOGUE)) -> dict[str, Path]:
     """Build the project's images as `docker.io/frameworkcontroller/<name>:dev`.
 
     Args:
         names: Keys of `CATALOGUE`.
-        progress: Shows the builds; None means lines on standard error.
 
     Returns:
         The archives by name, in the order of the names.
@@ -92,7 +91,6 @@ def build_all(names: Iterable[str] = tuple(CATALOGUE), *, progress: Progress | N
             dockerfile=REPOSITORY / image.dockerfile,
             context=REPOSITORY / image.context,
             tag=reference(name),
-            progress=progress,
         )
     return archives
 
@@ -103,7 +101,6 @@ def build(
     dockerfile: Path,
     context: Path,
     tag: str,
-    progress: Progress | None = None,
 ) -> Path:
     """Build an image, unless the cache has an archive of the same content.
 
@@ -112,7 +109,6 @@ def build(
         dockerfile: The Dockerfile; it takes its base from the build argument `BASE`.
         context: The folder that its COPY lines start from.
         tag: The full name of the image.
-        progress: Shows the build; None means lines on standard error.
 
     Returns:
         An archive in Docker's format, in the cache.
@@ -120,23 +116,21 @@ def build(
     Raises:
         SetupError: A tool is missing, or the build failed; the text has the end of its output.
     """
-    progress = progress or Lines()
     folder = cache_root() / "images"
     # One build at a time on a machine: builds share buildah's storage, and two would not be faster.
     with FileLock(folder / ".lock"):
         if os.geteuid() == 0:
-            require(("buildah",), progress)
-        origin = base.choose(folder, progress)
+            require(("buildah",))
+        origin = base.choose(folder)
         arguments = {"BASE": origin.reference}
         copied = copied_files(dockerfile, context)
         archive = folder / f"{name}-{digest_of(dockerfile, context, copied, arguments, tag)}.tar"
         if archive.is_file():
             archive.touch()
             return archive
-        given, mounts = _offline(copied, progress)
-        detail: list[str] = []
-        with task(progress, f"build image {name}", detail):
-            buildah = Buildah(folder.parent / "buildah", detail)
+        given, mounts = _offline(copied)
+        with task(f"build image {name}"):
+            buildah = Buildah(folder.parent / "buildah")
             buildah.build(
                 origin=origin,
                 dockerfile=dockerfile,
@@ -160,7 +154,6 @@ def build_release(
     target: Path,
     created: int,
     labels: Mapping[str, str],
-    progress: Progress,
 ) -> None:
     """Build images of a release, on the locked base: the same sources give the same digests.
 
@@ -172,7 +165,6 @@ def build_release(
         target: Gets an OCI layout `<name>` for each image.
         created: The time of everything that is built, in Unix seconds.
         labels: The labels of all images.
-        progress: Shows the builds.
 
     Raises:
         SetupError: A tool is missing, or a build failed; the text has the end of its output.
@@ -180,17 +172,16 @@ def build_release(
     folder = cache_root() / "images"
     files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}
     with FileLock(folder / ".lock"):
-        require(("buildah",), progress)
-        origin = base.locked(folder, progress)
-        given = {name: _offline(copied_files(*where), progress) for name, where in files.items()}
+        require(("buildah",))
+        origin = base.locked(folder)
+        given = {name: _offline(copied_files(*where)) for name, where in files.items()}
     # The storage is its own, so other builds need not wait.
     with tempfile.TemporaryDirectory(prefix=".release-", dir=folder) as storage:
         for name, (dockerfile, context) in files.items():
             arguments, mounts = given[name]
             tag = f"localhost/release/{name}"
-            detail: list[str] = []
-            with task(progress, f"build image {name} for a release", detail):
-                buildah = Buildah(Path(storage), detail)
+            with task(f"build image {name} for a release"):
+                buildah = Buildah(Path(storage))
                 buildah.build(
                     origin=origin,
                     dockerfile=dockerfile,
@@ -204,7 +195,7 @@ def build_release(
                 buildah.push(tag, f"oci:{target / name}:{name}")
 
 
-def _offline(copied: Sequence[Path], progress: Progress) -> tuple[dict[str, str], dict[str, Path]]:
+def _offline(copied: Sequence[Path]) -> tuple[dict[str, str], dict[str, Path]]:
     """Download what the lock files among copied files name.
 
     Returns:
@@ -215,11 +206,11 @@ def _offline(copied: Sequence[Path], progress: Progress) -> tuple[dict[str, str]
     """
     arguments: dict[str, str] = {}
     mounts: dict[str, Path] = {}
-    if found := wheels.download([file for file in copied if is_lock(file)], cache_root() / "wheels", progress):
+    if found := wheels.download([file for file in copied if is_lock(file)], cache_root() / "wheels"):
         mounts["/wheels"] = found
         arguments |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
     locks = [file for file in copied if file.suffix == jars.SUFFIX]
-    if repository := jars.download(locks, cache_root() / "jars", progress):
+    if repository := jars.download(locks, cache_root() / "jars"):
         mounts["/jars"] = repository
         arguments["MAVEN"] = "file:///jars"
     return arguments, mounts

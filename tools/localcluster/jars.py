@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pooch
 
 from localcluster.errors import SetupError
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,13 +39,12 @@ def read_lock(file: Path) -> dict[str, str]:
     return found
 
 
-def download(locks: Sequence[Path], folder: Path, progress: Progress, *, repository: str = CENTRAL) -> Path | None:
+def download(locks: Sequence[Path], folder: Path, *, repository: str = CENTRAL) -> Path | None:
     """Download the jars of locks that a folder does not have yet, and return the folder; None without locks.
 
     Args:
         locks: Files that `read_lock` reads.
         folder: Keeps the jars under their paths in the repository.
-        progress: Shows the download.
         repository: The URL of a Maven repository.
 
     Raises:
@@ -57,7 +56,7 @@ def download(locks: Sequence[Path], folder: Path, progress: Progress, *, reposit
     jars = pooch.create(folder, f"{repository}/", registry=wanted, retry_if_failed=_RETRIES)
     pooch.get_logger().setLevel(logging.WARNING)
     names = ", ".join(lock.name for lock in locks)
-    with task(progress, f"download the jars of {names}"), ThreadPoolExecutor(_AT_A_TIME) as pool:
+    with task(f"download the jars of {names}"), ThreadPoolExecutor(_AT_A_TIME) as pool:
         try:
             # Reading the results raises what the first fault raised.
             for file in pool.map(jars.fetch, wanted):

@@ -33,7 +33,7 @@ def start(context: Context) -> None:
     """
     port = context.port("kwok")
     config = context.component_kubeconfig("kwok", user="kwok", group="system:masters")
-    with task(context.progress, f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:
+    with task(f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:
         for entry in yaml.safe_load(_POLICY.read_text()):
             client.apply(entry["path"], entry["body"])
         for number in range(context.nodes):

@@ -49,16 +49,16 @@ def start(context: Context) -> None:
         StartError: A component did not become ready.
         BinaryError: A program could not be found, downloaded or built.
     """
-    require(_COMMANDS, context.progress)
+    require(_COMMANDS)
     if int(_INOTIFY.read_text()) < _INOTIFY_INSTANCES:
         _INOTIFY.write_text(str(_INOTIFY_INSTANCES))
     for name in ("kubelet", "kube-proxy", "coredns"):
         context.binary(name)
-    with task(context.progress, "node: namespaces, network, containerd"):
+    with task("node: namespaces, network, containerd"):
         init_pid = namespaces.start(context)
         network.connect(context, init_pid)
         containerd.start(context, init_pid)
-    with task(context.progress, "node: kubelet, kube-proxy, CoreDNS"), ThreadPoolExecutor() as pool:
+    with task("node: kubelet, kube-proxy, CoreDNS"), ThreadPoolExecutor() as pool:
         starters: tuple[Callable[[Context, int], None], ...] = (_start_kubelet, _start_dns)
         for started in [pool.submit(starter, context, init_pid) for starter in starters]:
             started.result()

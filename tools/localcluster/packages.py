@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 _INSTALL = Path(__file__).with_name("install-apt")
 
 
-def require(commands: Sequence[str], progress: Progress) -> None:
+def require(commands: Sequence[str]) -> None:
     """Install the packages of these commands if commands are missing; a check alone takes milliseconds.
 
     Args:
         commands: Names that the script `install-apt` knows.
-        progress: Shows the installation.
 
     Raises:
         SetupError: Commands are missing and could not be installed; the text is the script's.
@@ -29,7 +28,7 @@ def require(commands: Sequence[str], progress: Progress) -> None:
     missing = look.stdout.split()
     if look.returncode == 0 and not missing:
         return
-    with task(progress, f"install {' '.join(missing)}"):
+    with task(f"install {' '.join(missing)}"):
         done = subprocess.run([_INSTALL, *commands], capture_output=True, text=True, check=False)
         if done.returncode:
             raise SetupError(done.stderr.strip() or done.stdout.strip())

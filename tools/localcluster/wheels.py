@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
-from localcluster.progress import Progress, task
+from localcluster.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +20,12 @@ PYTHON = "3.11"
 """The version of Python in the images."""
 
 
-def download(locks: Sequence[Path], folder: Path, progress: Progress) -> Path | None:
+def download(locks: Sequence[Path], folder: Path) -> Path | None:
     """Download the wheels of lock files, and return the folder that holds them and nothing else; None without locks.
 
     Args:
         locks: Requirements files that pin hashes.
         folder: Keeps a folder for each set of locks.
-        progress: Shows the download.
 
     Raises:
         SetupError: pip cannot download one of them; the text is pip's.
@@ -46,7 +45,7 @@ def download(locks: Sequence[Path], folder: Path, progress: Progress) -> Path | 
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
     command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--dest", str(temporary)]
     command += [word for lock in locks for word in ("-r", str(lock))]
-    with task(progress, f"download the wheels of {', '.join(lock.name for lock in locks)}"):
+    with task(f"download the wheels of {', '.join(lock.name for lock in locks)}"):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SetupError(f"pip cannot download the wheels of {locks[0]}: {done.stderr.strip()[-2000:]}")

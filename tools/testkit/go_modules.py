@@ -18,8 +18,6 @@ from localcluster.progress import task
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from localcluster.progress import Progress
-
 
 @dataclass(frozen=True)
 class Module:
@@ -41,20 +39,19 @@ CERT_MANAGER: Final = Module(
 )
 
 
-def folder_of(module: Module, progress: Progress, environ: Mapping[str, str] = os.environ) -> Path:
+def folder_of(module: Module, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder with the files of a module, which Go downloads where they are missing.
 
     Args:
         module: The module.
-        progress: Shows that it is downloaded.
         environ: The environment, for Go.
 
     Raises:
         BinaryError: There is no Go, the proxy does not have the module, or its files are not those that are pinned.
     """
     name = f"{module.path}@v{module.version}"
-    with task(progress, f"fetch {name}"):
-        answer = download(go_command(progress, environ), name, environ)
+    with task(f"fetch {name}"):
+        answer = download(go_command(environ), name, environ)
     if answer["Sum"] != module.checksum:
         raise BinaryError(f"{name} has the checksum {answer['Sum']}, {module.checksum} is pinned")
     return Path(answer["Dir"])
