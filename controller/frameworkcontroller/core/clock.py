@@ -18,15 +18,12 @@ LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Now:
-    """One moment.
-
-    Attributes:
-        steady: never goes back or jumps; it began with the wall clock when the process started.
-        wall: the time of day.
-    """
+    """One moment."""
 
     steady: datetime
+    """Never goes back or jumps; it began with the wall clock when the process started."""
     wall: datetime
+    """The time of day."""
 
     @property
     def stamp(self) -> datetime:

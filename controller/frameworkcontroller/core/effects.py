@@ -7,7 +7,7 @@ is wanted again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,10 +95,7 @@ class WriteStatus:
     text_bytes: int = 0
     """Of what others have written about the ends of Tasks."""
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one write at a time."""
-        return STATUS
+    key: ClassVar[EffectKey] = STATUS
 
 
 @dataclass(frozen=True)
@@ -108,10 +105,7 @@ class CreateConfigMap:
     attempt_id: int
     roster: bytes
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one request about the ConfigMap at a time."""
-        return CONFIG_MAP
+    key: ClassVar[EffectKey] = CONFIG_MAP
 
 
 @dataclass(frozen=True)
@@ -121,26 +115,29 @@ class DeleteConfigMap:
     uid: str
     confirm: bool = False
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one request about the ConfigMap at a time."""
-        return CONFIG_MAP
+    key: ClassVar[EffectKey] = CONFIG_MAP
 
 
 @dataclass(frozen=True)
-class CreatePod:
-    """Create a Task's Pod. The body is rendered when the effect is performed."""
+class PodEffect:
+    """What is wanted of the Pod of a Task."""
 
     role: str
     index: int
-    task_uid: str
-    attempt_id: int
-    source: PodSource
 
     @property
     def key(self) -> EffectKey:
-        """The key: one request about a Task's Pod at a time."""
+        """The key of all that is about this Pod."""
         return ("pod", self.role, self.index)
+
+
+@dataclass(frozen=True)
+class CreatePod(PodEffect):
+    """Create a Task's Pod. The body is rendered when the effect is performed."""
+
+    task_uid: str
+    attempt_id: int
+    source: PodSource
 
     def body(self, template: PodTemplate | None = None) -> bytes:
         """Return the Pod as JSON, of the prepared template if it is at hand.
@@ -152,14 +149,12 @@ class CreatePod:
 
 
 @dataclass(frozen=True)
-class DeletePod:
+class DeletePod(PodEffect):
     """Delete the Pod of this UID.
 
     `grace_seconds` None means the Pod's own grace period; with `confirm` it must be asked for until it is not found.
     """
 
-    role: str
-    index: int
     uid: str
     grace_seconds: int | None = None
     confirm: bool = False
@@ -168,47 +163,24 @@ class DeletePod:
     on_node: bool = False
     """The cache shows it on a node. Another one is deleted only if it is not bound meanwhile, see `Performer`."""
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one request about a Task's Pod at a time."""
-        return ("pod", self.role, self.index)
-
 
 @dataclass(frozen=True)
-class RetainPod:
+class RetainPod(PodEffect):
     """Let go of the Pod of this UID, which has ended: it belongs to the Framework, and the caches do not show it."""
 
-    role: str
-    index: int
     uid: str
-
-    @property
-    def key(self) -> EffectKey:
-        """The key: one request about a Task's Pod at a time."""
-        return ("pod", self.role, self.index)
 
 
 @dataclass(frozen=True)
-class FindPod:
+class FindPod(PodEffect):
     """Ask the API server for the Pod of this Task's name, which the cache does not show as expected."""
-
-    role: str
-    index: int
-
-    @property
-    def key(self) -> EffectKey:
-        """The key: one request about a Task's Pod at a time."""
-        return ("pod", self.role, self.index)
 
 
 @dataclass(frozen=True)
 class FindConfigMap:
     """Ask the API server for the ConfigMap, which the cache does not show as expected."""
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one request about the ConfigMap at a time."""
-        return CONFIG_MAP
+    key: ClassVar[EffectKey] = CONFIG_MAP
 
 
 @dataclass(frozen=True)
@@ -218,10 +190,8 @@ class LabelConfigMap:
     uid: str
     attempt_id: int
 
-    @property
-    def key(self) -> EffectKey:
-        """A key of its own, whose delay no Event about the ConfigMap ends."""
-        return LABEL
+    key: ClassVar[EffectKey] = LABEL
+    """Its own, whose delay no Event about the ConfigMap ends."""
 
 
 @dataclass(frozen=True)
@@ -231,10 +201,7 @@ class DeleteFramework:
     resource_version: str = ""
     """Of the state that is to be deleted, "" for any."""
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one deletion."""
-        return FRAMEWORK
+    key: ClassVar[EffectKey] = FRAMEWORK
 
 
 @dataclass(frozen=True)
@@ -247,10 +214,7 @@ class WriteRoster:
     annotation: str
     complete: bool
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one write at a time."""
-        return ROSTER
+    key: ClassVar[EffectKey] = ROSTER
 
 
 @dataclass(frozen=True)
@@ -260,10 +224,7 @@ class GrantRosterAccess:
     service_accounts: tuple[str, ...]
     config_map_uid: str
 
-    @property
-    def key(self) -> EffectKey:
-        """The key: one grant at a time."""
-        return ACCESS
+    key: ClassVar[EffectKey] = ACCESS
 
 
 Effect: TypeAlias = (
@@ -284,15 +245,12 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True)
 class Done:
-    """The effect took place: a creation returns the UID of the object; it and a write return the resourceVersion.
-
-    Attributes:
-        roles: the `status.roles_digest` of what was written.
-    """
+    """The effect took place: a creation returns the UID of the object; it and a write return the resourceVersion."""
 
     uid: str = ""
     resource_version: str = ""
     roles: int | None = None
+    """The `status.roles_digest` of what was written."""
 
 
 @dataclass(frozen=True)
@@ -319,15 +277,11 @@ class Failed:
 
 @dataclass(frozen=True)
 class Found:
-    """The object of this name, as it is now.
-
-    Attributes:
-        metadata: of the object.
-        has_ended: it is a Pod of which nothing runs any more, nor will.
-    """
+    """The object of this name, as it is now."""
 
     metadata: Meta
     has_ended: bool = False
+    """It is a Pod of which nothing runs any more, nor will."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import CreatePod, Failed
 from frameworkcontroller.core.policies.backoff import Refusals, SlowStart, Spending, pause_seconds
 
@@ -37,22 +38,21 @@ class Delay:
     message: str = ""
 
 
+NO_DELAY: Final = Delay(EARLIEST)
+
+
 class InFlight:
     """At most one effect at a time per key; a failed one waits, longer with every failure.
 
-    Args:
-        draw: gives a random number in [0, 1), to keep many Frameworks from coming back at once.
-        spending: what refused Pods of the namespace have cost.
-
-    Attributes:
-        slow_start: bounds the creations of Pods, which share one back-off.
-        refusals: bounds the creations of a role whose Pods are refused for good.
+    `draw` gives a random number in [0, 1), which keeps many Frameworks from coming back at once.
     """
 
     def __init__(self, draw: Callable[[], float], spending: Spending | None = None) -> None:
         self._draw = draw
         self.slow_start = SlowStart(draw)
+        """Bounds the creations of Pods, which share one back-off."""
         self.refusals = Refusals(draw, spending or Spending())
+        """Bounds the creations of a role whose Pods are refused for good."""
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
@@ -86,18 +86,16 @@ class InFlight:
 
     def failures(self, key: EffectKey) -> int:
         """Return how often in a row the effect of this key has failed."""
-        delay = self._delays.get(key)
-        return 0 if delay is None else delay.failures
+        return self._delays.get(key, NO_DELAY).failures
 
     def last_failure(self, key: EffectKey) -> str:
         """Return the failure of the last try, "" if there is none."""
-        delay = self._delays.get(key)
-        return "" if delay is None else delay.message
+        return self._delays.get(key, NO_DELAY).message
 
     def delayed_until(self, key: EffectKey, now: datetime) -> datetime | None:
         """Return when an effect of this key may be emitted again, None if that is now."""
-        delay = self._delays.get(key)
-        return delay.until if delay is not None and now < delay.until else None
+        until = self._delays.get(key, NO_DELAY).until
+        return until if now < until else None
 
     def start(self, effect: Effect) -> bool:
         """Put the effect in flight, and report whether it is: not if one of its key is already."""
@@ -126,7 +124,7 @@ class InFlight:
 
     def back_off(self, key: EffectKey, failure: Failed, now: datetime) -> None:
         """Delay the next try after a failure: longer every time, and at least as long as the API server asks for."""
-        failures = self._delays[key].failures + 1 if key in self._delays else 1
+        failures = self.failures(key) + 1
         delay = timedelta(seconds=pause_seconds(failures, self._draw, failure.retry_after_seconds))
         self._delays[key] = Delay(now + delay, failures, failure.message)
 
