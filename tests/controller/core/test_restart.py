@@ -13,7 +13,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.restart import epoch as restart
-from frameworkcontroller.core.restart.annotations import RestartTerms, read_terms
+from frameworkcontroller.core.restart.annotations import read_limit
 from frameworkcontroller.core.restart.epoch import End, EpochEnd, Gate
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
@@ -187,7 +187,7 @@ def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state:
 def test_what_begins_the_next_epoch(
     gate: Gate, restarts: int, limit: int, ends: list[End], more: dict[str, Any], decided: EpochEnd
 ) -> None:
-    assert restart.decide(gate, restarts, RestartTerms(limit), ends, **({"members": 4} | more)) == decided
+    assert restart.decide(gate, restarts, limit, ends, **({"members": 4} | more)) == decided
 
 
 @pytest.mark.parametrize(
@@ -202,21 +202,21 @@ def test_what_begins_the_next_epoch(
 def test_exits_that_restart_nobody(
     restarts: int, succeeded: str, ends: list[End], cause: End | None, refused: tuple[End, ...], why: str
 ) -> None:
-    decided = restart.decide(OPEN, restarts, RestartTerms(2), ends, members=4, succeeded=succeeded)
+    decided = restart.decide(OPEN, restarts, 2, ends, members=4, succeeded=succeeded)
     assert (decided.cause, decided.refused, decided.counts) == (cause, refused, False)
     assert decided.why.startswith(why)
 
 
 def test_an_epoch_closes_the_gate_and_keeps_ten_reasons() -> None:
-    found = restart.first_epoch(framework().attempt_status, RestartTerms())
+    found = restart.first_epoch(framework().attempt_status, restarts=True)
     for _ in range(12):
         found = restart.next_epoch(replace(found, gang_released=4), EpochEnd(EXIT, counts=True), START)
     assert (found.gang_epoch, found.gang_released, found.gang_restarts) == (12, 0, 12)
     kept = found.last_gang_restarts
     assert isinstance(kept, tuple)
     assert [one.epoch for one in kept] == list(range(3, 13))
-    assert restart.first_epoch(found, RestartTerms()) is found
-    assert restart.first_epoch(found, None) == framework().attempt_status
+    assert restart.first_epoch(found, restarts=True) is found
+    assert restart.first_epoch(found, restarts=False) == framework().attempt_status
 
 
 def test_members_wait_for_their_next_instance_when_an_epoch_begins() -> None:
@@ -253,8 +253,8 @@ def limited(limit: str) -> dict[str, str]:
     [
         ([], None, ""),
         ([("a", {}), ("b", {})], None, ""),
-        ([("a", ASKS), ("b", ASKS)], RestartTerms(10), ""),
-        ([("a", limited("0"))], RestartTerms(0), ""),
+        ([("a", ASKS), ("b", ASKS)], 10, ""),
+        ([("a", limited("0"))], 0, ""),
         ([("a", ASKS), ("b", {})], None, "(a: in-place, limit 10; b: none)"),
         ([("a", limited("1")), ("b", limited("2"))], None, "(a: in-place, limit 1; b: in-place, limit 2)"),
         ([("a", limited("-1"))], None, "must be a whole number from 0 to 2147483647"),
@@ -263,9 +263,9 @@ def limited(limit: str) -> dict[str, str]:
     ],
 )
 def test_all_roles_with_a_barrier_ask_for_the_same(
-    roles: list[tuple[str, dict[str, str]]], policy: RestartTerms | None, problem: str
+    roles: list[tuple[str, dict[str, str]]], policy: int | None, problem: str
 ) -> None:
-    found, why = read_terms(roles)
+    found, why = read_limit(roles)
     assert found == policy
     assert problem in why
     assert bool(why) is bool(problem)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,8 +19,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
-from frameworkcontroller.core.policies.readiness import annotations_ask_for_arrival, container_asks_for_arrival
-from frameworkcontroller.core.restart.annotations import RestartTerms, read_starts, read_terms
+from frameworkcontroller.core.restart.annotations import read_limit, read_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,8 +85,9 @@ class _Container(Struct, frozen=True):
         if self.name != names.BARRIER_CONTAINER:
             return False
         environment = msgspec.json.decode(self.env, type=tuple[_Variable, ...] | None) or ()
-        words = (*(self.command or ()), *(self.args or ()))
-        return container_asks_for_arrival(self.name, words, by_variable=_WAIT_FOR_ARRIVAL in environment)
+        flag, words = names.BARRIER_WAIT_FOR_FLAG, (*(self.command or ()), *(self.args or ()))
+        by_flag = f"{flag}={names.ARRIVED}" in words or (flag, names.ARRIVED) in pairwise(words)
+        return by_flag or _WAIT_FOR_ARRIVAL in environment
 
 
 class _PodSpec(Struct, frozen=True, rename="camel"):
@@ -106,23 +107,19 @@ class _Template(Struct, frozen=True):
 
 
 class RoleFacts(Struct, frozen=True):
-    """What one template says. Of one that can make no Pod nothing is known: its error is that of the first creation.
-
-    Attributes:
-        size: of a Pod, about, in bytes: what the API server takes at most counts for more.
-        containers: their number.
-        account: the service account of the Pods, if they have a barrier.
-        annotations: those about the restart of the gang, if the Pods have a barrier.
-        waits_for_arrival: an annotation or a barrier of its own asks to wait until all Tasks have arrived.
-        gpus: that each Pod asks for.
-    """
+    """What one template says. Of one that can make no Pod nothing is known: its error is that of the first creation."""
 
     size: int = 0
+    """Of a Pod, about, in bytes: what the API server takes at most counts for more."""
     containers: int = 0
     account: str | None = None
+    """The service account of the Pods, if they have a barrier."""
     annotations: dict[str, str] = {}
+    """Those about the restart of the gang, if the Pods have a barrier."""
     waits_for_arrival: bool = False
+    """An annotation or a barrier of its own asks to wait until all Tasks have arrived."""
     gpus: int = 0
+    """Of each Pod."""
 
 
 def read(template: bytes | Raw) -> RoleFacts:
@@ -134,7 +131,8 @@ def read(template: bytes | Raw) -> RoleFacts:
         found = msgspec.json.decode(text, type=_Template)
         pod, meta = found.spec or _PodSpec(), found.metadata or _Meta()
         first, annotations = pod.init_containers or (), meta.annotations or {}
-        waits = annotations_ask_for_arrival(annotations) or any(container.asks_for_arrival for container in first)
+        waits = annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
+        waits = waits or any(container.asks_for_arrival for container in first)
     except (*_UNREADABLE, TemplateError):
         return RoleFacts(min(size, MAX_POD_BYTES))
     containers = (*first, *(pod.containers or ()))
@@ -167,8 +165,8 @@ class SpecFacts:
     """A template asks, by annotation or in a barrier of its own, to wait until all Tasks have arrived."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
-    restart_terms: RestartTerms | None = None
-    """Of a gang that restarts in place."""
+    restart_limit: int | None = None
+    """How often exits may restart a gang in its Pods, 0 for no limit, None if it does not restart in place."""
     restart_problem: str = ""
     """Why it cannot be as the templates ask for, "" if it can."""
     members: frozenset[str] = frozenset()
@@ -222,17 +220,16 @@ class Templates:
         self._read = {key: self._read[key] for key in self._followed}
         found = {name: self._read[key] for name, key in keys.items()}
         members = {name: one for name, one in found.items() if one.account is not None}
-        terms, problem = read_terms((name, one.annotations) for name, one in members.items())
-        if terms is not None and (
-            problem := read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
-        ):
-            terms = None
+        limit, problem = read_limit((name, one.annotations) for name, one in members.items())
+        if limit is not None:
+            problem = read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
+            limit = None if problem else limit
         wanted = spec.by_name.values()
         return SpecFacts(
             service_accounts=tuple(sorted({one.account or "" for one in members.values()})),
-            waits_for_arrival=terms is not None or any(one.waits_for_arrival for one in found.values()),
+            waits_for_arrival=limit is not None or any(one.waits_for_arrival for one in found.values()),
             gpus={name: one.gpus for name, one in found.items() if one.gpus},
-            restart_terms=terms,
+            restart_limit=limit,
             restart_problem=problem,
             members=frozenset(members),
             sizes={name: one.size for name, one in found.items()},

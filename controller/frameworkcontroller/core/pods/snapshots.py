@@ -43,21 +43,17 @@ class HistoryCause(StrEnum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One object, which is encoded only when its line is written.
-
-    Attributes:
-        cause: why it is taken.
-        encode: returns the object as JSON in one line.
-        size: about how many bytes it keeps until then, without `seen`.
-        seen: the Framework that it was made of, which many snapshots have in common.
-        refers: it names the generation of `seen` instead of a part of its spec.
-    """
+    """One object, which is encoded only when its line is written."""
 
     cause: HistoryCause
     encode: Callable[[], bytes]
+    """Returns the object as JSON in one line."""
     size: int
+    """About how many bytes it keeps until then, without `seen`."""
     seen: Framework | None = None
+    """The Framework that it was made of, which many snapshots have in common."""
     refers: bool = False
+    """It names the generation of `seen` instead of a part of its spec."""
 
 
 def of_pod(document: bytes) -> Snapshot:
@@ -128,11 +124,7 @@ class Lines:
     def of(self, where: str, snapshot: Snapshot) -> bytes:
         """Return the line of a snapshot, behind one of the Framework to whose generation it is the first to refer.
 
-        Tools find them by `": ObjectSnapshot: (.+)"`.
-
-        Args:
-            where: namespace and name of the Framework.
-            snapshot: what to write.
+        Tools find them by `": ObjectSnapshot: (.+)"`; before that, `where` is namespace and name of the Framework.
         """
         before, seen = b"", snapshot.seen
         line = f"[{where}]: {snapshot.cause}: ObjectSnapshot: ".encode() + snapshot.encode() + b"\n"

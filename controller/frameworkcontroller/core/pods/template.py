@@ -58,19 +58,15 @@ class RoleAttempt:
 
 @dataclass(frozen=True)
 class PodSource:
-    """What the Pods of one role are made of; to make them is work for whoever performs their creation.
-
-    Attributes:
-        attempt: what they have in common.
-        template: as the user has written it.
-        size: of a Pod, about, in bytes.
-        problem: why there can be none, "" for nothing that is known.
-    """
+    """What the Pods of one role are made of; to make them is work for whoever performs their creation."""
 
     attempt: RoleAttempt
     template: Raw
+    """As the user has written it."""
     size: int
+    """Of a Pod, about, in bytes."""
     problem: str = ""
+    """Why there can be none, "" for nothing that is known."""
 
     def prepare(self) -> PodTemplate:
         """Return the prepared template.
@@ -91,9 +87,6 @@ class PodTemplate:
 
     Raises:
         TemplateError: the template is not valid for a Pod, or its Pods are larger than any that the API server takes.
-
-    Attributes:
-        size: of a Pod, about, in bytes.
     """
 
     def __init__(self, template: bytes, attempt: RoleAttempt) -> None:
@@ -123,6 +116,7 @@ class PodTemplate:
         self._literals = pieces[::2]
         self._names = [by_mark[piece] for piece in pieces[1::2]]
         self.size = len(encoded) + max(0, _growth(encoded, attempt))
+        """Of a Pod, about, in bytes."""
 
     def render(self, index: int, task_uid: str, task_attempt_id: int) -> bytes:
         """Return the JSON of one Task's Pod."""

@@ -6,7 +6,6 @@ Whether a gang waits for arrival is read from its Pod templates.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,8 +15,6 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from frameworkcontroller.api.pod import Pod, PodStatus
     from frameworkcontroller.api.status import TaskAttemptStatus, TaskStatus
 
@@ -53,49 +50,22 @@ def has_arrived(pod: Pod) -> bool:
     )
 
 
-def annotations_ask_for_arrival(annotations: Mapping[str, str]) -> bool:
-    """Report whether a Pod template's annotations ask the injected barrier to wait until its peers have arrived."""
-    return annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
-
-
-def container_asks_for_arrival(name: str, words: Sequence[str], *, by_variable: bool) -> bool:
-    """Report whether an init container is a barrier that waits, by flag or variable, until its peers have arrived.
-
-    Args:
-        name: of the container.
-        words: its command and arguments.
-        by_variable: one of its variables asks for it.
-    """
-    flag = names.BARRIER_WAIT_FOR_FLAG
-    return name == names.BARRIER_CONTAINER and (
-        f"{flag}={names.ARRIVED}" in words or (flag, names.ARRIVED) in pairwise(words) or by_variable
-    )
-
-
 class Obstacle(Struct, frozen=True):
-    """Why the gang still waits for a Task.
-
-    Attributes:
-        phrase: all of it, for people.
-        reason: one word for it.
-        detail: what more others say about it, "" for nothing.
-    """
+    """Why the gang still waits for a Task."""
 
     phrase: str
+    """All of it, for people."""
     reason: str
+    """One word for it."""
     detail: str = ""
+    """What more others say about it, "" for nothing."""
 
 
 NOT_CREATED: Final = Obstacle("its Pod is not created yet", "NotCreated")
 
 
 def obstacle_of(task: TaskStatus, pod: Pod | None) -> Obstacle:
-    """Return why the gang still waits for this Task.
-
-    Args:
-        task: one that is not ready.
-        pod: what the cache has under the name of its Pod.
-    """
+    """Return why the gang still waits for this Task, of whose name the cache has this Pod."""
     if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
         return NOT_CREATED if task.state is State.CREATION_PENDING else Obstacle(str(task.state), str(task.state))
     if pod.metadata.deletion_timestamp is not None:

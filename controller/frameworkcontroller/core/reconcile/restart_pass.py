@@ -19,7 +19,7 @@ from frameworkcontroller.core.machines import attempt, framework
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
 from frameworkcontroller.core.restart import epoch
-from frameworkcontroller.core.restart.annotations import RestartTerms
+from frameworkcontroller.core.restart.annotations import DEFAULT_LIMIT
 from frameworkcontroller.core.status.summary import gang_roles, member_count
 
 if TYPE_CHECKING:
@@ -38,36 +38,33 @@ MAX_STARTS_WHILE_CLOSED: Final = 10
 
 
 class RestartPass:
-    """The epochs of one Framework's gang.
-
-    Args:
-        config: the settings.
-        state: what is decided.
-        tasks: the Tasks' part of a pass, which has noted what ends an epoch.
-    """
+    """The epochs of one Framework's gang; `tasks` notes what ends one."""
 
     def __init__(self, config: CoreConfig, state: FrameworkState, tasks: TaskPass) -> None:
         self._config, self._state, self._tasks = config, state, tasks
 
+    @property
+    def _limit(self) -> int:
+        """How often exits may restart the gang; a template may have been edited since the attempt began."""
+        limit = self._state.facts.restart_limit
+        return DEFAULT_LIMIT if limit is None else limit
+
     def begin(self, ctx: ReconcileContext) -> None:
         """Take over whether the gang restarts in place, as long as the attempt has no Pods."""
-        status, terms = self._state.status, self._state.facts.restart_terms
-        asks = self._state.gate is None and terms is not None
+        status, restarts = self._state.status, self._state.facts.restart_limit is not None
+        asks = self._state.gate is None and restarts
         has_pods = self._state.has_pods or ctx.in_flight.creates_pods
         if framework.is_ending(status) or not (status.state in TASKS_WAIT or (asks and not has_pods)):
             return
-        after = epoch.first_epoch(status.attempt_status, terms)
+        after = epoch.first_epoch(status.attempt_status, restarts=restarts)
         if after is not status.attempt_status:
             self._state.set(replace(status, attempt_status=after))
 
     def steps(self, ctx: ReconcileContext) -> Generator[None, None, bool]:
-        """Begin the next epoch if this one has ended, or open the gate if everybody is there.
+        """Begin the next epoch if this one has ended, or open the gate if everybody is there; yield after some Tasks.
 
-        It yields after some Tasks.
-
-        Returns:
-            Whether Tasks are to be decided on again: members whose instances have ended show at once whether they are
-            back, and those that end leave their Pods.
+        It returns whether Tasks are to be decided on again: members whose instances have ended show at once whether
+        they are back, and those that end leave their Pods.
         """
         gate, ends = self._state.gate, self._tasks.take_ends()
         if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
@@ -88,7 +85,7 @@ class RestartPass:
         decided = epoch.decide(
             gate,
             seen.gang_restarts or 0,
-            self._state.facts.restart_terms or RestartTerms(),
+            self._limit,
             list(ends.values()),
             members=member_count(self._state),
             succeeded=self._succeeded() if ends else "",
@@ -158,19 +155,15 @@ class RestartPass:
                 state.dirty.touch(task_key)
         last = (after.last_gang_restarts or ())[-1]
         state.reports.add(last)
-        limit = (state.facts.restart_terms or RestartTerms()).limit
-        state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, limit))
+        state.add_event(events.of_gang_restarting(last, after.gang_restarts or 0, self._limit))
 
     def _open(self) -> None:
         """Open the gate, which is written with the status that shows everybody: only then it may be known."""
-        status, gate = self._state.status, self._state.gate
-        if gate is None or gate.is_open or not self._is_complete():
+        status, gate, members = self._state.status, self._state.gate, member_count(self._state)
+        counts = [role_state.counts for role_state in gang_roles(self._state)]
+        is_complete = members > 0 and sum(one.ready for one in counts) == sum(one.active for one in counts)
+        if gate is None or gate.is_open or not is_complete or self._state.held_back is not None:
             return
-        after = replace(status.attempt_status, gang_released=member_count(self._state))
+        after = replace(status.attempt_status, gang_released=members)
         self._state.set(replace(status, attempt_status=after), urgent=True)
         self._tasks.starts_while_closed.clear()
-
-    def _is_complete(self) -> bool:
-        counts = [role_state.counts for role_state in gang_roles(self._state)]
-        everybody = sum(one.ready for one in counts) == sum(one.active for one in counts)
-        return everybody and member_count(self._state) > 0 and self._state.held_back is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
@@ -18,19 +16,13 @@ DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 2**31 - 1
 
 
-class RestartTerms(Struct, frozen=True):
-    """How often exits may restart the gang in one Framework attempt; 0: no limit."""
+def read_limit(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[int | None, str]:
+    """Return how often exits may restart a gang in one Framework attempt, and what is wrong with it, "" if nothing is.
 
-    limit: int = DEFAULT_LIMIT
-
-
-def read_terms(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[RestartTerms | None, str]:
-    """Return the terms of a gang, None if it does not restart in place, and what is wrong with it, "" if nothing is.
-
-    Args:
-        roles: the TaskRoles whose Pods have a barrier, each with the annotations of its template.
+    The limit is 0 if there is none, and None if the gang does not restart in place. Its TaskRoles are those whose Pods
+    have a barrier, each with the annotations of its template.
     """
-    asked: dict[str, RestartTerms | None] = {}
+    asked: dict[str, int | None] = {}
     for name, notes in roles:
         asked[name] = None
         mode = notes.get(names.RESTART_ANNOTATION)
@@ -42,9 +34,9 @@ def read_terms(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[RestartT
         limit = notes.get(names.RESTART_LIMIT_ANNOTATION, str(DEFAULT_LIMIT))
         if not re.fullmatch("[0-9]{1,10}", limit) or int(limit) > MAX_LIMIT:
             return None, f"{where} {names.RESTART_LIMIT_ANNOTATION} must be a whole number from 0 to {MAX_LIMIT}"
-        asked[name] = RestartTerms(int(limit))
+        asked[name] = int(limit)
     if len(set(asked.values())) > 1:
-        named = "; ".join(f"{name}: {_described(terms)}" for name, terms in list(asked.items())[:10])
+        named = "; ".join(f"{name}: {_described(one)}" for name, one in list(asked.items())[:10])
         text = (
             "the TaskRoles whose Pods have a barrier must ask for the same restart, as they are one gang "
             f"({named}): give all of them the annotations {names.RESTART_ANNOTATION} and "
@@ -57,10 +49,7 @@ def read_terms(roles: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[RestartT
 def read_starts(roles: Iterable[tuple[str, Collection[Dependency]]]) -> str:
     """Return what is wrong with a gang that restarts in place whose TaskRoles do not begin together, "" if they do.
 
-    Those that run would have to start again as soon as the others begin.
-
-    Args:
-        roles: the TaskRoles whose Pods have a barrier, each with what it waits for.
+    Those that run would have to start again as soon as the others begin. Each role comes with what it waits for.
     """
     begins = {name: frozenset(waits_for) for name, waits_for in roles}
     if len(set(begins.values())) < 2:
@@ -75,5 +64,5 @@ def read_starts(roles: Iterable[tuple[str, Collection[Dependency]]]) -> str:
     )
 
 
-def _described(terms: RestartTerms | None) -> str:
-    return "none" if terms is None else f"{names.IN_PLACE}, limit {terms.limit}"
+def _described(limit: int | None) -> str:
+    return "none" if limit is None else f"{names.IN_PLACE}, limit {limit}"

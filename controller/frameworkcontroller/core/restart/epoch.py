@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.core.restart.annotations import RestartTerms
 
 KEPT_RESTARTS: Final = 10
 MESSAGE_CHARACTERS: Final = 200
@@ -32,19 +31,15 @@ LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Gate(Struct, frozen=True):
-    """The epoch of a gang, and whether its members are released.
-
-    Attributes:
-        epoch: its number.
-        released: the Tasks with which the gate has opened, or may have; 0 while it is closed.
-        why: the epoch before has ended, in one line; "" if there is none.
-        since: when it has ended.
-    """
+    """The epoch of a gang, and whether its members are released."""
 
     epoch: int
     released: int
+    """The Tasks with which the gate has opened, or may have; 0 while it is closed."""
     why: str = ""
+    """The epoch before has ended, in one line; "" if there is none."""
     since: datetime | None = None
+    """When that has ended."""
 
     @property
     def is_open(self) -> bool:
@@ -62,27 +57,22 @@ class End(Struct, frozen=True):
 
 
 class EpochEnd(Struct, frozen=True):
-    """What follows from the ends that were seen together.
-
-    Attributes:
-        cause: of the next epoch, None if there is none.
-        counts: for the limit.
-        refused: the exits that restart nobody: the attempts of their Tasks end.
-        why: they are refused.
-    """
+    """What follows from the ends that were seen together."""
 
     cause: End | None = None
+    """Of the next epoch, None if there is none."""
     counts: bool = False
+    """For the limit."""
     refused: tuple[End, ...] = ()
+    """The exits that restart nobody: the attempts of their Tasks end."""
     why: str = ""
+    """They are refused."""
 
 
 def gate_of(attempt: FrameworkAttemptStatus, since: datetime | None = None) -> Gate | None:
     """Return the gate of the attempt's gang, None if the gang does not restart in place.
 
-    Args:
-        attempt: of the Framework.
-        since: the steady time of the end of the last epoch; without it, the time of day is taken that the status has.
+    The last epoch has ended at the steady time `since`; without it, the time of day is taken that the status has.
     """
     if attempt.gang_epoch is UNSET:
         return None
@@ -101,11 +91,6 @@ def observe(attempt: TaskAttemptStatus, pod: Pod, gate: Gate) -> TaskAttemptStat
 
     Starts never go back, whatever late thing is seen. An instance that begins while the gate is open has no epoch: it
     ends the one that is (`ending`). One that begins while the gate is closed takes part in the epoch.
-
-    Args:
-        attempt: as last decided.
-        pod: of this attempt, with any state that it has had.
-        gate: of the gang.
     """
     seen = starts_of(pod)
     if seen is None:
@@ -141,23 +126,12 @@ def ends_this_start(pod: Pod) -> bool:
     return is_restarting and not is_counted
 
 
-def is_without_epoch(attempt: TaskAttemptStatus) -> bool:
-    """Report whether an instance of the Task was seen that takes part in no epoch yet."""
-    return attempt.starts is not UNSET and attempt.epoch is UNSET
-
-
 def ending(task: str, before: TaskAttemptStatus, after: TaskAttemptStatus, pod: Pod | None) -> End | None:
-    """Return how a change of a Task ends the epoch of an open gate, None if it does not.
-
-    Args:
-        task: its name.
-        before: the attempt before the change.
-        after: the attempt after it.
-        pod: of the Task, if there is one.
-    """
+    """Return how a change of a Task's attempt ends the epoch of an open gate, None if it does not."""
     if after.id != before.id:
         return None if before.starts is UNSET else End(RestartReason.POD_REPLACED, task)
-    if not is_without_epoch(after) or after.completion_status is not None:
+    takes_part_in_none = after.starts is not UNSET and after.epoch is UNSET
+    if not takes_part_in_none or after.completion_status is not None:
         return None
     if before.starts is UNSET:
         return End(RestartReason.POD_REPLACED, task)
@@ -207,17 +181,12 @@ def runs_applications(pod: Pod) -> bool:
 
 
 def decide(
-    gate: Gate, restarts: int, terms: RestartTerms, ends: Sequence[End], *, members: int, succeeded: str = ""
+    gate: Gate, restarts: int, limit: int, ends: Sequence[End], *, members: int, succeeded: str = ""
 ) -> EpochEnd:
-    """Decide what follows from the ends that were seen together.
+    """Decide what follows from the ends that were seen together, in that order.
 
-    Args:
-        gate: of the gang.
-        restarts: in this Framework attempt, as far as they count for the limit.
-        terms: says the limit.
-        ends: in the order in which they were seen.
-        members: the Tasks that the gang has now.
-        succeeded: a Task of the gang that has succeeded, "" if there is none.
+    So many restarts of this Framework attempt count for the limit, 0 for none. The gang has so many members now, of
+    which one, if it is named, has succeeded.
     """
     if not gate.is_open:
         return EpochEnd()
@@ -226,8 +195,8 @@ def decide(
     why = ""
     if exits and succeeded:
         why = f"{succeeded} has succeeded and cannot start again"
-    elif exits and 0 < terms.limit <= restarts:
-        why = f"exits have restarted the gang {restarts} times, and {names.RESTART_LIMIT_ANNOTATION} is {terms.limit}"
+    elif exits and 0 < limit <= restarts:
+        why = f"exits have restarted the gang {restarts} times, and {names.RESTART_LIMIT_ANNOTATION} is {limit}"
     if not why and exits:
         return EpochEnd(exits[0], counts=True)
     if not others and members != gate.released:
@@ -235,18 +204,12 @@ def decide(
     return EpochEnd(others[0] if others else None, refused=exits, why=why)
 
 
-def first_epoch(attempt: FrameworkAttemptStatus, terms: RestartTerms | None) -> FrameworkAttemptStatus:
+def first_epoch(attempt: FrameworkAttemptStatus, *, restarts: bool) -> FrameworkAttemptStatus:
     """Return an attempt that has no Pods yet, with or without epochs as its Pod templates ask for."""
-    if (terms is None) is (attempt.gang_epoch is UNSET):
+    if restarts is (attempt.gang_epoch is not UNSET):
         return attempt
-    start = UNSET if terms is None else 0
-    return replace(
-        attempt,
-        gang_epoch=start,
-        gang_released=start,
-        gang_restarts=start,
-        last_gang_restarts=UNSET if terms is None else (),
-    )
+    start, before = (0, ()) if restarts else (UNSET, UNSET)
+    return replace(attempt, gang_epoch=start, gang_released=start, gang_restarts=start, last_gang_restarts=before)
 
 
 def next_epoch(attempt: FrameworkAttemptStatus, decided: EpochEnd, now: datetime) -> FrameworkAttemptStatus:
