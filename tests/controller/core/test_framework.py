@@ -18,7 +18,6 @@ from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.framework import (
     Action,
     is_ending,
-    may_conflict,
     new_status,
     record_config_map,
     step,
@@ -416,9 +415,3 @@ def test_an_attempt_ends_from_the_moment_its_end_is_decided() -> None:
     assert [is_ending(framework(state)) for state in (S.CREATION_PENDING, S.PREPARING, S.RUNNING)] == [False] * 3
     assert is_ending(ending(S.RUNNING))
     assert all(is_ending(ending(state)) for state in State)
-
-
-def test_only_a_conflict_needs_a_delay_drawn() -> None:
-    assert may_conflict(framework(S.RUNNING, framework_end(201, "conflict")))
-    assert not may_conflict(framework(S.RUNNING, framework_end(200, "transient")))
-    assert not may_conflict(framework(S.RUNNING))

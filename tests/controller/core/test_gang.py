@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Failed, WriteRoster
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name
@@ -61,7 +61,7 @@ class Start:
             creation_timestamp=START,
             annotations={names.ROSTER_ANNOTATION: annotation},
         )
-        self.gang = Gang(meta, attempt_name(self.state, "ns", "fw", "framework-uid"), version)
+        self.gang = Gang(meta, attempt_name(self.state, Identity("fw", "framework-uid", "1", "ns")), version)
         self.in_flight = InFlight(lambda: 0.5)
 
     def run(self, index: int) -> None:

@@ -60,7 +60,6 @@ def recount(role_state: RoleState) -> Counts:
     return Counts(
         active=len(active),
         ready=sum(bool(one.attempt_status.pod_uid and one.attempt_status.pod_ip) for one in active),
-        running=sum(one.state is State.RUNNING for one in active),
         created=sum(one.attempt_status.pod_uid is not None for one in active),
         completed=len(done),
         failed=len(failed),

@@ -24,19 +24,16 @@ FORGET_AFTER: Final = timedelta(minutes=10)
 
 
 class Guard(Struct, frozen=True):
-    """What is known of the ConfigMap, and how often it was put right.
-
-    Attributes:
-        version: the resourceVersion of the controller's last write, "" if that is not known.
-        answered: changes by others that were answered, in a row.
-        answered_at: the steady time of the last answer.
-        answering: the version that the answer in flight is about, None if there is none.
-    """
+    """What is known of the ConfigMap, and how often it was put right."""
 
     version: str = ""
+    """The resourceVersion of the controller's last write, "" if that is not known."""
     answered: int = 0
+    """Changes by others that were answered, in a row."""
     answered_at: datetime | None = None
+    """The steady time of the last answer."""
     answering: str | None = None
+    """The version that the answer in flight is about, None if there is none."""
 
 
 def is_changed(guard: Guard, seen: str) -> bool:

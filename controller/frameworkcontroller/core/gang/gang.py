@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from frameworkcontroller.api.meta import Meta
+    from frameworkcontroller.api.meta import Identity, Meta
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.core.effects import RolesSummary, WriteRoster
     from frameworkcontroller.core.events import KubeEvent
@@ -32,28 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GangStatus:
-    """How far a gang is, for metrics.
-
-    Attributes:
-        phase: as in the roster.
-        since: when it began to gather, None if that is not known.
-        not_created: its Tasks without a Pod.
-        not_ready: its Tasks whose Pods peers cannot reach yet.
-    """
+    """How far a gang is, for metrics."""
 
     phase: Phase
     since: datetime | None
+    """When it began to gather, None if that is not known."""
     not_created: int
+    """Its Tasks without a Pod."""
     not_ready: int
+    """Its Tasks whose Pods peers cannot reach yet."""
 
 
 class Gang:
-    """The gang of the attempt that this ConfigMap belongs to.
+    """The gang of the attempt that a ConfigMap, as first seen, belongs to.
 
-    Args:
-        config_map: the attempt's, as first seen.
-        attempt: whose gang it is.
-        version: the resourceVersion of the ConfigMap as this controller created it, "" if another one did.
+    `version` is its resourceVersion as this controller created it, "" if another one did.
     """
 
     def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
@@ -78,11 +71,10 @@ class Gang:
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
         self._publisher.apply_outcome(done=version is not None, complete=effect.complete)
-        if version is not None and effect.complete:
-            self._restarts.is_released = True
         if version is None:
             self._guard = drift.failed(self._guard)
             return None
+        self._restarts.is_released |= effect.complete
         self._guard, restored = drift.written(self._guard, version)
         return events.of_restored_roster(self._name) if restored else None
 
@@ -113,17 +105,10 @@ class Gang:
         now: datetime,
         seen: str,
     ) -> tuple[WriteRoster | None, datetime | None]:
-        """Decide on the roster.
+        """Return the roster to write now, if any, and when to decide again; an Event goes to the state.
 
-        Args:
-            state: what is decided; an Event goes to its reports.
-            missing: gives the Tasks that are not ready, and what keeps each; called only when they are named.
-            summary: the newest persisted status.
-            now: the steady time.
-            seen: the resourceVersion of the ConfigMap in the cache.
-
-        Returns:
-            The roster to write now, if any, and when to decide again.
+        `missing` gives the Tasks that are not ready, and what keeps each; it is called only when they are named. The
+        summary is that of the newest persisted status, and `seen` the resourceVersion of the ConfigMap in the cache.
         """
         self._restarts.note(summary.gate)
         if summary.ready == summary.total and not summary.complete:
@@ -151,16 +136,13 @@ class Gang:
 
 
 class RestartTimes:
-    """How long the last restart of a gang in its Pods has taken: until its gate was open, until all applications ran.
-
-    Attributes:
-        is_released: the complete roster of the epoch was written.
-    """
+    """How long the last restart of a gang has taken: until its gate was open, and until all applications ran."""
 
     def __init__(self) -> None:
         self._gate: Gate | None = None
         self._said_open = False
         self.is_released = False
+        """The complete roster of the epoch was written."""
 
     def note(self, gate: Gate | None) -> None:
         """Note the gate as it is persisted: a closed one, but the first, begins a restart."""
@@ -184,10 +166,10 @@ class RestartTimes:
             yield Milestone("restart-running", seconds)
 
 
-def attempt_name(state: FrameworkState, namespace: str, name: str, uid: str) -> AttemptName:
-    """Return the current attempt as the roster names it."""
+def attempt_name(state: FrameworkState, meta: Identity) -> AttemptName:
+    """Return the current attempt of this Framework as the roster names it."""
     attempt = state.status.attempt_status
-    return AttemptName(namespace, name, uid, attempt.id, attempt.instance_uid)
+    return AttemptName(meta.namespace, meta.name, meta.uid, attempt.id, attempt.instance_uid)
 
 
 def has_gang(state: FrameworkState) -> bool:

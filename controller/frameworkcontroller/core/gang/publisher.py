@@ -62,16 +62,8 @@ class Publication(Struct, frozen=True):
 class Publisher:
     """What barriers and people were told of the gang of one Framework attempt.
 
-    It goes on where the last controller stopped, or from the empty roster that the ConfigMap was created with.
-
-    Args:
-        config_map: the attempt's, as first seen.
-        attempt: whose gang it is.
-
-    Attributes:
-        config_map_uid: the UID of the ConfigMap.
-        since: when the gang began to gather, None if that is not known: with the ConfigMap at first.
-        opened: a complete roster has been written, so that barriers open.
+    It goes on where the last controller stopped, as the ConfigMap says when it is first seen, or from the empty roster
+    that it was created with.
     """
 
     def __init__(self, config_map: Meta, attempt: AttemptName) -> None:
@@ -79,8 +71,11 @@ class Publisher:
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
             last = Published()
-        self.config_map_uid, self.since, self.opened = config_map.uid, config_map.creation_timestamp, last.complete
-        self._attempt = attempt
+        self.config_map_uid, self._attempt = config_map.uid, attempt
+        self.since = config_map.creation_timestamp
+        """When the gang began to gather, None if that is not known: with the ConfigMap at first."""
+        self.opened = last.complete
+        """A complete roster has been written, so that barriers open."""
         self._generation, self._digest, self._epoch = last.generation, last.digest, last.epoch
         self._was_complete, self._is_late = last.complete, False
         self._lists_all = last.complete
@@ -106,12 +101,10 @@ class Publisher:
         return now - (self.since or now)
 
     def apply_outcome(self, *, done: bool, complete: bool) -> None:
-        """Take in the outcome of a write.
+        """Take in the outcome of a write of a roster, one of a `complete` gang or not.
 
-        Args:
-            done: the roster was written; otherwise what the ConfigMap says is unknown, and the next one is due at once,
-                the same members in the same generation.
-            complete: the roster was one of a complete gang.
+        If it is not `done`, what the ConfigMap says is unknown, and the next roster is due at once, the same members in
+        the same generation.
         """
         if done:
             self.opened |= complete
@@ -119,12 +112,9 @@ class Publisher:
             self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
 
     def decide(self, summary: RolesSummary, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
-        """Decide on the next roster and Event.
+        """Decide on the next roster and Event, by the newest persisted status and the steady time.
 
-        Args:
-            summary: the newest persisted status.
-            missing: gives the Tasks that are not ready; called only when they are named.
-            now: the steady time.
+        `missing` gives the Tasks that are not ready, and is called only when they are named.
         """
         if self._written_at is not None:
             # The ConfigMap's creationTimestamp is of another clock.
@@ -186,10 +176,7 @@ class Publisher:
     def again(self, summary: RolesSummary) -> WriteRoster | None:
         """Return the last roster once more, None if what it said is not known or the next one follows within seconds.
 
-        It is for when `decide` had nothing to write.
-
-        Args:
-            summary: the newest persisted status.
+        It is for when `decide` had nothing to write, with the newest persisted status.
         """
         if self._lists_all:
             is_the_same = summary.complete and summary.member_revision == self._member_revision

@@ -6,7 +6,6 @@ is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -30,25 +29,14 @@ Behind: TypeAlias = tuple[str, int, str, int]
 """An instance: its TaskRole, its index, the first characters of the UID of its Pod, and its start."""
 
 
-@dataclass(frozen=True)
-class AttemptName:
-    """Which attempt of which Framework a roster is about."""
+class AttemptName(msgspec.Struct, frozen=True):
+    """Which attempt of which Framework a roster is about, as the roster holds it."""
 
     namespace: str
     name: str
     uid: str
-    attempt_id: int
-    attempt_instance_uid: str | None
-
-    def document(self) -> dict[str, Any]:
-        """Return the name as the roster holds it."""
-        return {
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-            "attemptID": self.attempt_id,
-            "attemptInstanceUID": self.attempt_instance_uid,
-        }
+    attempt_id: int = msgspec.field(name="attemptID")
+    attempt_instance_uid: str | None = msgspec.field(name="attemptInstanceUID")
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -76,23 +64,15 @@ def document(
     gate: Gate | None = None,
     behind: tuple[Behind, ...] = (),
 ) -> bytes:
-    """Return the roster as JSON.
+    """Return the roster as JSON, complete with the `members` as rows. The generation grows with every change of them.
 
-    Args:
-        attempt: whose gang it is.
-        generation: grows with every change of the members.
-        ready: Tasks that are ready.
-        total: Tasks that the spec asks for.
-        missing: some of the Tasks that are not ready.
-        rows: the members (see `members`); with them the roster is complete.
-        by_arrival: ready means that a Task's barrier runs; otherwise that its Pod has an address.
-        gate: of a gang that restarts in place.
-        behind: instances of an earlier epoch that still have to restart.
+    Some of the Tasks that are not ready are named, and instances of an earlier epoch that still have to restart
+    (`behind`). `by_arrival` means that a Task is ready when its barrier runs, otherwise when its Pod has an address.
     """
     roster: dict[str, Any] = {
         "version": VERSION,
         "generation": generation,
-        "framework": attempt.document(),
+        "framework": attempt,
         "ready": ready,
         "total": total,
         "complete": rows is not None,

@@ -7,7 +7,7 @@ decide what leads from one state to the next; this module does the bookkeeping.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,58 +16,34 @@ from frameworkcontroller.api.states import NEXT, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from frameworkcontroller.api.status import FrameworkCompletion, TaskCompletion
 
 Status = TypeVar("Status", TaskStatus, FrameworkStatus)
 Action = TypeVar("Action")
-Object_contra = TypeVar("Object_contra", contravariant=True)
-Facts_contra = TypeVar("Facts_contra", contravariant=True)
 
 
 class Step(Struct, Generic[Status, Action], frozen=True):
-    """The outcome of a step.
-
-    Attributes:
-        status: as it is now.
-        action: what to do about the attempt's object, at most one thing.
-        uid: of the object to delete.
-        wake_at: when to step again even if nothing is seen to change.
-    """
+    """The status after a step, and at most one thing that is to be done about the attempt's object."""
 
     status: Status
     action: Action | None = None
     uid: str | None = None
+    """Of the object to delete."""
     wake_at: datetime | None = None
-
-
-class Advance(Protocol[Status, Action, Object_contra, Facts_contra]):
-    """One step of a state machine."""
-
-    def __call__(
-        self, status: Status, seen: Object_contra | None, facts: Facts_contra, /, *, persisted: bool
-    ) -> Step[Status, Action]:
-        """Return the status as it is after the step."""
+    """When to step again even if nothing is seen to change."""
 
 
 def follow(
-    advance: Advance[Status, Action, Object_contra, Facts_contra],
-    status: Status,
-    seen: Object_contra | None,
-    facts: Facts_contra,
-    *,
-    persisted: bool,
+    advance: Callable[[Status, bool], Step[Status, Action]], status: Status, *, persisted: bool
 ) -> Step[Status, Action]:
     """Advance until nothing changes any more, or a new attempt begins.
 
-    Args:
-        advance: makes one step.
-        status: as last decided.
-        seen: the attempt's object, None if it is not there.
-        facts: what else the decision depends on.
-        persisted: whether the API server has the status as given; what changes here is not persisted yet.
+    What changes here is not persisted yet, whether or not the API server has the status as given (`persisted`).
     """
     while True:
-        step = advance(status, seen, facts, persisted=persisted)
+        step = advance(status, persisted)
         if step.status == status or step.status.attempt_status.id != status.attempt_status.id:
             return step
         status, persisted = step.status, False

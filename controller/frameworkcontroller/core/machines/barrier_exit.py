@@ -27,8 +27,7 @@ GIVES_UP: Final = frozenset({Code.CONTAINER_TRANSIENT_CONFLICT_FAILED, Code.CONT
 def failed_by_barrier(pod: Pod) -> Pod | None:
     """Return the Pod as if its barrier had failed it; None unless the barrier gave up and still holds it back.
 
-    Args:
-        pod: neither Succeeded nor Failed nor under deletion.
+    The Pod is neither Succeeded nor Failed nor under deletion.
     """
     status = next((one for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER), None)
     end = None if status is None else _end(status)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import Attribute, Code
+from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, GOING, State
 from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
@@ -22,7 +22,6 @@ from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.meta import Meta, Partial
-    from frameworkcontroller.core.policies.retry import Retry
 
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
@@ -59,7 +58,7 @@ class AttemptFacts(Struct, frozen=True):
     creation_timeout: timedelta
     completed_retain: timedelta
     conflict_delay_sec: int
-    """The random delay to use if this attempt is retried for a conflict."""
+    """The random delay of a retry for a conflict."""
     requests_in_flight: bool
     """Requests about Pods or the ConfigMap are in flight: while one may take effect, the attempt is not over."""
     creates_pods: bool
@@ -126,13 +125,11 @@ def is_ending(status: FrameworkStatus) -> bool:
 def step(status: FrameworkStatus, config_map: Partial | None, facts: AttemptFacts, *, persisted: bool) -> FrameworkStep:
     """Follow the ConfigMap as far as the state machine allows now; the Tasks and their policies come after it.
 
-    Args:
-        status: as last decided, without roles.
-        config_map: what the cache has under the attempt's ConfigMap name, no matter who created it.
-        facts: what else the decision depends on.
-        persisted: whether the API server has the status as given.
+    The status has no roles. The ConfigMap is what the cache has under its name, no matter who created it.
     """
-    found = follow(_advance, status, config_map, facts, persisted=persisted)
+    found = follow(
+        lambda status, persisted: _advance(status, config_map, facts, persisted=persisted), status, persisted=persisted
+    )
     deadline = deadline_of(found.status, facts.spec)
     if found.status.state is State.COMPLETED or deadline is None or deadline <= facts.now:
         return found
@@ -182,16 +179,10 @@ def _retry_or_complete(status: FrameworkStatus, facts: AttemptFacts, *, persiste
     due = after(status.transition_time, duration(counts.retry_delay_sec))
     if facts.now < due and facts.ordered_end(status) is None:
         return Step(status, wake_at=due)
-    return Step(_next_attempt(status, retry, facts), Action.NEXT_ATTEMPT)
-
-
-def _next_attempt(status: FrameworkStatus, retry: Retry, facts: AttemptFacts) -> FrameworkStatus:
-    counts = count_retry(status.retry_policy_status, retry)
-    return replace(
-        move(status, State.CREATION_PENDING, facts.now),
-        retry_policy_status=counts,
-        attempt_status=new_attempt(facts.name, counts.total_retried_count, facts.now),
-    )
+    counts = count_retry(counts, retry)
+    attempt = new_attempt(facts.name, counts.total_retried_count, facts.now)
+    status = move(status, State.CREATION_PENDING, facts.now)
+    return Step(replace(status, retry_policy_status=counts, attempt_status=attempt), Action.NEXT_ATTEMPT)
 
 
 def _create(
@@ -233,7 +224,6 @@ def _delete_orphan(status: FrameworkStatus, config_map: Partial, facts: AttemptF
 
 
 def _without_config_map(status: FrameworkStatus, facts: AttemptFacts, *, persisted: bool) -> FrameworkStep:
-    """Advance an attempt whose ConfigMap is not in the cache."""
     if status.state is not State.CREATION_REQUESTED:
         if not facts.config_map_gone:
             return _look_for(status, persisted=persisted)
@@ -277,7 +267,6 @@ def _look_for(status: FrameworkStatus, *, persisted: bool) -> FrameworkStep:
 def _with_config_map(
     status: FrameworkStatus, config_map: Partial, facts: AttemptFacts, *, persisted: bool
 ) -> FrameworkStep:
-    """Advance an attempt whose ConfigMap is in the cache."""
     if config_map.metadata.deletion_timestamp is not None:
         lost = predefined(Code.CONFIG_MAP_EXTERNAL_DELETED, "ConfigMap is being deleted by others")
         status = complete(status, lost)
@@ -294,9 +283,3 @@ def _with_config_map(
     if status.state is State.DELETION_PENDING and persisted and not (facts.creates_pods or facts.retains_pods):
         return Step(status, Action.DELETE, config_map.metadata.uid)
     return Step(status)
-
-
-def may_conflict(status: FrameworkStatus) -> bool:
-    """Report whether a retry of the attempt would need a random delay."""
-    completion = status.completion
-    return completion is not None and completion.type.has(Attribute.CONFLICT)

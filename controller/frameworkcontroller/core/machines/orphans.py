@@ -43,12 +43,9 @@ def may_yet_be_named(meta: Meta, written: datetime, now: datetime) -> bool:
     """Report whether a status that names the orphan may still arrive, so that a write of our own must come first.
 
     A leader that was replaced may have sent its write before it knew. The write is refused once the status has changed
-    since the orphan was created; before that, it would name what we delete, and the attempt would have lost it.
-
-    Args:
-        meta: The orphan's.
-        written: The latest change of the status that is known, in our time.
-        now: In our time, too. If it is behind the creation, no write of ours can be later than that.
+    since the orphan was created; before that, it would name what we delete, and the attempt would have lost it. The
+    latest change of the status that is known (`written`) and `now` are in our time. If `now` is behind the creation, no
+    write of ours can be later than that.
     """
     created = meta.creation_timestamp
     if created is None or grace_deadline(meta, now) is not None:

@@ -121,15 +121,8 @@ def record_pod(task: TaskStatus, uid: str, now: datetime) -> TaskStatus:
 
 
 def step(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: bool) -> TaskStep:
-    """Follow the Pod as far as the state machine allows now.
-
-    Args:
-        task: as last decided.
-        pod: what the cache has under the Task's Pod name, no matter who created it.
-        facts: what else the decision depends on.
-        persisted: whether the API server has the Task as given.
-    """
-    return follow(_advance, task, pod, facts, persisted=persisted)
+    """Follow the Pod, which is what the cache has under its name no matter who created it, as far as is allowed now."""
+    return follow(lambda task, persisted: _advance(task, pod, facts, persisted=persisted), task, persisted=persisted)
 
 
 def _advance(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: bool) -> TaskStep:
@@ -212,7 +205,6 @@ def is_ours(metadata: Meta, facts: TaskFacts) -> bool:
 
 
 def _without_pod(task: TaskStatus, facts: TaskFacts, *, persisted: bool) -> TaskStep:
-    """Advance a Task whose Pod is not in the cache."""
     assert task.state in ASSOCIATED
     if task.state in UNEXPECTED and task.attempt_status.pod_uid not in facts.gone:
         # It may run without the label by which the cache finds it, or the cache may be older than the status.
@@ -242,7 +234,6 @@ def _without_pod(task: TaskStatus, facts: TaskFacts, *, persisted: bool) -> Task
 
 
 def _with_pod(task: TaskStatus, pod: Pod, facts: TaskFacts, *, persisted: bool) -> TaskStep:
-    """Advance a Task whose Pod is in the cache."""
     deletion = pod.metadata.deletion_timestamp
     if deletion is not None:
         return _under_deletion(task, pod, deletion, facts, persisted=persisted)
@@ -284,21 +275,10 @@ def _under_deletion(task: TaskStatus, pod: Pod, deletion: datetime, facts: TaskF
 
 
 def _take_over(task: TaskStatus, pod: Pod, facts: TaskFacts) -> TaskStatus:
-    attempt = task.attempt_status
-    node, status = pod.spec.node_name, pod.status
+    attempt, node, status = task.attempt_status, pod.spec.node_name, pod.status
     if facts.gate is not None:
-        seen = epoch.observe(attempt, pod, facts.gate)
-        if seen != attempt:
-            task, attempt = replace(task, attempt_status=seen), seen
-        arrived = attempt.arrived
+        attempt = epoch.observe(attempt, pod, facts.gate)
     else:
-        arrived = arrival_of(attempt, pod, waits_for_arrival=facts.waits_for_arrival)
-    known = (attempt.pod_node_name, attempt.pod_ip, attempt.pod_host_ip, attempt.arrived)
-    if known == (node, status.pod_ip, status.host_ip, arrived):
-        return task
-    return replace(
-        task,
-        attempt_status=replace(
-            attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip, arrived=arrived
-        ),
-    )
+        attempt = replace(attempt, arrived=arrival_of(attempt, pod, waits_for_arrival=facts.waits_for_arrival))
+    attempt = replace(attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip)
+    return task if attempt == task.attempt_status else replace(task, attempt_status=attempt)

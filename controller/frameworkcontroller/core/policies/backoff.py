@@ -36,33 +36,24 @@ def pause_seconds(
 ) -> float:
     """Return the pause after so many failures in a row: longer every time, at least what the API server asks for.
 
-    Args:
-        failures: in a row, at least 1.
-        draw: gives a random number in [0, 1), to keep many Frameworks from coming back at once.
-        retry_after_seconds: what the API server asks for.
-        most: the longest pause that is not asked for.
+    `draw` gives a random number in [0, 1), to keep many Frameworks from coming back at once. `most` is the longest
+    pause that is not asked for.
     """
     seconds = min(most, BACKOFF_FIRST_SEC * 2.0 ** min(failures, 16)) * (0.5 + draw() / 2)
     return max(seconds, retry_after_seconds or 0.0)
 
 
 class SlowStart:
-    """The creations of one Framework's Pods.
-
-    Args:
-        draw: gives a random number in [0, 1).
-
-    Attributes:
-        message: the failure of the last creation, "" after a success.
-        is_proven: a Pod was created.
-    """
+    """The creations of one Framework's Pods: the failure of the last one, "" after a success, is the `message`."""
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
         self._limit = FIRST_BATCH
         self._failures = 0
         self._closed_until: datetime | None = None
-        self.message, self.is_proven = "", False
+        self.message = ""
+        self.is_proven = False
+        """A Pod was created."""
 
     def free(self, in_flight: int, now: datetime) -> int:
         """Return how many more creations may start while so many are in flight."""
@@ -93,21 +84,18 @@ class SlowStart:
 
 @dataclass(frozen=True)
 class Window:
-    """The creations of one role, which are refused.
-
-    Attributes:
-        until: when the next one may start.
-        reason: of the refusals, without the name of the Pod.
-        failures: in a row.
-        equal: refusals with this reason after the first one.
-        probes: one creation has started to see whether they still are.
-    """
+    """The creations of one role, which are refused."""
 
     until: datetime
+    """When the next one may start."""
     reason: str
-    failures: int = 1
+    """Of the refusals, without the name of the Pod."""
+    failures: int
+    """In a row."""
     equal: int = 0
+    """Refusals with this reason after the first one."""
     probes: bool = False
+    """One creation has started to see whether they still are."""
 
 
 class Spending:
@@ -141,11 +129,7 @@ class Refusals:
     """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
 
     Each is probed once a minute in the end; those of hundreds of roles less often, so that a Framework probes once a
-    second then, and ten times at first.
-
-    Args:
-        draw: gives a random number in [0, 1).
-        spending: what those of the namespace have cost.
+    second then, and ten times at first. `spending` is what those of the namespace have cost.
     """
 
     def __init__(self, draw: Callable[[], float], spending: Spending) -> None:

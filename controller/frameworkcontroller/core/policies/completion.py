@@ -24,11 +24,10 @@ def predefined(code: Code, diagnostics: str, trigger: Trigger | None = None) -> 
 def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> FrameworkCompletion | None:
     """Return the completion of the attempt by its policies, or None.
 
-    It costs O(roles) until a policy is triggered, then O(Tasks).
-
-    The trigger that came first by the ends of the Tasks wins; Tasks that are deletionPending do not count.
+    The trigger that came first by the ends of the Tasks wins; Tasks that are deletionPending do not count. It costs
+    O(roles) until a policy is triggered, then O(Tasks).
     """
-    triggers: list[tuple[tuple[object, ...], Trigger, TaskStatus]] = []
+    triggers: list[tuple[Trigger, TaskStatus]] = []
     wanted = completed = 0
     for role in spec.task_roles or ():
         role_state = roles.get(role.name)
@@ -38,7 +37,7 @@ def decide_completion(spec: FrameworkSpec, roles: Mapping[str, RoleState]) -> Fr
         completed += role_state.counts.completed
         triggers += _role_triggers(role, role_state)
     if triggers:
-        _, trigger, task = min(triggers, key=lambda entry: entry[0])
+        trigger, task = min(triggers, key=lambda found: roles[found[0].task_role_name].order_of(found[1]))
         cause = task.completion
         assert cause is not None
         return FrameworkCompletion(
@@ -72,9 +71,7 @@ def _minimum(count: int, percent: int | None, role: TaskRoleSpec) -> int:
     return count if percent is None else number_of(percent, role.task_number)
 
 
-def _role_triggers(
-    role: TaskRoleSpec, role_state: RoleState
-) -> Iterable[tuple[tuple[object, ...], Trigger, TaskStatus]]:
+def _role_triggers(role: TaskRoleSpec, role_state: RoleState) -> Iterable[tuple[Trigger, TaskStatus]]:
     policy, counts = role.framework_attempt_completion_policy, role_state.counts
     for kind, count, percent, reached in (
         (TypeName.FAILED, policy.min_failed_task_count, policy.min_failed_task_percent, counts.failed),
@@ -88,11 +85,7 @@ def _role_triggers(
             wanted = f"Min{kind}TaskPercent {percent} ({minimum} of {role.task_number})"
         task = sorted(_ended(role_state, kind), key=role_state.order_of)[minimum - 1]
         message = f"{kind}TaskCount {reached} has reached {wanted} in the TaskRole"
-        yield (
-            role_state.order_of(task),
-            Trigger(message=message, task_role_name=role.name, task_index=task.index),
-            task,
-        )
+        yield Trigger(message=message, task_role_name=role.name, task_index=task.index), task
 
 
 def number_of(percent: int, task_number: int) -> int:

@@ -28,15 +28,12 @@ BEGUN: Final = frozenset({State.CREATION_REQUESTED, State.PREPARING, State.RUNNI
 
 
 class CrashLoops:
-    """The short runs in a row of one Framework's Tasks; at most one entry for each Task.
-
-    Attributes:
-        held: the Tasks that ask for a Pod and get none for now.
-    """
+    """The short runs in a row of one Framework's Tasks; at most one entry for each Task."""
 
     def __init__(self) -> None:
         self._runs: dict[TaskKey, tuple[int, datetime]] = {}  # how many, and until when the next one waits
         self.held: set[TaskKey] = set()
+        """The Tasks that ask for a Pod and get none for now."""
 
     def note(self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, now: Now) -> None:
         """Note what a step of a Task shows: its instance has ended, or it asks for none any more."""

@@ -42,12 +42,7 @@ def is_met(dependency: Dependency, spec: FrameworkSpec, roles: Mapping[str, Role
     """Report whether no Task of the other role holds this one up.
 
     A Task that is Completed holds nobody up: had its failure mattered, its role's policy would have ended the attempt.
-
-    Args:
-        dependency: what the role waits for.
-        spec: of the Framework.
-        roles: by name.
-        soon: take the Tasks that have succeeded for Completed.
+    `soon` takes the Tasks that have succeeded for Completed.
     """
     wanted, role_state = spec.by_name.get(dependency.name), roles.get(dependency.name)
     number = 0 if wanted is None else wanted.task_number

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, TypeName
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import RetryPolicy
-    from frameworkcontroller.api.status import CompletionType, RetryPolicyStatus
+    from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
 
 ALWAYS = -2
 ON_ANY_FAILURE = -1
-
-
-class Completion(Protocol):
-    """What the end of a Task attempt and of a Framework attempt have in common."""
-
-    @property
-    def code(self) -> int:
-        """The completion code."""
-
-    @property
-    def type(self) -> CompletionType:
-        """Whether the attempt succeeded, or what is known about its failure."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +28,15 @@ NO_RETRY = Retry(wanted=False)
 
 
 def decide_retry(
-    policy: RetryPolicy, counts: RetryPolicyStatus, completion: Completion, *, conflict_delay_sec: int = 0
+    policy: RetryPolicy,
+    counts: RetryPolicyStatus,
+    completion: TaskCompletion | FrameworkCompletion,
+    *,
+    conflict_delay_sec: int = 0,
 ) -> Retry:
     """Decide whether to retry, by the first rule that applies.
 
-    Args:
-        policy: what the user allows.
-        counts: the retries so far.
-        completion: how the attempt ended.
-        conflict_delay_sec: the random delay that resolves deadlocks between gangs; 0 for Tasks.
+    A conflict between gangs is resolved by a random delay, which is not for Tasks.
     """
     failed = completion.type.name == TypeName.FAILED
     if completion.code in NEVER_RETRIED:

@@ -28,11 +28,10 @@ TaskKey: TypeAlias = tuple[str, int]
 
 @dataclass(slots=True)
 class Counts:
-    """How many Tasks that are not deletionPending are ready, running and so on."""
+    """How many Tasks that are not deletionPending are ready, completed and so on."""
 
     active: int = 0
     ready: int = 0
-    running: int = 0
     created: int = 0
     completed: int = 0
     failed: int = 0
@@ -49,7 +48,6 @@ class Counts:
         self.active += sign
         self.ready += sign * is_ready(task)
         self.created += sign * (task.attempt_status.pod_uid is not None)
-        self.running += sign * (task.state is State.RUNNING)
         self.instances += sign * (task.attempt_status.starts is not UNSET)
         if task.completion is None:
             return

@@ -77,15 +77,10 @@ class ReconcileContext(Struct, frozen=True):
         """The time of day in whole seconds, as statuses hold it."""
         return self.clock.stamp
 
-    def wake_by_wall(self, deadline: datetime | None) -> None:
-        """Ask to be called again at this time of day at the latest."""
-        self.decision.wake(None if deadline is None else self.clock.steadily(deadline))
-
     def emit(self, effect: Effect) -> datetime | None:
         """Emit the effect, unless it is in flight or delayed after its last try.
 
-        Returns:
-            The end of the delay, if there is one: the caller must ask again then.
+        The caller must ask again at the end of that delay, which is returned.
         """
         until = self.in_flight.delayed_until(effect.key, self.now)
         if until is not None:

@@ -44,16 +44,9 @@ if TYPE_CHECKING:
 
 
 class FrameworkPass:
-    """The state machine of one Framework, with what it decides upon.
+    """The state machine of one Framework.
 
-    Args:
-        meta: of the Framework.
-        config: the settings.
-        state: what is decided.
-        tasks: the Tasks' part of a pass; it starts from nothing with every attempt.
-        writer: knows the persisted status, of which history keeps a copy.
-        new_uid: gives a fresh UUID.
-        draw: gives a random number in [0, 1).
+    The `writer` knows the persisted status, of which history keeps a copy. `draw` gives a random number in [0, 1).
     """
 
     def __init__(
@@ -67,8 +60,7 @@ class FrameworkPass:
         new_uid: Callable[[], str],
         draw: Callable[[], float],
     ) -> None:
-        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
-        self._config, self._state, self._tasks, self._writer = config, state, tasks, writer
+        self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
         self._seeks_config_map = self._had_pods = False
@@ -79,7 +71,7 @@ class FrameworkPass:
         After it there is a status, and unless the attempt is ending there are the roles and Tasks of the spec.
         """
         if not self._state.has_status:
-            self._state.set(framework.new_status(self._name, ctx.stamp))
+            self._state.set(framework.new_status(self._meta.name, ctx.stamp))
         if not framework.is_ending(self._state.status):
             self._rescale(ctx)
 
@@ -99,9 +91,8 @@ class FrameworkPass:
     def steps(self, ctx: ReconcileContext) -> Iterator[None]:
         """Step the Framework's own state machine as far as it goes now, and emit the action that follows.
 
-        It yields after some Tasks where an end of the attempt is theirs.
-
-        After it the Tasks know whether the attempt is ending or over, and a new attempt has new Tasks.
+        After it the Tasks know whether the attempt is ending or over, and a new attempt has new Tasks. It yields after
+        some Tasks where an end of the attempt is theirs.
         """
         while True:
             step = framework.step(
@@ -112,7 +103,8 @@ class FrameworkPass:
             )
             if step.status != self._state.status:
                 self._state.set(step.status)
-            ctx.wake_by_wall(step.wake_at)
+            if step.wake_at is not None:
+                ctx.decision.wake(ctx.clock.steadily(step.wake_at))
             if step.action is not framework.Action.NEXT_ATTEMPT:
                 break
             self._start_next_attempt(ctx)
@@ -122,12 +114,9 @@ class FrameworkPass:
         self._act(step, ctx)
 
     def follow_tasks(self, ctx: ReconcileContext) -> bool:
-        """Take over what the Tasks have come to.
+        """Take over what the Tasks have come to, and report whether the Framework's own state machine may advance.
 
         One runs, their ends complete the attempt, all Pods are gone, or roles that waited for others may begin.
-
-        Returns:
-            Whether the Framework's own state machine may advance with that.
         """
         state = self._state
         if state.status.state in TASKS_WAIT:
@@ -148,18 +137,17 @@ class FrameworkPass:
 
     def _attempt_facts(self, ctx: ReconcileContext) -> framework.AttemptFacts:
         low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
-        conflict = framework.may_conflict(self._state.status)
         self._had_pods = self._state.has_pods
         return framework.AttemptFacts(
             now=ctx.stamp,
-            name=self._name,
-            uid=self._uid,
+            name=self._meta.name,
+            uid=self._meta.uid,
             spec=ctx.spec,
             being_deleted=ctx.framework.metadata.deletion_timestamp is not None,
             held_back=self._state.held_back is not None,
             creation_timeout=duration(self._config.object_local_cache_creation_timeout_sec),
             completed_retain=duration(self._config.framework_completed_retain_sec),
-            conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)) if conflict else 0,
+            conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)),
             requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
             creates_pods=ctx.in_flight.creates_pods,
             retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
@@ -197,7 +185,7 @@ class FrameworkPass:
         match step.action:
             case framework.Action.CREATE if CONFIG_MAP in self._state.sightings.in_use:
                 found = self._state.sightings.in_use[CONFIG_MAP]
-                orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._uid)
+                orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._meta.uid)
                 ctx.emit(DeleteConfigMap(found.uid) if found is not None and orphan else FindConfigMap())
             case framework.Action.FIND:
                 found, attempt_id = self._state.sightings.in_use.get(CONFIG_MAP), step.status.attempt_status.id
@@ -205,14 +193,8 @@ class FrameworkPass:
                 ctx.emit(LabelConfigMap(found.uid, attempt_id) if found is not None and lost else FindConfigMap())
             case framework.Action.CREATE:
                 _, total = readiness(self._state, ctx.spec)
-                empty = roster.document(
-                    attempt_name(self._state, self._namespace, self._name, self._uid),
-                    0,
-                    0,
-                    total,
-                    by_arrival=self._state.facts.waits_for_arrival,
-                    gate=self._state.gate,
-                )
+                name, by_arrival = attempt_name(self._state, self._meta), self._state.facts.waits_for_arrival
+                empty = roster.document(name, 0, 0, total, by_arrival=by_arrival, gate=self._state.gate)
                 ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
             case framework.Action.DELETE_FRAMEWORK:
                 ctx.emit(DeleteFramework())

@@ -33,28 +33,17 @@ if TYPE_CHECKING:
 
 
 class GangPass:
-    """The gangs of one Framework, one of each attempt.
-
-    Args:
-        meta: of the Framework.
-        config: the settings.
-        state: what is decided.
-        in_flight: the failures of its Pods.
-        writer: knows the persisted status.
-
-    Attributes:
-        config_map: the outcome of its last creation.
-        granted: the last access that was given.
-    """
+    """The gangs of one Framework, one of each attempt."""
 
     def __init__(
         self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight, writer: StatusWriter
     ) -> None:
-        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
-        self._config, self._state, self._in_flight, self._writer = config, state, in_flight, writer
+        self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._gang: Gang | None = None
         self.config_map = Done()
+        """The outcome of its last creation."""
         self.granted: GrantRosterAccess | None = None
+        """The last access that was given."""
 
     @property
     def status(self) -> GangStatus | None:
@@ -77,9 +66,7 @@ class GangPass:
         if not state.facts.has_barriers or not has_gang(state):
             return
         ready, total = readiness(state, ctx.spec)
-        report = gang_ready.decide(
-            state.gang_report, complete=ready == total, missing=lambda: self._missing(ctx), now=ctx.now
-        )
+        report = gang_ready.decide(state.gang_report, lambda: self._missing(ctx), ctx.now, complete=ready == total)
         state.report_gang(report)
         ctx.decision.wake(report.due)
 
@@ -113,8 +100,7 @@ class GangPass:
         if self._gang is None:
             # A deletion answers without a UID.
             version = self.config_map.resource_version if self.config_map.uid == uid else ""
-            name = attempt_name(self._state, self._namespace, self._name, self._uid)
-            self._gang = Gang(config_map.metadata, name, version)
+            self._gang = Gang(config_map.metadata, attempt_name(self._state, self._meta), version)
         until = self._in_flight.delayed_until(ROSTER, ctx.now)
         if until is not None:
             ctx.decision.wake(until)

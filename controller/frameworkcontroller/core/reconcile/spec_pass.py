@@ -23,25 +23,13 @@ if TYPE_CHECKING:
 
 
 class SpecPass:
-    """What the user asks for.
-
-    Args:
-        seen: the first state of the Framework.
-        state: what is decided.
-        in_flight: the windows of roles whose Pods are refused.
-        writer: knows the persisted status.
-
-    Attributes:
-        seen: the newest state that is known, with its templates.
-        spec: what it asks for, None before the first state is seen.
-        generation: of the spec that is followed.
-        templates: what is read of them.
-    """
+    """What the user asks for; `seen` is the newest state that is known, with its templates."""
 
     def __init__(self, seen: Framework, state: FrameworkState, in_flight: InFlight, writer: StatusWriter) -> None:
         self._state, self._in_flight, self._writer = state, in_flight, writer
         self.seen, self.generation = seen, writer.generation
         self.spec: FrameworkSpec | None = None
+        """Before the first state is seen, None."""
         self.templates = Templates()
 
     def knows_newer(self, seen: Framework) -> bool:

@@ -65,25 +65,16 @@ def ends_turn(place: int) -> bool:
 
 
 class TaskPass:
-    """The state machines of all Tasks of one Framework.
-
-    Args:
-        meta: of the Framework.
-        config: the settings.
-        state: what is decided.
-
-    Attributes:
-        starts_while_closed: how often instances of each Task have begun since the gate of its gang was closed.
-    """
+    """The state machines of all Tasks of one Framework."""
 
     def __init__(self, meta: Identity, config: CoreConfig, state: FrameworkState) -> None:
-        self._namespace, self._name, self._uid = meta.namespace, meta.name, meta.uid
-        self._config, self._state = config, state
+        self._meta, self._config, self._state = meta, config, state
         self._held: OrderedDict[TaskKey, None] = OrderedDict()
         self._unpaid: OrderedDict[TaskKey, None] = OrderedDict()
         self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
         self._ends: dict[TaskKey, epoch.End] = {}
         self.starts_while_closed: Counter[TaskKey] = Counter()
+        """How often instances of each Task have begun since the gate of its gang was closed."""
 
     def steps(self, ctx: ReconcileContext) -> Iterator[None]:
         """Step every dirty Task and emit the actions that follow; the others cost nothing. It yields after some Tasks.
@@ -132,7 +123,8 @@ class TaskPass:
         if after.state in OVER:
             role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
         if role.name in self._state.facts.watched_roles:
-            self._state.note_pod(task_key, ready=dependencies.is_pod_ready(after, pod))
+            is_ready = dependencies.is_pod_ready(after, pod)
+            (role.ready_pods.add if is_ready else role.ready_pods.discard)(task_key[1])
         if pod is not None and before.state is State.CREATION_REQUESTED and after.state in SEEN:
             event = events.of_missing_barrier(pod)
             if event is not None:
@@ -214,8 +206,8 @@ class TaskPass:
             creation_timeout=duration(self._config.object_local_cache_creation_timeout_sec),
             codes=self._config.codes,
             attempt_ending=framework.is_ending(self._state.status),
-            config_map_name=names.config_map_name(self._name),
-            framework_uid=self._uid,
+            config_map_name=names.config_map_name(self._meta.name),
+            framework_uid=self._meta.uid,
             gone=self._state.sightings.gone,
             waits_for_arrival=self._state.facts.waits_for_arrival,
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
@@ -280,20 +272,17 @@ class TaskPass:
 
     def retains_pods(self, ctx: ReconcileContext) -> bool:
         """Report whether Pods are still to be let go before the ConfigMap is deleted, which would take them along."""
-        ending = sum(
-            role_state.by_state[state] for role_state in self._state.roles.values() for state in task.UNEXPECTED
-        )
-        if ctx.spec.retain_pods == RETAIN_NEVER or not ending:
+        if ctx.spec.retain_pods == RETAIN_NEVER:
             return False
-        contexts = {role: self._task_facts(role, ctx) for role in self._state.roles}
-        for task_key in self._state.task_keys():
-            current = self._state.task(task_key)
-            if current is None or current.state not in task.UNEXPECTED:
+        for name, role_state in self._state.roles.items():
+            if not any(role_state.by_state[state] for state in task.UNEXPECTED):
                 continue
-            pod = ctx.view.pod(current.attempt_status.pod_name)
-            is_its = pod is not None and pod.metadata.uid == current.attempt_status.pod_uid
-            if pod is not None and is_its and task.stays(current, pod, contexts[task_key[0]]):
-                return True
+            facts = self._task_facts(name, ctx)
+            for current in role_state.tasks:
+                pod = ctx.view.pod(current.attempt_status.pod_name) if current.state in task.UNEXPECTED else None
+                is_its = pod is not None and pod.metadata.uid == current.attempt_status.pod_uid
+                if pod is not None and is_its and task.stays(current, pod, facts):
+                    return True
         return False
 
     def remember(self, trigger: HistoryCause, role_state: RoleState, gone: TaskStatus, ctx: ReconcileContext) -> None:
@@ -304,9 +293,9 @@ class TaskPass:
     def _role_attempt(self, role_state: RoleState) -> RoleAttempt:
         attempt = self._state.status.attempt_status
         return RoleAttempt(
-            namespace=self._namespace,
-            framework=self._name,
-            framework_uid=self._uid,
+            namespace=self._meta.namespace,
+            framework=self._meta.name,
+            framework_uid=self._meta.uid,
             framework_attempt_id=attempt.id,
             config_map_uid=attempt.config_map_uid or "",
             role=role_state.name,

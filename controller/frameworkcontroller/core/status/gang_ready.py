@@ -39,23 +39,16 @@ _REASON: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,253}[A-Za-z0-9_])?")
 
 
 class GangReport(Struct, frozen=True):
-    """What is reported of a gang.
-
-    Attributes:
-        late: the gang has waited for so long that the status has the condition.
-        reason: why the first missing Task is not ready, in one word.
-        missing: the missing Tasks, each with its reason, "" while they are not known.
-        due: when they are looked at next, None while the gang is complete.
-    """
+    """What is reported of a gang."""
 
     late: bool = False
+    """The gang has waited for so long that the status has the condition."""
     reason: str = WAITING_REASON
+    """Why the first missing Task is not ready, in one word."""
     missing: str = ""
+    """The missing Tasks, each with its reason, "" while they are not known."""
     due: datetime | None = None
-
-    def says_the_same(self, other: GangReport) -> bool:
-        """Report whether the condition is the same, but for its numbers."""
-        return (self.late, self.reason, self.missing) == (other.late, other.reason, other.missing)
+    """When they are looked at next, None while the gang is complete."""
 
 
 def load(conditions: Sequence[Condition]) -> GangReport:
@@ -71,15 +64,11 @@ def load(conditions: Sequence[Condition]) -> GangReport:
 
 
 def decide(
-    report: GangReport, *, complete: bool, missing: Callable[[], Iterable[tuple[str, Obstacle]]], now: datetime
+    report: GangReport, missing: Callable[[], Iterable[tuple[str, Obstacle]]], now: datetime, *, complete: bool
 ) -> GangReport:
-    """Return what is to be reported now.
+    """Return what is to be reported now, whether all Tasks are ready (`complete`) or not.
 
-    Args:
-        report: as it was.
-        complete: whether all Tasks are ready.
-        missing: gives the Tasks that are not, and what keeps each; called only when they are to be named.
-        now: the time.
+    `missing` gives those that are not, and what keeps each. It is called only when they are to be named.
     """
     if complete:
         return GangReport(late=report.late) if report.due is not None or report.missing else report
@@ -93,12 +82,7 @@ def decide(
 
 
 def condition(report: GangReport, summary: RolesSummary) -> tuple[str, bool, str, str] | None:
-    """Return type, value, reason and message of the condition, None where the status has none.
-
-    Args:
-        report: of the gang.
-        summary: of the roles in the status.
-    """
+    """Return type, value, reason and message of the condition, None where the status has none."""
     numbers, gate = f"{summary.ready}/{summary.total}", summary.gate
     restarted = gate is not None and gate.epoch > 0
     if not report.late and not restarted:
