@@ -78,11 +78,6 @@ def of_rescale(role: str, before: int, after: int) -> KubeEvent:
     return KubeEvent("Rescaled", f"TaskRole {role}: from {before} to {after} Tasks")
 
 
-def of_held_back(reason: str, why: str) -> KubeEvent:
-    """Return the Event of a Framework that gets no more TaskRoles or Tasks."""
-    return KubeEvent(reason, why, warning=True)
-
-
 def of_waiting_roles(description: str) -> KubeEvent:
     """Return the Event of TaskRoles that wait for others."""
     return KubeEvent("WaitingForDependency", description)

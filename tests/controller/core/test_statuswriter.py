@@ -13,10 +13,11 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_digest
+from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Done
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
-from tests.controller.core.values import at, ended, framework, framework_end, role, spec, task
+from tests.controller.core.values import at, ended, framework, framework_end, moment, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
@@ -41,7 +42,7 @@ def distance(number: int, *, urgent: bool) -> float:
     """Seconds between two writes of so many Tasks."""
     state, wanted, one = large(number), spec(role("worker", number)), writer()
     assert one.due(state, wanted, at(0), backpressure=SECOND) is None
-    one.compose(state, wanted, 4, at(10), at(10))
+    one.compose(state, wanted, 4, moment(10))
     state.put(("worker", 0), task(State.ATTEMPT_COMPLETED, ended(1)) if urgent else task(State.RUNNING))
     due = one.due(state, wanted, at(10))
     assert due is not None
@@ -63,7 +64,7 @@ def ending(number: int) -> tuple[FrameworkState, StatusWriter]:
     state, wanted, one = large(number), spec(role("worker", number)), writer()
     for index in range(number):
         state.put(("worker", index), task(State.RUNNING, index=index))
-    one.compose(state, wanted, 4, at(10), at(10))
+    one.compose(state, wanted, 4, moment(10))
     state.put(("worker", 0), task(State.DELETION_PENDING, ended(0)))
     return state, one
 
@@ -117,7 +118,7 @@ def test_ends_from_which_something_follows_wait_for_nothing(wanted: FrameworkSpe
         if name != "last":
             state.put((name, index), task(State.RUNNING, index=index))
     state.put(("worker", 0), task(State.COMPLETED, ended(0)))
-    one.compose(state, wanted, 4, at(10), at(10))
+    one.compose(state, wanted, 4, moment(10))
     state.put(("worker", 1), task(State.DELETION_PENDING, ended(0), index=1))
     due = one.due(state, wanted, at(20), backpressure=4 * SECOND)
     assert due is not None
@@ -133,20 +134,20 @@ def test_the_end_of_a_task_that_is_alone_does_not_wait() -> None:
 
 def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
     state, wanted, one = large(2), spec(role("worker", 2)), writer()
-    effect = one.compose(state, wanted, 4, at(10), at(10))
+    effect = one.compose(state, wanted, 4, moment(10))
     one.apply_outcome(effect, Done(resource_version="8"), state)
     for index in range(2):
         assert one.due(state, wanted, at(10)) is not None
         state.put(("worker", index), task(State.RUNNING, index=index, ip="10.0.0.1"))
     assert one.due(state, wanted, at(10), backpressure=SECOND) is None
-    effect = one.compose(state, wanted, 4, at(10.001), at(10))
+    effect = one.compose(state, wanted, 4, moment(10.001))
     one.apply_outcome(effect, Done(resource_version="9"), state)
     assert one.due(state, wanted, at(10)) is not None
 
 
 def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> None:
     state, wanted, one = large(10), spec(role("worker", 10)), writer()
-    one.compose(state, wanted, 4, at(10), at(10))
+    one.compose(state, wanted, 4, moment(10))
     state.put(("worker", 0), task(State.RUNNING))
     assert one.due(state, wanted, at(12), backpressure=40 * SECOND) == at(25)
     assert one.due(state, wanted, at(12), backpressure=2 * SECOND) == at(12)
@@ -160,7 +161,7 @@ def test_a_config_map_that_was_created_is_written_with_what_follows_from_it() ->
     """The write that waits for nothing says that it was seen, and has its UID."""
     state, wanted, one = large(1), spec(role("worker", 1)), writer()
     state.set(framework(State.CREATION_PENDING))
-    one.compose(state, wanted, 4, at(10), at(10))
+    one.compose(state, wanted, 4, moment(10))
     state.set(framework(State.CREATION_REQUESTED))
     assert one.due(state, wanted, at(10)) == at(10.5005)
     assert one.due(state, wanted, at(10), backpressure=40 * SECOND) == at(25)
@@ -172,7 +173,7 @@ def test_a_config_map_that_was_created_is_written_with_what_follows_from_it() ->
 
 def test_an_end_that_is_ordered_before_the_config_map_is_seen_is_written_at_once() -> None:
     state, wanted, one = large(1), spec(role("worker", 1)), writer()
-    one.compose(state, wanted, 4, at(10), at(10))
+    one.compose(state, wanted, 4, moment(10))
     state.set(framework(State.CREATION_REQUESTED, framework_end(-210)))
     due = one.due(state, wanted, at(11), backpressure=40 * SECOND)
     assert due is not None
@@ -215,26 +216,26 @@ def test_a_status_of_another_writer_is_noticed(seen: Framework, *, stale: bool) 
 
 def test_a_write_whose_answer_was_lost_is_no_other_writer_s() -> None:
     state, wanted, one = large(1), spec(role("worker", 1)), writer()
-    lost = one.compose(state, wanted, 4, at(10), at(10))
+    lost = one.compose(state, wanted, 4, moment(10))
     one.apply_failure(lost)
-    assert one.compose(state, wanted, 4, at(11), at(11)).unanswered == lost.status
+    assert one.compose(state, wanted, 4, moment(11)).unanswered == lost.status
     seen = framework_with("9", msgspec.json.encode(lost.status).decode())
     assert not one.is_stale(seen)
-    following = one.compose(state, wanted, 4, at(12), at(12))
+    following = one.compose(state, wanted, 4, moment(12))
     assert (following.resource_version, following.previous, following.unanswered) == ("9", lost.status, None)
 
 
 def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None:
     """To compare those of 10,000 Tasks after each edit of somebody took up to 160 ms of a turn."""
     state, wanted, one = large(1), spec(role("worker", 1)), writer()
-    written = one.compose(state, wanted, 4, at(10), at(10))
+    written = one.compose(state, wanted, 4, moment(10))
     packed = replace(
         written.status.attempt_status, task_role_statuses=None, task_role_statuses_compressed="cannot be unpacked"
     )
     stored = replace(written.status, attempt_status=packed)
     one.apply_outcome(written, Done(resource_version="8", roles=roles_digest(stored)), state)
     assert not one.is_stale(framework_with("9", msgspec.json.encode(stored).decode()))
-    assert one.compose(state, wanted, 4, at(11), at(11)).previous_roles == roles_digest(stored)
+    assert one.compose(state, wanted, 4, moment(11)).previous_roles == roles_digest(stored)
     others = replace(stored, ready="0/7")
     assert one.is_stale(framework_with("10", msgspec.json.encode(others).decode()))
 
@@ -242,21 +243,21 @@ def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None
 def test_a_newer_version_with_our_status_is_what_the_next_write_builds_upon() -> None:
     one = StatusWriter(framework_with("7"))
     assert not one.is_stale(framework_with("9"))
-    effect = one.compose(large(1), spec(role("worker", 1)), 4, at(10), at(10))
+    effect = one.compose(large(1), spec(role("worker", 1)), 4, moment(10))
     assert effect.resource_version == "9"
 
 
 def test_a_write_contains_everything_and_what_it_builds_upon() -> None:
     state, wanted, one = large(2), spec(role("worker", 2)), writer()
     state.put(("worker", 1), task(State.RUNNING, index=1, ip="10.0.0.1"))
-    effect = one.compose(state, wanted, 4, at(10.5), at(10))
+    effect = one.compose(state, wanted, 4, moment(10.5))
     status = effect.status
     assert (status.ready, status.attempts, status.observed_generation) == ("1/2", 1, 4)
     assert status.attempt_status.task_role_statuses == effect.summary.roles
     assert (effect.revision, effect.resource_version, effect.previous) == (state.revisions.now, "7", None)
     one.apply_outcome(effect, Done(resource_version="8"), state)
     assert state.revisions.persisted == state.revisions.now
-    following = one.compose(state, wanted, 5, at(11), at(11))
+    following = one.compose(state, wanted, 5, moment(11))
     assert (following.resource_version, following.previous) == ("8", status)
 
 
@@ -281,7 +282,7 @@ def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_se
         due = one.due(state, wanted, now)
         if due is not None and due > now:
             now = due
-        effect = one.compose(state, wanted, 4, now, now)
+        effect = one.compose(state, wanted, 4, Now(now, now))
         one.apply_outcome(effect, Done(resource_version=str(10 + writes)), state)
         writes += 1
         state.put(("worker", 0), task(State.ATTEMPT_COMPLETED, ended(writes)))

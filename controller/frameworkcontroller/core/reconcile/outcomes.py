@@ -36,7 +36,6 @@ from frameworkcontroller.core.policies.retry import decide_retry
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import RetryPolicy
-    from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.effects import Effect, Outcome
     from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -90,7 +89,7 @@ def apply_pod_outcome(
     if current is None:
         state.sightings.in_use.pop(effect.key, None)
         return
-    stamp = now.stamp
+    stamp, uid = now.stamp, current.attempt_status.pod_uid
     match effect, outcome:
         case FindPod(), _:
             _apply_search(state, in_flight, effect, outcome, now, framework_uid)
@@ -100,7 +99,7 @@ def apply_pod_outcome(
             state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", outcome.message))
         case CreatePod(), Refused():
             _apply_refusal(state, in_flight, effect, outcome, retry_policy, now)
-        case DeletePod(confirm=True), Missing() if is_unseen(current, effect.uid):
+        case DeletePod(confirm=True), Missing() if effect.uid == uid and current.state is State.CREATION_REQUESTED:
             state.put(task_key, attempt.move(current, State.ATTEMPT_COMPLETED, stamp))
         case DeletePod(confirm=True), Missing():
             state.sightings.gone.add(effect.uid)
@@ -160,9 +159,9 @@ def apply_retention_outcome(
             state.put(task_key, attempt.move(current, State.DELETION_REQUESTED, now.stamp))
         case Missing():
             state.sightings.not_retained.add(effect.uid)
+        case Failed() if in_flight.failures(effect.key) < TRIES_TO_RETAIN:
+            pass
         case Refused() | Failed():
-            if isinstance(outcome, Failed) and in_flight.failures(effect.key) < TRIES_TO_RETAIN:
-                return
             state.sightings.not_retained.add(effect.uid)
             state.add_event(events.of_not_retained_pod(f"{effect.role}-{effect.index}", outcome.message))
             in_flight.reset_delay(effect.key)
@@ -170,20 +169,13 @@ def apply_retention_outcome(
             pass
 
 
-def shares_back_off(effect: Effect, outcome: Outcome) -> bool:
-    """Report whether a failure concerns all Pods of a Framework, so that one back-off holds for all (`slow_start`)."""
-    return isinstance(effect, CreatePod) and not isinstance(outcome, NameTaken)
-
-
 def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, now: Now) -> bool:
     """Tell the slow start, and report whether a failure is news: not one more of the same batch."""
+    if isinstance(outcome, Done):
+        in_flight.slow_start.succeed(now.steady)
+        in_flight.refusals.open(effect.role, taken=True)
     failure = failure_of(effect, outcome)
-    if failure is None:
-        if isinstance(outcome, Done):
-            in_flight.slow_start.succeed(now.steady)
-            in_flight.refusals.open(effect.role, taken=True)
-        return False
-    if isinstance(outcome, NameTaken):
+    if failure is None or isinstance(outcome, NameTaken):
         return False
     return in_flight.slow_start.fail(failure.message, now.steady, failure.retry_after_seconds)
 
@@ -196,18 +188,17 @@ def apply_status_failure(
     If the status is too large, no later one of this attempt fits: the attempt fails, and is written without its Tasks.
     Their Pods are deleted with the ConfigMap, whose UID stays in the status.
     """
-    attempt_id, failures = effect.status.attempt_status.id, in_flight.failures(effect.key)
+    failures = in_flight.failures(effect.key)
+    is_current = effect.status.attempt_status.id == state.status.attempt_status.id
     if isinstance(outcome, Failed):
         writer.apply_failure(effect)
-    elif (
-        outcome.code == TOO_LARGE and attempt_id == state.status.attempt_status.id and not writer.is_shrunk(attempt_id)
-    ):
+    elif outcome.code == TOO_LARGE and is_current and not state.too_large:
         tasks = sum(len(role.task_statuses) for role in effect.summary.roles)
         text = (
             f"The status of {tasks} Tasks is larger than the API server accepts ({outcome.message[:200]}): "
             "use fewer Tasks or smaller Pod templates, or set largeFrameworkCompression of the controller"
         )
-        writer.shrink(attempt_id, text)
+        state.too_large = text
         end = completion.predefined(Code.POD_CREATION_PERMANENT_ERROR, text)
         state.set(attempt.complete(state.status, end))
         in_flight.reset_delay(effect.key)
@@ -225,48 +216,51 @@ def _apply_search(
     current = state.task(task_key)
     assert current is not None
     uid = current.attempt_status.pod_uid
-    match outcome:
-        case Missing():
-            state.sightings.in_use.pop(effect.key, None)
-            state.sightings.gone.update({uid} if uid is not None else ())
-        case Found() if uid is None:
-            is_news = state.sightings.in_use.get(effect.key) is None
-            if is_news and outcome.metadata.annotations.get(names.FRAMEWORK_UID) != framework_uid:
-                state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", NAME_IN_USE))
-            _meet(state, in_flight, effect, outcome, now)
-        case Found() if uid is not None and outcome.metadata.uid != uid:
-            state.sightings.gone.add(uid)
-        case Found() if uid is not None and current.completion is not None:
-            # One that was let go has ended, whoever gave it the label; any other is deleted by its UID.
-            is_let_go = outcome.has_ended and bool(retained_by(outcome.metadata))
-            (state.sightings.gone if is_let_go else state.sightings.not_retained).add(uid)
-        case Found() if is_hidden_pod(outcome.metadata):
-            changed = "has lost its label" if is_unlabelled(outcome.metadata) else "has not ended and has the label"
-            label = names.FRAMEWORK_NAME if is_unlabelled(outcome.metadata) else names.RETAINED_LABEL
-            text = f"Pod {changed} {label} and is deleted: whoever changed that gave the Pod up"
-            lost = classification.predefined(Code.POD_EXTERNAL_DELETED, text)
-            state.put(task_key, attempt.complete(current, lost))
-        case Found():
-            in_flight.recheck_later(effect.key, now.steady)
-        case _:
-            pass
+    if uid is None and isinstance(outcome, Found) and state.sightings.in_use.get(effect.key) is None:
+        is_foreign = outcome.metadata.annotations.get(names.FRAMEWORK_UID) != framework_uid
+        if is_foreign:
+            state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", NAME_IN_USE))
+    found = _find(state, in_flight, effect, outcome, uid, now)
+    if found is None:
+        return
+    if current.completion is not None:
+        # One that was let go has ended, whoever gave it the label; any other is deleted by its UID.
+        is_let_go = found.has_ended and bool(retained_by(found.metadata))
+        (state.sightings.gone if is_let_go else state.sightings.not_retained).add(found.metadata.uid)
+    elif is_hidden_pod(found.metadata):
+        changed = "has lost its label" if is_unlabelled(found.metadata) else "has not ended and has the label"
+        label = names.FRAMEWORK_NAME if is_unlabelled(found.metadata) else names.RETAINED_LABEL
+        text = f"Pod {changed} {label} and is deleted: whoever changed that gave the Pod up"
+        lost = classification.predefined(Code.POD_EXTERNAL_DELETED, text)
+        state.put(task_key, attempt.complete(current, lost))
+    else:
+        in_flight.recheck_later(effect.key, now.steady)
 
 
-def _meet(
-    state: FrameworkState, in_flight: InFlight, effect: FindPod | FindConfigMap, outcome: Found, now: Now
-) -> None:
-    """Take in the object that has the name of one that is to be created.
+def _find(
+    state: FrameworkState,
+    in_flight: InFlight,
+    effect: FindPod | FindConfigMap,
+    outcome: Outcome,
+    uid: str | None,
+    now: Now,
+) -> Found | None:
+    """Take in what the API server has under a name, and return it if it is the object of this UID.
 
-    The cache will show it, or it is hidden and deleted, or it is not ours: look again later and later, and at fifty of
-    a Framework's names a second.
+    Without a UID it is in the way of one that is to be created. The cache will show it, or it is hidden and deleted, or
+    it is not ours: look again later and later, and at fifty of a Framework's names a second.
     """
-    state.sightings.in_use[effect.key] = outcome.metadata
-    in_flight.look_later(effect.key, len(state.sightings.in_use), NAME_IN_USE, now.steady)
-
-
-def is_unseen(current: TaskStatus, uid: str) -> bool:
-    """Report whether the Task still waits until the Pod of this UID is seen."""
-    return current.state is State.CREATION_REQUESTED and current.attempt_status.pod_uid == uid
+    in_use = state.sightings.in_use
+    if isinstance(outcome, Missing):
+        in_use.pop(effect.key, None)
+    if isinstance(outcome, Found) and outcome.metadata.uid == uid:
+        return outcome
+    if isinstance(outcome, Found | Missing) and uid is not None:
+        state.sightings.gone.add(uid)
+    elif isinstance(outcome, Found):
+        in_use[effect.key] = outcome.metadata
+        in_flight.look_later(effect.key, len(in_use), NAME_IN_USE, now.steady)
+    return None
 
 
 def apply_config_map_outcome(
@@ -277,46 +271,31 @@ def apply_config_map_outcome(
     now: Now,
 ) -> None:
     """Advance the Framework attempt, if it is still the one that the effect was for."""
-    status = state.status
-    stamp = now.stamp
+    status, stamp = state.status, now.stamp
+    uid = status.attempt_status.config_map_uid
     match effect, outcome:
         case CreateConfigMap(), Done():
             state.set(framework.record_config_map(status, outcome.uid, stamp))
         case FindConfigMap(), _:
-            _apply_config_map_search(state, in_flight, effect, outcome, now)
+            found = _find(state, in_flight, effect, outcome, uid, now)
+            if found is not None and is_unlabelled(found.metadata):
+                state.sightings.in_use[CONFIG_MAP] = found.metadata
+            elif found is not None:
+                in_flight.recheck_later(CONFIG_MAP, now.steady)
         case CreateConfigMap(), Failed() | Refused() | NameTaken():
             state.add_event(events.of_failure("ConfigMap", outcome.message))
         case DeleteConfigMap(confirm=True), Missing() if status.state is State.CREATION_REQUESTED:
             state.set(attempt.move(status, State.ATTEMPT_COMPLETED, stamp))
         case DeleteConfigMap(confirm=True), Missing():
             state.sightings.gone.add(effect.uid)
-        case DeleteConfigMap(confirm=False), Done() | Missing() if is_wanted_deletion(state, effect.uid):
+        case DeleteConfigMap(confirm=False), Done() | Missing() if (
+            effect.uid == uid and status.state is State.DELETION_PENDING
+        ):
             state.set(attempt.move(status, State.DELETION_REQUESTED, stamp))
         case DeleteConfigMap(), Done() | Missing():
             if isinstance(outcome, Missing):
                 state.sightings.in_use.pop(effect.key, None)
             in_flight.recheck_later(effect.key, now.steady)
-        case _:
-            pass
-
-
-def _apply_config_map_search(
-    state: FrameworkState, in_flight: InFlight, effect: FindConfigMap, outcome: Outcome, now: Now
-) -> None:
-    """Take in what the API server has under the name of a ConfigMap that the cache does not show."""
-    uid = state.status.attempt_status.config_map_uid
-    match outcome:
-        case Missing():
-            state.sightings.in_use.pop(CONFIG_MAP, None)
-            state.sightings.gone.update({uid} if uid is not None else ())
-        case Found() if uid is None:
-            _meet(state, in_flight, effect, outcome, now)
-        case Found() if uid is not None and outcome.metadata.uid != uid:
-            state.sightings.gone.add(uid)
-        case Found() if is_unlabelled(outcome.metadata):
-            state.sightings.in_use[CONFIG_MAP] = outcome.metadata
-        case Found():
-            in_flight.recheck_later(CONFIG_MAP, now.steady)
         case _:
             pass
 
@@ -328,9 +307,3 @@ def apply_label_outcome(state: FrameworkState, in_flight: InFlight, outcome: Out
         in_flight.recheck_later(LABEL, now.steady)
     if isinstance(outcome, Done):
         state.add_event(events.of_restored_roster(state.status.attempt_status.config_map_name))
-
-
-def is_wanted_deletion(state: FrameworkState, uid: str) -> bool:
-    """Report whether the attempt waits for the deletion of exactly this ConfigMap."""
-    status = state.status
-    return status.state is State.DELETION_PENDING and status.attempt_status.config_map_uid == uid

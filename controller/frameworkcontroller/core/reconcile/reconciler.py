@@ -53,7 +53,6 @@ from frameworkcontroller.core.reconcile.outcomes import (
     apply_retention_outcome,
     apply_status_failure,
     failure_of,
-    shares_back_off,
 )
 from frameworkcontroller.core.reconcile.restart_pass import RestartPass
 from frameworkcontroller.core.reconcile.spec_pass import SpecPass
@@ -83,15 +82,8 @@ MAX_ROUNDS: Final = 6
 class FrameworkReconciler:
     """The state machines of one Framework instance, and the effects in flight for it.
 
-    Args:
-        seen: the Framework as the API server has it; its status is where to go on from.
-        config: the settings.
-        new_uid: gives a fresh UUID.
-        draw: gives a random number in [0, 1).
-        spending: what refused Pods of the namespace have cost; of this Framework alone by default.
-
-    Attributes:
-        stale: another writer has changed the status; the caller must drop this reconciler and read the Framework again.
+    It goes on from the status of `seen`. `new_uid` gives a fresh UUID, `draw` a random number in [0, 1), and `spending`
+    is what refused Pods of the namespace have cost; of this Framework alone by default.
     """
 
     def __init__(
@@ -106,7 +98,7 @@ class FrameworkReconciler:
         meta = seen.metadata
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self.stale = False
-        self._config = config
+        """Another writer has changed the status: the caller must drop this reconciler and read the Framework again."""
         self._state = FrameworkState(meta.name)
         self._in_flight = InFlight(draw, spending)
         self._writer = StatusWriter(seen)
@@ -138,8 +130,7 @@ class FrameworkReconciler:
         """The number of Tasks in each state."""
         found: Counter[State] = Counter()
         for role_state in self._state.roles.values():
-            for state, number in role_state.by_state.items():
-                found[state] += number
+            found.update(role_state.by_state)
         return found
 
     @property
@@ -192,12 +183,8 @@ class FrameworkReconciler:
     def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
         """Return the effect to perform now that its turn has come, None if it is not wanted any more (`Dropped`).
 
-        A status is written with everything that was decided while the write waited.
-
-        Args:
-            effect: as it was emitted.
-            now: the time.
-            as_emitted: write no status but the one that was emitted: the history of a newer one is not written.
+        A status is written with everything that was decided while the write waited, or `as_emitted`: while the history
+        of a newer one is not written.
         """
         match effect:
             case WriteStatus() if effect.revision != self._state.revisions.now and self._spec.spec is not None:
@@ -239,7 +226,9 @@ class FrameworkReconciler:
         """End the flight of the effect, and return the failure for which the next one is delayed, if there is one."""
         self._in_flight.finish(effect.key)
         failure = failure_of(effect, outcome)
-        if failure is not None and not shares_back_off(effect, outcome):
+        # A failure that concerns all Pods of the Framework has one back-off for all (`slow_start`).
+        shares_back_off = isinstance(effect, CreatePod) and not isinstance(outcome, NameTaken)
+        if failure is not None and not shares_back_off:
             self._in_flight.back_off(effect.key, failure, now.steady)
         elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
             self._in_flight.reset_delay(effect.key)
@@ -263,12 +252,8 @@ class FrameworkReconciler:
     def steps(self, now: Now, view: View, *, backpressure: timedelta = NO_WAIT) -> Generator[None, None, Decision]:
         """Decide on everything that is dirty, and return what to do next.
 
-        It yields now and then: no outcome may be applied until it has returned.
-
-        Args:
-            now: the time.
-            view: the Framework as the caches have it.
-            backpressure: for how long writes of statuses that can be put off should leave their turn to others.
+        It yields now and then: no outcome may be applied until it has returned. Writes of statuses that can be put off
+        should leave their turn to others for as long as `backpressure` says.
         """
         if self._unloaded is not None:
             yield from self._state.load(self._unloaded)
@@ -328,7 +313,8 @@ class FrameworkReconciler:
         is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.execution_type == "Create"
         return (
             (is_completed or is_idle)
-            and state.is_reported
+            and state.revisions.all_persisted
+            and state.reports.is_empty
             and self._in_flight.is_quiet(ctx.now)
             and self._writer.is_up_to_date(ctx.view.framework)
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
@@ -348,5 +334,4 @@ class FrameworkReconciler:
 
     def _compose(self, spec: FrameworkSpec, now: Now) -> WriteStatus:
         rest_bytes = self._spec.seen.size - memoryview(self._spec.seen.status).nbytes
-        generation = self._spec.generation
-        return self._writer.compose(self._state, spec, generation, now.steady, now.stamp, rest_bytes=rest_bytes)
+        return self._writer.compose(self._state, spec, self._spec.generation, now, rest_bytes)

@@ -28,12 +28,8 @@ class SendUpon:
 def resolve_conflict(effect: WriteStatus, uid: str, live: Framework) -> Outcome | SendUpon:
     """Return the outcome of a write that conflicted, or how to send it again.
 
-    It took effect earlier, another writer was faster, or only the rest of the object has changed.
-
-    Args:
-        effect: the write.
-        uid: of the Framework instance that is meant.
-        live: the Framework as it is now.
+    It took effect earlier, another writer was faster, or only the rest of the object has changed. `live` is the
+    Framework as it is now, and the instance of `uid` is meant.
 
     Raises:
         msgspec.DecodeError, UnreadableStatusError: `live` cannot be read.

@@ -20,23 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transition:
-    """A decided change of state, for logs and metrics.
-
-    Attributes:
-        kind: "framework" or "task".
-        subject: the Framework's name or the name of the Task's Pod.
-        before: the state that is left.
-        after: the state that is entered.
-        reason: the phrase of the completion, "" if the attempt has not ended.
-        code: of the completion, None if the attempt has not ended.
-    """
+    """A decided change of state, for logs and metrics."""
 
     kind: str
+    """`framework` or `task`."""
     subject: str
+    """The Framework's name or the name of the Task's Pod."""
     before: State
     after: State
     reason: str = ""
+    """The phrase of the completion, "" if the attempt has not ended."""
     code: int | None = None
+    """Of the completion, None if the attempt has not ended."""
 
 
 @dataclass(frozen=True)

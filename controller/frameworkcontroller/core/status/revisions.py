@@ -21,16 +21,10 @@ class Mark(Enum):
 
 
 class Revisions:
-    """The revisions of one Framework.
-
-    Attributes:
-        now: the revision of the last change.
-        persisted: the newest revision that the API server has.
-    """
+    """The revisions of one Framework: of the last change (`now`), and the newest that the API server has."""
 
     def __init__(self) -> None:
-        self.now = 0
-        self.persisted = 0
+        self.now = self.persisted = 0
         self._marks = dict.fromkeys(Mark, 0)
 
     def change(self, *marks: Mark) -> int:

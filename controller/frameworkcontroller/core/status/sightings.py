@@ -16,18 +16,15 @@ if TYPE_CHECKING:
 
 
 class Sightings:
-    """What is known of the objects of one Framework attempt.
-
-    Attributes:
-        gone: the UIDs of Pods and ConfigMaps that do not exist any more.
-        not_retained: the UIDs of Pods that were to stay and cannot.
-        in_use: the names that a creation found in use, by its key, with the object if it was looked at.
-    """
+    """What is known of the objects of one Framework attempt."""
 
     def __init__(self) -> None:
         self.gone: set[str] = set()
+        """The UIDs of Pods and ConfigMaps that do not exist any more."""
         self.not_retained: set[str] = set()
+        """The UIDs of Pods that were to stay and cannot."""
         self.in_use: dict[EffectKey, Meta | None] = {}
+        """The names that a creation found in use, by its key, with the object if it was looked at."""
 
     def forget(self, uid: str | None) -> None:
         """Forget a Pod of an attempt that is over."""

@@ -1,8 +1,7 @@
 """What is decided about one Framework, and how much of it is persisted, that is, how much the API server has.
 
-Every change gets the next of the `Revisions`; once that is persisted, the Tasks that waited for it are dirty again. The
-`DirtyTasks` are the only ones that are decided on again, so that a pass costs as much as has changed. What is to
-be reported of the changes goes to the `Reports`.
+Every change gets the next of the `Revisions` and makes Tasks dirty. A pass decides on no others, so that it costs as
+much as has changed.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
 from frameworkcontroller.core import events
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.api.status import FrameworkAttemptStatus
-    from frameworkcontroller.core.events import KubeEvent
     from frameworkcontroller.core.policies.role import TaskKey
 
 # A Task in one of these states does nothing more until the state is persisted.
@@ -54,58 +53,44 @@ SHORT_TEXT: Final = 256
 
 
 class Urgency(IntEnum):
-    """What waits for the next write of the status.
-
-    Attributes:
-        REPORT: nothing; it reports.
-        ENDING: the ends of Tasks that are not retried; others may end soon and need no write of their own.
-        URGENT: something that is to go on.
-    """
+    """What waits for the next write of the status."""
 
     REPORT = 0
+    """Nothing; it reports."""
     ENDING = 1
+    """The ends of Tasks that are not retried; others may end soon and need no write of their own."""
     URGENT = 2
+    """Something that is to go on."""
 
 
 class FrameworkState:
-    """The status, the roles and their revisions.
-
-    Args:
-        name: of the Framework.
-
-    Attributes:
-        reports: what is still to be reported.
-        dirty: which Tasks are to be decided on again.
-        roles: by name; `status` holds none, because their Tasks are counted here.
-        revisions: of all changes.
-        urgency: what waits for the next write.
-        facts: what the spec says.
-        held_back: why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does.
-        gang_report: what the condition GangReady says.
-        text_bytes: of what others have written about the ends of Tasks.
-        crash_loops: the Tasks whose Pods end at once again and again, over all attempts.
-        sightings: what the API server has said of objects that the caches do not show, in this attempt.
-        applications: the Tasks whose applications run in this epoch, of a gang that restarts in place.
-    """
+    """The status of the Framework of this name, the roles and their revisions."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._status: FrameworkStatus | None = None
-        self.reports = Reports()
-        self.dirty = DirtyTasks()
         self.roles: dict[str, RoleState] = {}
+        """By name; `status` holds none, because their Tasks are counted here."""
         self.revisions = Revisions()
+        self.dirty = DirtyTasks()
+        self.reports = Reports()
         self.urgency = Urgency.REPORT
         self.facts = SpecFacts()
         self.held_back: tuple[str, str] | None = None
+        """Why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does."""
+        self.too_large = ""
+        """Why the Tasks of this attempt are not written: with them the API server does not accept the status."""
         self.gang_report = GangReport()
         self.crash_loops = CrashLoops()
+        """Over all attempts."""
         self.sightings = Sightings()
-        self._restarting_since: datetime | None = None
         self.applications: set[TaskKey] = set()
+        """The Tasks whose applications run in this epoch, of a gang that restarts in place."""
+        self._restarting_since: datetime | None = None
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self._ended: tuple[int, bool] | None = None
         self.text_bytes = 0
+        """Of what others have written about the ends of Tasks."""
 
     def load(self, status: FrameworkStatus) -> Iterator[None]:
         """Go on from a stored status: all of it is persisted, and every Task is dirty. It yields after each Task.
@@ -181,7 +166,8 @@ class FrameworkState:
             self.held_back = why
             self.revisions.change(Mark.FRAMEWORK)
             if why:
-                self.add_event(events.of_held_back(*why))
+                reason, text = why
+                self.add_event(KubeEvent(reason, text, warning=True))
 
     def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:
         """Let the next epoch of the gang begin, at this steady time."""
@@ -191,7 +177,7 @@ class FrameworkState:
 
     def report_gang(self, report: GangReport) -> None:
         """Set what is reported of the gang; the next write has it, and nothing waits for that."""
-        if report.missing and not report.says_the_same(self.gang_report):
+        if report.missing and replace(report, due=self.gang_report.due) != self.gang_report:
             self.revisions.change()
         self.gang_report = report
 
@@ -211,11 +197,6 @@ class FrameworkState:
         self._change_settings(role_state, Mark.FRAMEWORK, Mark.MEMBERS)
         self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
 
-    def note_pod(self, task_key: TaskKey, *, ready: bool) -> None:
-        """Note whether the Task's Pod is Ready."""
-        ready_pods = self.roles[task_key[0]].ready_pods
-        (ready_pods.add if ready else ready_pods.discard)(task_key[1])
-
     def _change_settings(self, role_state: RoleState, *marks: Mark) -> None:
         """Let the Tasks of a role follow its settings once these are persisted."""
         role_state.revisions = [self.revisions.change(*marks)] * len(role_state.tasks)
@@ -230,22 +211,21 @@ class FrameworkState:
         self.gang_report = GangReport()
         self.crash_loops.held.clear()
         self.applications.clear()
-        self.text_bytes = 0
+        self.text_bytes, self.too_large = 0, ""
         self._ended = None
         self._rescaled = None
 
     def rescale(
         self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]
     ) -> list[tuple[RoleState, TaskStatus]]:
-        """Bring the roles in line with the spec; it costs O(Tasks) once per spec and per write of the status.
+        """Bring the roles in line with the spec, and return the Tasks that are gone, with their roles.
 
-        Returns:
-            The Tasks that are gone, with their roles.
+        It costs O(Tasks) once per spec and per write of the status.
         """
-        last, self._rescaled = self._rescaled, (spec, self.revisions.persisted)
-        if last is not None and last[1] == self.revisions.persisted and (last[0] is spec or last[0] == spec):
+        persisted, revision = self.revisions.persisted, self.revisions.now + 1
+        last, self._rescaled = self._rescaled, (spec, persisted)
+        if last is not None and last[1] == persisted and (last[0] is spec or last[0] == spec):
             return []
-        revision = self.revisions.now + 1
         marked = [
             (role_state, role_state.tasks[index])
             for role_state in self.roles.values()
@@ -253,15 +233,7 @@ class FrameworkState:
         ]
         counts = {name: role_state.counts.active for name, role_state in self.roles.items()}
         changed = list(
-            rescale(
-                self._name,
-                spec,
-                self.roles,
-                now=now,
-                new_uid=new_uid,
-                revision=revision,
-                persisted=self.revisions.persisted,
-            )
+            rescale(self._name, spec, self.roles, now=now, new_uid=new_uid, revision=revision, persisted=persisted)
         )
         if not changed:
             return []
@@ -285,8 +257,7 @@ class FrameworkState:
     def enter_end(self, *, over: bool) -> bool:
         """Report whether the attempt enters this phase of its end now, so that its Tasks have to follow.
 
-        Args:
-            over: the attempt is over; otherwise its end is only decided.
+        It is `over`, or its end is only decided.
         """
         phase = (self.status.attempt_status.id, over)
         if self._ended == phase:
@@ -373,17 +344,6 @@ class FrameworkState:
     def touch_when_persisted(self, task_key: TaskKey) -> None:
         """Make the Task dirty once everything up to now is persisted."""
         self.dirty.touch_after(task_key, self.revisions.now)
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether everything is persisted and reported."""
-        return self.revisions.all_persisted and self.reports.is_empty
-
-    # --- what is written ---------------------------------------------------------------------------------------------
-
-    def mark_sent(self) -> None:
-        """Note that everything up to now is in a write that is sent."""
-        self.urgency = Urgency.REPORT
 
     def mark_persisted(self, revision: int) -> None:
         """Note that the API server has everything up to this revision."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec
     from frameworkcontroller.api.status import FrameworkStatus
+    from frameworkcontroller.core.clock import Now
     from frameworkcontroller.core.status.state import FrameworkState
 
 # The least time between two writes of a status, and an addition for each Task: URGENT if something waits for the write,
@@ -46,12 +47,7 @@ LONGEST_INTERVAL: Final = timedelta(seconds=1)
 
 
 class StatusWriter:
-    """The persisted status, and the next one.
-
-    Attributes:
-        persisted: the status that the API server has, None if there is none.
-        persisted_summary: the roles of that status, with what was counted in them.
-    """
+    """The status that the API server has, None if it has none, its roles with what was counted, and the next one."""
 
     def __init__(self, seen: Framework) -> None:
         self.persisted: FrameworkStatus | None = seen.stored_status()
@@ -62,18 +58,12 @@ class StatusWriter:
         self._ending_since: datetime | None = None
         self._unanswered: FrameworkStatus | None = None
         self._roles_digest = None if self.persisted is None else roles_digest(self.persisted)
-        self._too_large: tuple[int, str] | None = None
 
     @property
     def generation(self) -> int:
         """The generation of the spec that the persisted status speaks of, 0 if it is unknown."""
         known = self.persisted.observed_generation if self.persisted is not None else None
         return known if isinstance(known, int) else 0
-
-    @property
-    def gang_is_persisted(self) -> bool:
-        """Whether every Task is ready in the persisted status."""
-        return self.persisted_summary is not None and self.persisted_summary.complete
 
     def is_stale(self, seen: Framework) -> bool:
         """Report whether another writer has changed the status since; valid only while no write is in flight."""
@@ -112,7 +102,8 @@ class StatusWriter:
         A gang that has become complete is written at once: its Pods wait until that is persisted. What only reports,
         and ends of Tasks from which nothing follows, are put off while there are many writes (backpressure).
         """
-        if self._sent_at is None or (is_complete(state, spec) and not self.gang_is_persisted):
+        was_complete = self.persisted_summary is not None and self.persisted_summary.complete
+        if self._sent_at is None or (is_complete(state, spec) and not was_complete):
             return None
         if state.urgency is Urgency.URGENT or (state.urgency is Urgency.ENDING and _something_follows(state, spec)):
             return self._sent_at + URGENT_FLOOR + URGENT_EACH * state.size
@@ -124,32 +115,19 @@ class StatusWriter:
         return self._sent_at + max(least, min(backpressure, LONGEST_WAIT))
 
     def compose(
-        self,
-        state: FrameworkState,
-        spec: FrameworkSpec,
-        generation: int,
-        now: datetime,
-        stamp: datetime,
-        rest_bytes: int = 0,
+        self, state: FrameworkState, spec: FrameworkSpec, generation: int, now: Now, rest_bytes: int = 0
     ) -> WriteStatus:
         """Return a write of everything that is decided up to now.
 
-        Args:
-            state: what is decided.
-            spec: what is wanted.
-            generation: of that spec.
-            now: the steady time.
-            stamp: the time of day in whole seconds.
-            rest_bytes: the size of the Framework without its status.
+        The Framework without its status has so many bytes (`rest_bytes`).
         """
         summary = summarize(state, spec)
-        self._sent_at, self._ending_since = now, None
-        state.mark_sent()
+        self._sent_at, self._ending_since = now.steady, None
+        state.urgency = Urgency.REPORT
         attempt = state.status.attempt_status
-        too_large = self._too_large[1] if self.is_shrunk(attempt.id) and self._too_large else ""
         body = replace(
             state.status,
-            attempt_status=replace(attempt, task_role_statuses=() if too_large else summary.roles),
+            attempt_status=replace(attempt, task_role_statuses=() if state.too_large else summary.roles),
             ready="/".join(str(number) for number in summary.tasks),
             attempts=attempt.id + 1,
             observed_generation=generation,
@@ -157,14 +135,13 @@ class StatusWriter:
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         waiting = list(waiting_roles(spec, state.roles))
         gang = gang_ready.condition(state.gang_report, summary)
-        notes = {"too_large": too_large, "crash_loop": state.crash_loops.describe()}
+        notes = {"too_large": state.too_large, "crash_loop": state.crash_loops.describe()}
         held_back = state.held_back
         found = conditions(
-            before, body, spec, generation, stamp, waiting=waiting, gang=gang, held_back=held_back, **notes
+            before, body, spec, generation, now.stamp, waiting=waiting, gang=gang, held_back=held_back, **notes
         )
-        body = replace(body, conditions=found)
         return WriteStatus(
-            body,
+            replace(body, conditions=found),
             summary,
             state.revisions.now,
             self._resource_version,
@@ -187,14 +164,6 @@ class StatusWriter:
     def apply_failure(self, effect: WriteStatus) -> None:
         """Take in a write whose answer was lost: it may have taken effect."""
         self._unanswered = effect.status
-
-    def shrink(self, attempt_id: int, why: str) -> None:
-        """Write no Tasks of this attempt any more: with them the status is larger than the API server accepts."""
-        self._too_large = (attempt_id, why)
-
-    def is_shrunk(self, attempt_id: int) -> bool:
-        """Report whether the Tasks of this attempt are not written any more."""
-        return self._too_large is not None and self._too_large[0] == attempt_id
 
 
 def _interval(size: int) -> timedelta:
