@@ -60,7 +60,7 @@ class Work:
         begun: a pass that goes on in the next turn.
         again: something came meanwhile, which that pass does not know.
         outcomes: of effects, for the next pass.
-        history: done when the snapshots so far are written, or were waited for long enough; None if there are none.
+        history: done when the snapshots so far are written, or were waited for long enough.
         reads: large Pod templates are being read.
         settled: a status was written or refused, or none had to be.
     """
@@ -80,16 +80,8 @@ class Work:
         return Subject(*self.key, self.reconciler.uid)
 
 
-@dataclass(frozen=True)
-class WorkItem:
-    """An effect that waits for its turn, or is performed."""
-
-    work: Work
-    effect: Effect
-
-
 class Owner(Protocol):
-    """Whom an outcome concerns."""
+    """Whom an outcome concerns: the engine."""
 
     def may_act_for(self, work: Work) -> bool:
         """Report whether the work is still that of its Framework, and this process may still change anything."""
@@ -102,23 +94,15 @@ class Owner(Protocol):
 
 
 class Actions:
-    """Performs effects: few statuses and one large thing at a time, and others beside them.
-
-    Args:
-        owner: is told of outcomes.
-        performer: makes the requests.
-        metrics: counts.
-        slots: requests about Pods and other objects at a time.
-        now: gives the time.
-    """
+    """Performs effects: of one namespace few statuses and one large thing at a time, and beside them `slots` others."""
 
     def __init__(
         self, owner: Owner, performer: Performer, metrics: Metrics, *, slots: int, now: Callable[[], Now]
     ) -> None:
         self._owner, self._performer, self._metrics, self._now = owner, performer, metrics, now
-        self._objects: Executor[WorkItem] = Executor(self._perform, slots=slots)
-        self._statuses: Executor[WorkItem] = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
-        self._large: Executor[WorkItem] = Executor(self._perform, slots=1, rests=True)
+        self._objects = Executor(self._perform, slots=slots)
+        self._statuses = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
+        self._large = Executor(self._perform, slots=1, rests=True)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -137,30 +121,30 @@ class Actions:
     def submit(self, work: Work, effects: list[Effect]) -> None:
         """Queue the effects of a pass."""
         for effect in effects:
-            urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
-            submit = partial(self._executor_of(effect).submit, work.key, WorkItem(work, effect), urgent=urgent)
             if isinstance(effect, WriteStatus) and work.history is not None and not work.history.done():
                 # It may overwrite what a snapshot shows.
-                work.history.add_done_callback(partial(_call, submit))
+                work.history.add_done_callback(partial(self._queue, work, effect))
             else:
-                submit()
+                self._queue(work, effect)
 
-    def _executor_of(self, effect: Effect) -> Executor[WorkItem]:
+    def _queue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
+        executor = self._objects
         match effect:
-            case CreatePod():
-                return self._large if effect.source.size > LARGE_BYTES else self._objects
+            case CreatePod() if effect.source.size > LARGE_BYTES:
+                executor = self._large
             case WriteStatus():
                 is_large = effect.summary.size > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
-                return self._large if is_large else self._statuses
-            case _:
-                return self._objects
+                executor = self._large if is_large else self._statuses
+        urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
+        executor.submit(work.key, (work, effect), urgent=urgent)
 
-    async def _perform(self, item: WorkItem) -> None:
-        if self._owner.may_act_for(item.work):
+    async def _perform(self, item: tuple[Work, Effect]) -> None:
+        work, effect = item
+        if self._owner.may_act_for(work):
             try:
-                await self._perform_for(item.work, item.effect)
+                await self._perform_for(work, effect)
             except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
-                self._owner.on_error(item.work, error)
+                self._owner.on_error(work, error)
 
     async def _perform_for(self, work: Work, effect: Effect) -> None:
         is_written = work.history is None or work.history.done()
@@ -172,8 +156,7 @@ class Actions:
             self._metrics.status_write_failed(outcome)
             if isinstance(outcome, Missing):
                 _log.warning("status not written: there is no such Framework", framework="/".join(work.key))
-        failure = failure_of(effect, outcome)
-        if failure is not None:
+        if (failure := failure_of(effect, outcome)) is not None:
             self._metrics.retries.inc()
             _log.warning(
                 "request failed, will be tried again",
@@ -184,7 +167,3 @@ class Actions:
             )
         work.outcomes.append((effect, outcome))
         self._owner.on_outcome(work)
-
-
-def _call(submit: Callable[[], None], _history: asyncio.Future[None]) -> None:
-    submit()

@@ -27,7 +27,8 @@ class Beginning:
     """The large Frameworks that begin, and those that wait for a place."""
 
     def __init__(self) -> None:
-        # One that is gone is in it for as long as an effect of it waits for its turn: so long it takes memory.
+        # By namespace, each as long as there are any. A work that is gone is there for as long as an effect of it waits
+        # for its turn: so long it takes memory.
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
         self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
 
@@ -37,7 +38,7 @@ class Beginning:
         works -= {work for work in works if work.settled}
         # Of those that wait no spec is kept, or read again.
         if len(works) < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
-            waiting.discard(key)
+            self.forget(key)
             return 0.0
         waiting.add(key)
         # All of them together look for a place thirty times a second, unless there are a thousand.
@@ -50,7 +51,11 @@ class Beginning:
 
     def forget(self, key: FrameworkKey) -> None:
         """Note that a Framework waits for no place any more."""
-        self._waiting[key[0]].discard(key)
+        namespace = key[0]
+        self._waiting[namespace].discard(key)
+        for found in (self._waiting, self._works):
+            if not found[namespace]:
+                del found[namespace]
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

@@ -71,14 +71,13 @@ class Engine:
     """The controller of all Frameworks of a cluster, or of one namespace.
 
     Args:
-        client: of the API server, to watch with.
+        client: of the API server, to watch with and to write Events.
         performer: performs the effects.
         config: the settings that decisions depend on.
         namespace: "" for all.
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
-        triggers: which history snapshots to write.
-        lines: takes lines of history.
+        triggers: of the history snapshots, which `lines` takes.
         may_act: whether this process may still change anything; asked right before each effect.
         clock: the time of day, aware.
         monotonic: seconds that never go back, by which pauses are measured.
@@ -138,11 +137,8 @@ class Engine:
     async def run(self) -> NoReturn:
         """Work until cancelled; call it once."""
         async with self._tasks as group:
-            group.create_task(self._caches.run())
-            group.create_task(self._actions.run())
-            group.create_task(self._reads.run())
-            group.create_task(self._rest.run())
-            group.create_task(self._events.run())
+            for part in (self._caches, self._actions, self._reads, self._rest, self._events):
+                group.create_task(part.run())
             group.create_task(self._dispatch())
         raise AssertionError
 
@@ -189,15 +185,13 @@ class Engine:
 
     def on_config_map(self, key: FrameworkKey) -> None:
         """Queue the Framework if it is known; an unknown one is decided on when it is seen itself."""
-        work = self._works.get(key)
-        if work is not None:
+        if (work := self._works.get(key)) is not None:
             work.reconciler.touch_config_map()
             self._wake(key)
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Queue the Framework if it is known, with this one Pod as changed."""
-        work = self._works.get(key)
-        if work is not None:
+        if (work := self._works.get(key)) is not None:
             work.reconciler.touch_pod(name)
             self._wake(key)
 

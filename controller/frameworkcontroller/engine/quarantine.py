@@ -62,12 +62,9 @@ class _Case:
 
 
 class Reloader:
-    """Reads Frameworks again, each in a task of its own: it holds no slot.
+    """Reads Frameworks again, each in a task of its own in the group: it holds no slot.
 
     Args:
-        client: of the API server.
-        group: runs the tasks.
-        metrics: counts Frameworks that raised, and failed reads.
         on_read: takes over a Framework that was read; what it raises is again a failure of this Framework.
         on_failure: called with a Framework that enters quarantine, and the error.
         clock: monotonic seconds.
@@ -106,13 +103,7 @@ class Reloader:
         self._group.create_task(self._load(key, None, after))
 
     def isolate(self, key: FrameworkKey, error: Exception, edition: Edition) -> None:
-        """Leave the Framework alone for a while, longer with each failure, then read it.
-
-        Args:
-            key: of the Framework.
-            error: what it raised.
-            edition: of the Framework as it raised.
-        """
+        """Leave the Framework that raised in this edition alone for a while, longer with each failure, then read it."""
         now = self._clock()
         case = self._cases.get(key)
         if case is None or now - case.until > HEALTHY_SECONDS:

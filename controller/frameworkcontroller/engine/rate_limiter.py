@@ -21,7 +21,6 @@ class RateLimiter:
         rate: requests a second; None for no limit.
         burst: requests at once; at least one.
         clock: monotonic seconds.
-        sleep: waits so many seconds.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class Rest:
         performer: deletes them.
         retain_seconds: how long a Framework is kept that says nothing about it.
         clock: the time of day, aware.
-        may_act: whether this process may still change anything.
+        may_act: as the engine's.
         wake_after: has `put` called again for a Framework in so many seconds, if it is still at rest.
         on_failure: is told of each deletion that failed.
     """

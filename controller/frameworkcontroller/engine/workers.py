@@ -1,7 +1,6 @@
-"""Performs many effects at a time, bounded, and fair between namespaces and Frameworks.
+"""Performs many things at a time, bounded, and fair between namespaces and Frameworks.
 
-The engine makes three executors, one for statuses, one for what is large and one for everything else, and submits
-effects with their Framework as the owner. The promise: at most `slots` items of one namespace are performed at a time,
+What is submitted is owned by a Framework. The promise: at most `slots` items of one namespace are performed at a time,
 and a quarter more of all, so that what is slow for one leaves slots to others; owners take turns (`turns`); an owner's
 items start in their order, but urgent ones, for which a whole Framework waits (its ConfigMap, its roster), before those
 of single Tasks; of an item that was performed nothing is kept.
@@ -38,18 +37,19 @@ class Executor(Generic[T]):
         perform: performs one item; it must not raise.
         slots: how many items of one namespace are performed at a time.
         rests: what an item costs is the time that it takes, and a worker makes a pause after it while others wait.
-        clock: gives the steady time in seconds.
+        clock: monotonic seconds.
     """
 
     def __init__(
         self,
         perform: Callable[[T], Awaitable[None]],
         *,
-        slots: int = DEFAULT_SLOTS,
+        slots: int,
         rests: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._perform, self._slots, self._rests, self._clock = perform, slots, rests, clock
+        self._cost = 0 if rests else 1
         self._turns: Turns[tuple[Sequence[Hashable], T]] = Turns()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
@@ -83,7 +83,7 @@ class Executor(Generic[T]):
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         lane = self._lanes[first]
         while lane and self._entered[first] < self._slots:
-            owner, item, urgent = lane.take(cost=0 if self._rests else 1)
+            owner, item, urgent = lane.take(self._cost)
             self._entered[first] += 1
             self._turns.add(owner[:1], (owner, item), urgent=urgent)
             self._waiting.release()
@@ -101,7 +101,7 @@ class Executor(Generic[T]):
         while True:
             await self._waiting.acquire()
             # No variable holds the item: whoever waits for the next one would keep it.
-            await self._one(*self._turns.take(cost=0 if self._rests else 1))
+            await self._one(*self._turns.take(self._cost))
 
     async def _one(self, owner: Sequence[Hashable], item: T) -> None:
         first, loop = owner[0], asyncio.get_running_loop()
@@ -115,8 +115,7 @@ class Executor(Generic[T]):
         seconds = loop.time() - begun
         if self._rests:
             self._turns.charge(owner[:1], seconds)
-            if len(owner) > 1:
-                self._lanes[first].charge(owner[1:], seconds)
+            self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
                 await asyncio.sleep(min(REST * seconds, LONGEST_REST))
         self._entered[first] -= 1

@@ -50,8 +50,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue the key, unless it is queued."""
-        timer = self._timers.pop(key, None)
-        if timer is not None:
+        if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         if key not in self._keys:
             self._keys[key] = self._clock()
@@ -65,8 +64,7 @@ class WorkQueue(Generic[K]):
             return
         loop = asyncio.get_running_loop()
         when = loop.time() + max(seconds, 0.0)
-        timer = self._timers.get(key)
-        if timer is not None:
+        if (timer := self._timers.get(key)) is not None:
             if timer.when() <= when:
                 return
             timer.cancel()
@@ -75,8 +73,7 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Remove the key and its timer."""
         self._keys.pop(key, None)
-        timer = self._timers.pop(key, None)
-        if timer is not None:
+        if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
 
     async def take(self) -> K:
