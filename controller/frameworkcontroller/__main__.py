@@ -49,14 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             settings = settings.in_namespace(arguments.namespace)
         endpoint = discover(address=settings.kube_api_server_address, kubeconfig=settings.kube_config_file_path)
         uvloop.run(serve(settings, endpoint, health_port=arguments.health_port))
-    except (SettingsError, CredentialsError) as error:
+    except (SettingsError, CredentialsError, NotServedError, EtcdRestoredError) as error:
         STDERR.flush(LAST_SECONDS)
         sys.stderr.write(f"frameworkcontroller: {error}\n")
-        return 2
-    except (NotServedError, EtcdRestoredError) as error:
-        STDERR.flush(LAST_SECONDS)
-        sys.stderr.write(f"frameworkcontroller: {error}\n")
-        return 1
+        return 2 if isinstance(error, SettingsError | CredentialsError) else 1
     return 0
 
 

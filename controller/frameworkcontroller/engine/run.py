@@ -39,14 +39,9 @@ STALLED_SECONDS: Final = 60.0
 
 
 async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> None:
-    """Control Frameworks until SIGTERM or SIGINT.
+    """Control Frameworks until SIGTERM or SIGINT; serve health and metrics at the port, unless it is 0.
 
     Stopping only releases the lease: nothing is kept in memory only.
-
-    Args:
-        settings: all of them.
-        endpoint: the API server.
-        health_port: of health and metrics; 0 for none.
 
     Raises:
         NotServedError: Frameworks are not served as needed within the time that the settings allow.
@@ -70,9 +65,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     # Requests about the Lease wait neither for a connection nor for the rate.
     lease_client = KubeClient(endpoint, max_connections=2, observer=metrics)
     controller = _Controller(settings, client, lease_client, metrics)
-    health = HealthServer(
-        lambda: controller.trouble, lambda: [] if controller.is_ready else ["the caches are not full yet"], metrics.text
-    )
+    health = HealthServer(lambda: controller.trouble, lambda: controller.unready, metrics.text)
     _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")
     try:
         if health_port:
@@ -118,9 +111,10 @@ class _Controller:
         self._election: LeaderElection | None = None
 
     @property
-    def is_ready(self) -> bool:
-        """Whether this replica works with full caches, or is ready to as soon as it is elected."""
-        return self._engine.has_synced if self._engine is not None else self._is_candidate
+    def unready(self) -> list[str]:
+        """Why this replica neither works with full caches, nor is ready to as soon as it is elected."""
+        is_ready = self._is_candidate if self._engine is None else self._engine.has_synced
+        return [] if is_ready else ["the caches are not full yet"]
 
     @property
     def may_act(self) -> bool:

@@ -8,7 +8,7 @@ loop reads all watches.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -77,13 +77,7 @@ class CacheView:
 
 
 class Caches:
-    """Three informers, and the translation of their changes into the engine's terms.
-
-    Args:
-        client: of the API server.
-        namespace: "" for all.
-        listener: is called for every change.
-    """
+    """Three informers, of one namespace or "" for all, and the translation of their changes into the engine's terms."""
 
     def __init__(self, client: KubeClient, namespace: str, listener: Listener) -> None:
         where = namespace or None
@@ -117,37 +111,37 @@ class Caches:
             on_deleted=self._on_pod_deletion,
             label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
         )
-        self._informers = (self._frameworks, self._config_maps, self._pods)
+        self._informers: dict[str, Informer[Any]] = {
+            "frameworks": self._frameworks,
+            "configmaps": self._config_maps,
+            "pods": self._pods,
+        }
 
     @property
     def has_synced(self) -> bool:
         """Whether all caches have been filled once."""
-        return all(informer.has_synced for informer in self._informers)
+        return all(informer.has_synced for informer in self._informers.values())
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many objects of which kind are cached."""
+        """How many Frameworks and Pods are cached."""
         return {"frameworks": len(self._frameworks), "pods": len(self._pods)}
 
     @property
     def undecodable(self) -> dict[str, int]:
-        """How many objects of which kind exist and cannot be read."""
-        return {
-            "frameworks": len(self._frameworks.undecodable),
-            "configmaps": len(self._config_maps.undecodable),
-            "pods": len(self._pods.undecodable),
-        }
+        """How many objects of which resource exist and cannot be read."""
+        return {resource: len(informer.undecodable) for resource, informer in self._informers.items()}
 
     async def run(self) -> NoReturn:
         """Fill the caches and keep them current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in self._informers:
+            for informer in self._informers.values():
                 group.create_task(informer.run())
         raise AssertionError
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
-        for informer in self._informers:
+        for informer in self._informers.values():
             await informer.synced.wait()
 
     def view(self, key: FrameworkKey) -> CacheView | None:
@@ -196,10 +190,7 @@ class Departures(Generic[T]):
     """Objects that are gone, until it is known whether their deletion was watched.
 
     An informer says first that an object is gone, and right after it, if it has watched that, what the object was last.
-    If a new list does not have the object, what the cache kept of it is all that is known.
-
-    Args:
-        report: takes the last state of an object.
+    If a new list does not have the object, what the cache kept of it is all that is known, and is reported.
     """
 
     def __init__(self, report: Callable[[T], None]) -> None:

@@ -47,15 +47,12 @@ MAX_CONTAINERS_SHARED: Final = 20
 
 
 class SlimPods:
-    """Makes Pods slim.
-
-    Attributes:
-        size: bytes of the parts that are remembered, about.
-    """
+    """Makes Pods slim."""
 
     def __init__(self) -> None:
         self._shared: dict[Hashable, object] = {}
         self.size = 0
+        """About how many bytes the parts have that are remembered."""
 
     def __call__(self, pod: Pod) -> Pod:
         """Return the Pod without annotations of others, its parts shared with equal ones."""

@@ -85,12 +85,9 @@ _Loader.add_implicit_resolver(f"{_TAG}float", _EXPONENT, list("-+0123456789"))
 
 
 def decode(text: str, struct: type[S], hook: Callable[[type, Any], object]) -> S:
-    """Decode a document.
+    """Decode a document, of which an empty one is an empty mapping.
 
-    Args:
-        text: YAML; an empty document is an empty mapping.
-        struct: what the document must be.
-        hook: makes a value of a type that msgspec does not know; it raises ValueError with a reason.
+    The hook makes a value of a type that msgspec does not know; it raises ValueError with a reason.
 
     Raises:
         DocumentError: the text is not YAML, or not valid for the struct.

@@ -121,11 +121,7 @@ class CodeSpec(_Spec, frozen=True):
 
 
 def check_codes(path: str, specs: tuple[CodeSpec, ...]) -> None:
-    """Check the codes against the predefined ones and against one another.
-
-    Args:
-        path: of the list in the document.
-        specs: the list.
+    """Check the codes of the list at this path against the predefined ones and against one another.
 
     Raises:
         ValueError: a code is reserved or given twice; the message begins with its path.

@@ -97,15 +97,11 @@ class SnapshotSettings(_Group, frozen=True):
 
 
 class LeaderElectionSettings(_Group, frozen=True):
-    """`leaderElection`: which of several replicas works; times are in seconds.
+    """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds.
 
     Attributes:
         enabled: without it, this replica must be the only one.
         namespace: of the Lease; "" for the Pod's own.
-        name: of the Lease.
-        lease_duration_sec: see `LeaderElection`.
-        renew_deadline_sec: see `LeaderElection`.
-        retry_period_sec: see `LeaderElection`.
     """
 
     enabled: bool = True
@@ -129,19 +125,14 @@ class Settings(_Group, frozen=True):
         kube_client_burst: how many requests may exceed that rate for a moment.
         worker_number: an upper bound of `slots`; decisions need no workers here.
         large_framework_compression: whether statuses of 700 KiB and more are stored gzipped.
-        crd_established_check_interval_sec: between two checks whether Frameworks are served.
         crd_established_check_timeout_sec: after which the start fails.
         object_local_cache_creation_timeout_sec: after which a created object that is not seen counts as lost.
         framework_completed_retain_sec: after which completed Frameworks are deleted.
-        framework_min_retry_delay_sec: of a Framework that failed by a transient conflict.
-        framework_max_retry_delay_sec: likewise.
-        log_object_snapshot: which history snapshots are written.
         pod_failure_spec: the configured codes, without the predefined ones.
         namespace: to work in; "" for all.
         grant_roster_access: whether a Framework's Pods get permission to read its roster.
         crash_loop_pause: whether Pods that end at once again and again are created only after pauses.
         concurrent_requests: to the API server at a time.
-        leader_election: which of several replicas works.
     """
 
     kube_api_server_address: str = ""

@@ -55,25 +55,15 @@ class _Bucket:
         return True
 
 
-@dataclass
-class _Written:
-    name: str
-    count: int
-
-
 class EventRecorder:
-    """Writes Events in the background.
-
-    Args:
-        client: of the API server.
-        clock: the time of day, aware.
-    """
+    """Writes Events in the background; `clock` gives the time of day, aware."""
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._client, self._clock = client, clock
         self._queue: Executor[tuple[Subject, KubeEvent]] = Executor(self._write_one, slots=1)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-        self._written: OrderedDict[tuple[str, str, str], _Written] = OrderedDict()
+        # Name and count by what an Event says.
+        self._written: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
         self.dropped = 0
         """Events that were not written, because of the limits."""
 
@@ -101,25 +91,24 @@ class EventRecorder:
         key = (subject.uid, event.reason, event.message)
         events = resource_path("v1", "events", namespace=subject.namespace)
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
-        written = self._written.get(key)
-        if written is not None:
-            written.count += 1
-            again = msgspec.json.encode({"count": written.count, "lastTimestamp": now})
+        name, count = self._written.get(key, ("", 0))
+        if name:
+            self._written[key] = name, count + 1
+            again = msgspec.json.encode({"count": count + 1, "lastTimestamp": now})
             try:
-                await self._client.patch(f"{events}/{written.name}", again, accept=PARTIAL_METADATA)
+                await self._client.patch(f"{events}/{name}", again, accept=PARTIAL_METADATA)
             except NotFoundError:
                 del self._written[key]
             else:
                 _used(self._written, key)
                 return
-        body = msgspec.json.encode(event_manifest(subject, event, now))
+        body = msgspec.json.encode(_manifest(subject, event, now))
         answer = await self._client.create(events, body, accept=PARTIAL_METADATA)
-        self._written[key] = _Written(PARTIAL_DECODER.decode(answer).metadata.name, 1)
+        self._written[key] = PARTIAL_DECODER.decode(answer).metadata.name, 1
         _used(self._written, key)
 
 
-def event_manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
-    """Return the Event's body; the server completes its name."""
+def _manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Event",

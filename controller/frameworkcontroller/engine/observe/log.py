@@ -205,7 +205,7 @@ class OwnedLines:
     debug = info = warning = error = critical = msg
 
 
-def configure_logging(*, json: bool, debug: bool = False) -> None:
+def configure_logging(*, json: bool) -> None:
     """Set up structlog for the process."""
     structlog.configure(
         processors=[
@@ -213,7 +213,7 @@ def configure_logging(*, json: bool, debug: bool = False) -> None:
             structlog.processors.format_exc_info,
             render_json if json else render_text,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if debug else logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=lambda *_: OwnedLines(STDERR),
         cache_logger_on_first_use=True,
     )
