@@ -107,13 +107,13 @@ class _Controller:
         self._settings, self._client, self._metrics = settings, client, metrics
         self._lease_client = lease_client
         self._engine: Engine | None = None
-        self._is_candidate = False
         self._election: LeaderElection | None = None
 
     @property
     def unready(self) -> list[str]:
         """Why this replica neither works with full caches, nor is ready to as soon as it is elected."""
-        is_ready = self._is_candidate if self._engine is None else self._engine.has_synced
+        is_candidate = self._election is not None
+        is_ready = is_candidate if self._engine is None else self._engine.has_synced
         return [] if is_ready else ["the caches are not full yet"]
 
     @property
@@ -153,7 +153,6 @@ class _Controller:
             on_overdue=_end_at_once,
         )
         self._metrics.watch_lease(chosen.name, lambda: self.may_act)
-        self._is_candidate = True
         await self._election.run(self._lead)
 
     async def _lead(self) -> None:

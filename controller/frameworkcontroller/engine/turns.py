@@ -49,10 +49,7 @@ class Turns(Generic[T]):
         return max(self._passed, self._costs.get(first, 0.0))
 
     def take(self, cost: float = 0.0) -> T:
-        """Remove and return the next item.
-
-        Args:
-            cost: of this item, if it is known already; otherwise `charge` is told.
+        """Remove and return the next item; if its cost is not known already, `charge` is told.
 
         Raises:
             IndexError: there is none.

@@ -1,8 +1,7 @@
 """The work queue: keys of Frameworks that wait for a decision, now or at a time.
 
-The engine adds a key for every change and every outcome, and one loop takes them. The promise: a key is in the queue at
-most once, and a key that is added while it is being decided on comes again. (client-go's `workqueue`, for one worker
-in one event loop.) Namespaces and Frameworks whose decisions take long come behind the others (`turns`).
+The engine adds a key for every change and every outcome, and one loop takes them (client-go's `workqueue`, for one
+worker in one event loop). Namespaces and Frameworks whose decisions take long come behind the others (`turns`).
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ K = TypeVar("K", bound=tuple[str, ...])
 
 
 class WorkQueue(Generic[K]):
-    """A queue without duplicates, with one timer per key: the earliest wins, and adding the key cancels it.
+    """A queue without duplicates: a key that is added while it is being decided on comes again.
 
-    Args:
-        clock: monotonic seconds.
+    Each key has one timer: the earliest wins, and adding the key cancels it.
 
     Attributes:
         on_add: called when a key is queued.

@@ -1,8 +1,7 @@
 """What the controller caches: Frameworks, the ConfigMaps of their attempts, and their Pods.
 
-The engine makes one `Caches` per term of leadership, with itself as the `Listener`. The promise: a listener's method is
-called after the cache shows the change, in the order of changes per object, and it must return quickly, because one
-loop reads all watches.
+The promise: a listener's method is called after the cache shows the change, in the order of changes per object, and it
+must return quickly, because one loop reads all watches.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Caches:
     def __init__(self, client: KubeClient, namespace: str, listener: Listener) -> None:
         where = namespace or None
         self._listener = listener
-        self._gone_pods: Departures[Pod] = Departures(self._report_pod)
+        self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
         self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
         self._frameworks = Informer(
             client,
@@ -181,9 +180,6 @@ class Caches:
     def _on_pod_deletion(self, document: bytes) -> None:
         self._gone_pods.withdraw()
         self._listener.on_pod_gone(document)
-
-    def _report_pod(self, last: Pod) -> None:
-        self._listener.on_pod_gone(msgspec.json.encode(last))
 
 
 class Departures(Generic[T]):

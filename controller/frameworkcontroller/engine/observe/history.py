@@ -27,12 +27,7 @@ IN_A_ROW: Final = 64
 
 
 class History:
-    """The snapshots of one term of leadership.
-
-    Args:
-        lines: takes the lines; each Framework has its share of the place there.
-        triggers: which snapshots to write.
-    """
+    """The snapshots of one term of leadership that have these triggers; lines go by Framework."""
 
     def __init__(self, lines: LineWriter, triggers: Collection[HistoryCause]) -> None:
         self._lines, self._triggers = lines, triggers

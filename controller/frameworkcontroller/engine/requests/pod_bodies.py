@@ -55,14 +55,11 @@ class PodBodies:
 
     def _take(self, source: PodSource) -> PodTemplate | None:
         """Return what is kept for this template, as the one that was used last."""
-        kept = self._kept.pop(source.attempt, None)
-        if kept is None:
+        template, prepared = self._kept.get(source.attempt, (None, None))
+        if template != source.template or source.problem:
             return None
-        self._bytes -= _size(kept)
-        if kept[0] != source.template or source.problem:
-            return None
-        self._keep(source.attempt, kept)
-        return kept[1]
+        self._kept.move_to_end(source.attempt)
+        return prepared
 
     def _keep(self, attempt: RoleAttempt, kept: tuple[Raw, PodTemplate]) -> None:
         if (before := self._kept.pop(attempt, None)) is not None:
