@@ -21,18 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_NAMESPACE: Final = "default"
-_HOME_CONFIG: Final = Path(".kube") / "config"
 
 
 @dataclass(frozen=True)
 class Impersonation:
-    """Whom to act as; the user needs the permission to impersonate.
+    """Whom to act as, which needs the permission to impersonate; `user` is "" to act as oneself.
 
-    Attributes:
-        user: Name of the user, "" to act as oneself.
-        uid: UID of the user, "" for none.
-        groups: Groups of the user.
-        extra: Further attributes of the user, each with its values.
+    `extra` are further attributes of the user, each with its values.
     """
 
     user: str = ""
@@ -51,12 +46,7 @@ class Impersonation:
 
 @dataclass(frozen=True)
 class Access:
-    """A cluster, and the user's place in it.
-
-    Attributes:
-        endpoint: The API server and the credentials.
-        namespace: That of the context, or of the Pod that this runs in, else `default`.
-    """
+    """A cluster, and the user's place in it: the namespace of the context, or of this Pod, else `default`."""
 
     endpoint: Endpoint
     namespace: str
@@ -73,19 +63,12 @@ def find(
     """Find the cluster as kubectl does.
 
     The order is: `kubeconfig`, `KUBECONFIG` (files separated by colons), `~/.kube/config`, the service account of the
-    Pod that this runs in.
-
-    Args:
-        kubeconfig: A file.
-        context: The name of a context; None for the current one.
-        impersonate: Whom to act as, instead of what the kubeconfig says.
-        environ: The environment.
-        root: Where a Pod's service account is mounted.
+    Pod that this runs in, which is mounted at `root`. `impersonate` outranks what the kubeconfig says.
 
     Raises:
         AccessError: Nothing usable was found; the message names the flag, the file or the field.
     """
-    files = kubeconfig or environ.get("KUBECONFIG") or _home_config(environ)
+    files = _files(kubeconfig, environ)
     if not files:
         return _of_pod(context, impersonate, environ, root)
     content = plainly.read(files)
@@ -100,14 +83,19 @@ def find(
 
 def contexts(kubeconfig: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the names of the contexts, for the completion of command lines; none if there is no kubeconfig."""
-    files = kubeconfig or environ.get("KUBECONFIG") or _home_config(environ)
-    if not files:
-        return []
-    content = plainly.read(files)
+    files = _files(kubeconfig, environ)
+    content = plainly.read(files) if files else {}
     try:
         return sorted(_names(_merged(files, "--kubeconfig") if content is None else content, "contexts"))
     except AccessError:
         return []
+
+
+def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> str:
+    """Return the kubeconfig, which may be several files; "" if there is none."""
+    home = environ.get("HOME", "")
+    file = Path(home) / ".kube" / "config"
+    return kubeconfig or environ.get("KUBECONFIG") or (str(file) if home and file.is_file() else "")
 
 
 def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> tuple[str, Impersonation]:
@@ -171,12 +159,6 @@ def _with_headers(endpoint: Endpoint, headers: tuple[tuple[str, str], ...]) -> E
         return endpoint
     again = endpoint.reload
     return replace(endpoint, headers=headers, reload=None if again is None else lambda: _with_headers(again(), headers))
-
-
-def _home_config(environ: Mapping[str, str]) -> str:
-    home = environ.get("HOME", "")
-    file = Path(home) / _HOME_CONFIG
-    return str(file) if home and file.is_file() else ""
 
 
 def _of_pod(context: str | None, impersonate: Impersonation | None, environ: Mapping[str, str], root: Path) -> Access:

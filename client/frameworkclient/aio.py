@@ -33,7 +33,6 @@ from frameworkkube.paths import resource_path
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogBatch
@@ -73,9 +72,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -17,7 +17,6 @@ from frameworkclient.logs.selection import LogSelection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-    from types import TracebackType
 
     from frameworkclient.access import Impersonation
     from frameworkclient.cluster.actions import Retry
@@ -77,9 +76,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

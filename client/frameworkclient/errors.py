@@ -36,11 +36,7 @@ class UnreachableError(ClientError):
 
 
 class RefusedError(ClientError):
-    """The API server refused.
-
-    Attributes:
-        code: The HTTP status code.
-    """
+    """The API server refused, with the HTTP status `code`."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -97,11 +93,7 @@ _MEANINGS: Final[dict[int, type[RefusedError]]] = {
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Raise errors of the Kubernetes client as those of this package.
-
-    Args:
-        what: What is being done, for the message: `get Framework default/training`.
-    """
+    """Raise errors of the Kubernetes client as those of this package; `what` is done: `get Framework team/train`."""
     import msgspec
 
     from frameworkkube import errors as kube

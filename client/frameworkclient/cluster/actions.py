@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.status import RetryPolicyStatus
 
 JSON_PATCH: Final = "application/json-patch+json"
-_TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-(?P<index>[0-9]{1,9})")
+_TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,6 @@ Retry = DeletePod | DeleteConfigMap | SubmitAgain
 
 def scale_patch(view: FrameworkView, tasks: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the JSON Patch that changes numbers of Tasks, and nothing if the list of roles has changed meanwhile.
-
-    Args:
-        view: The Framework.
-        tasks: The new `taskNumber` by role.
 
     Raises:
         ArgumentError: There is no such role, or a number is not valid.
@@ -96,8 +92,8 @@ def again(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_task(name: str, roles: Sequence[str]) -> tuple[str, int]:
-    """Return role and index of a Task's name.
+def check_task(name: str, roles: Sequence[str]) -> str:
+    """Return the role in a Task's name.
 
     Raises:
         ArgumentError: It is not the name of a Task of these roles.
@@ -107,7 +103,7 @@ def check_task(name: str, roles: Sequence[str]) -> tuple[str, int]:
         raise ArgumentError(f"task {name}: must be a role and an index, like worker-0")
     if found["role"] not in roles:
         raise ArgumentError(f"task {name}: there is no role {found['role']}; there are {', '.join(roles) or 'none'}")
-    return found["role"], int(found["index"])
+    return found["role"]
 
 
 def retry_of(view: FrameworkView, task: str = "") -> Retry:
@@ -115,10 +111,6 @@ def retry_of(view: FrameworkView, task: str = "") -> Retry:
 
     The API has no request for it: an object that somebody else deletes is a transient failure, and the retry policy
     decides what follows. Where it would end the Framework instead, nothing is done.
-
-    Args:
-        view: The Framework.
-        task: The Task, such as `worker-0`; "" for the whole Framework.
 
     Raises:
         ArgumentError: There is no such Task, nothing runs, or the policy would not retry.
@@ -143,7 +135,7 @@ def _retry_framework(view: FrameworkView) -> Retry:
 
 
 def _retry_task(view: FrameworkView, name: str) -> Retry:
-    role_name, _ = check_task(name, [role.name for role in view.roles])
+    role_name = check_task(name, [role.name for role in view.roles])
     task = view.task(name)
     if task is None:
         raise ArgumentError(f"task {name}: Framework {view.name} has no such Task")

@@ -23,7 +23,6 @@ from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from types import TracebackType
 
     import msgspec
 
@@ -34,15 +33,10 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Collection(Generic[T]):
-    """The objects of one collection that a selector chooses, kept current while the block runs.
+    """The objects of one collection that the selectors choose, kept current while the block runs.
 
     Args:
-        kube: The client.
-        path: Of the collection.
-        decoder: Of one object.
         wake: Set with each change; several collections may share it.
-        label_selector: As the API has it.
-        field_selector: Likewise.
         seen: Called with each new state of an object; a reader that only wakes up may miss those in between.
 
     Attributes:
@@ -65,12 +59,7 @@ class Collection(Generic[T]):
         self._wake = wake
         self._seen = seen
         self._informer: Informer[T] = Informer(
-            kube,
-            path,
-            decoder,
-            on_change=self._changed,
-            label_selector=label_selector,
-            field_selector=field_selector,
+            kube, path, decoder, on_change=self._changed, label_selector=label_selector, field_selector=field_selector
         )
         self._task: asyncio.Task[None] | None = None
 
@@ -82,18 +71,13 @@ class Collection(Generic[T]):
             await asyncio.wait({self._task, synced}, return_when=asyncio.FIRST_COMPLETED)
             self.check()
         except BaseException:
-            await self._stop()
+            await self.__aexit__()
             raise
         finally:
             synced.cancel()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stop()
-
-    async def _stop(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):

@@ -16,13 +16,7 @@ GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
 
 
 def reached(view: FrameworkView, goal: Goal | Callable[[FrameworkView], bool]) -> bool:
-    """Report whether a Framework is as far as somebody waits for it to be.
-
-    Args:
-        view: The Framework.
-        goal: `completed`; `succeeded`; `running`: a Task runs or has run; `ready`: all Tasks are; `deleted`, which no
-            Framework is that can be seen; or a function.
-    """
+    """Report whether a Framework is as far as somebody waits for it to be."""
     if not isinstance(goal, str):
         return goal(view)
     match goal:
@@ -31,9 +25,11 @@ def reached(view: FrameworkView, goal: Goal | Callable[[FrameworkView], bool]) -
         case "succeeded":
             return view.succeeded
         case "running":
+            # A Task runs or has run.
             return view.state is State.RUNNING
         case "ready":
             ready, _, total = view.ready_text.partition("/")
             return ready == total != ""
         case "deleted":
+            # No Framework is that can be seen.
             return False

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moment:
-    """A Framework and its Pods as they were at one moment.
-
-    Attributes:
-        view: The Framework.
-        pods: Its Pods, by Task.
-    """
+    """A Framework and its Pods, by Task, as they were at one moment."""
 
     view: FrameworkView
     pods: Mapping[str, TaskPod] = field(default_factory=dict)

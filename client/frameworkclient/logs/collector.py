@@ -96,11 +96,7 @@ async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelec
 
 
 class _Follower:
-    """Starts a reader for each run of each container, and knows when all is read.
-
-    Attributes:
-        queue: What the readers have read.
-    """
+    """Starts a reader for each run of each container, which fills `queue`, and knows when all is read."""
 
     def __init__(self, kube: KubeClient, view: FrameworkView, selection: LogSelection) -> None:
         self.queue: asyncio.Queue[LogBatch] = asyncio.Queue(QUEUED)

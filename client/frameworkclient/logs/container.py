@@ -54,14 +54,7 @@ class Connections:
 
 
 class ContainerLog:
-    """The log of one run of a container.
-
-    Args:
-        kube: The client.
-        namespace: Of the Pod.
-        source: The run.
-        selection: Which part of it is wanted.
-    """
+    """The log of one run of a container, or the part of it that is wanted."""
 
     def __init__(self, kube: KubeClient, namespace: str, source: LogSource, selection: LogSelection) -> None:
         self._kube = kube
@@ -72,10 +65,7 @@ class ContainerLog:
         self._superseded = False
 
     async def read(self, *, previous: bool) -> AsyncGenerator[LogBatch, None]:
-        """Yield what there is now; if it is gone or cannot be read, a note.
-
-        Args:
-            previous: Of the run before this one.
+        """Yield what there is now, or what the run before has written; if it is gone or cannot be read, a note.
 
         Raises:
             ForbiddenError, UnauthorizedError: The user may not read it.
@@ -94,12 +84,7 @@ class ContainerLog:
         """Yield all lines until the run is over and nothing is left to read.
 
         An answer that ends early, for example because a log was rotated or an API server restarts, is asked for again
-        from the last line on.
-
-        Args:
-            pod_of: Returns the newest state of the Pod, None if it is gone.
-            sleep: Waits so many seconds.
-            connections: Of all logs that are followed.
+        from the last line on. `pod_of` returns the newest state of the Pod, None if it is gone.
 
         Raises:
             ForbiddenError, UnauthorizedError: The user may not read it.

@@ -20,11 +20,7 @@ class LogSource(msgspec.Struct, frozen=True):
     """Where lines come from: one run of one container.
 
     Attributes:
-        task: The Task, such as `worker-0`.
         attempt: The attempt of the Framework and that of the Task in it, each from 0.
-        pod: The name of the Pod.
-        uid: The UID of the Pod.
-        container: The name of the container.
         restart: How often the kubelet had restarted the container before this run.
         label: What to call the source: the Task, and the container if there are several.
     """
@@ -42,7 +38,6 @@ class LogLine(msgspec.Struct, frozen=True, gc=False):
     """One line of a log.
 
     Attributes:
-        source: Where it comes from.
         stamp: When it was written, by the clock of its node, as text in RFC 3339.
         text: The line without its newline.
     """
@@ -64,8 +59,7 @@ class LogBatch(msgspec.Struct, frozen=True):
     """Lines that arrived together, or a note about a source, which is no line of a log.
 
     Attributes:
-        lines: The lines, in order for each source.
-        note: What there is to know about a source; "" for none.
+        lines: In order for each source.
         source: Whom the note is about.
     """
 
@@ -75,11 +69,7 @@ class LogBatch(msgspec.Struct, frozen=True):
 
 
 class LineCutter:
-    """Cuts the bytes of one answer into lines with their times.
-
-    Args:
-        source: Where they come from.
-    """
+    """Cuts the bytes of one answer into lines with their times."""
 
     def __init__(self, source: LogSource) -> None:
         self._source = source

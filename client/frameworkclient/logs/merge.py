@@ -21,10 +21,7 @@ BATCH: Final = 500
 async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerator[LogBatch, None]:
     """Yield the lines of all logs by their times; the lines of one log keep their order.
 
-    Notes come before the lines that follow them in their log.
-
-    Args:
-        logs: Each in the order of its times; they are read together, but no further than needed.
+    Notes come before the lines that follow them in their log. The logs are read together, but no further than needed.
     """
     heads = [_Head(log) for log in logs]
     notes = await asyncio.gather(*(head.fill() for head in heads))

@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogSelection:
-    """Whose logs are wanted.
+    """Whose logs are wanted: those of all Tasks, or of one role or Task.
 
     Attributes:
-        role: Of this role; "" for all.
-        task: Of this Task, such as `worker-0`; "" for all.
         barrier: Of the barrier instead of the application.
         since_seconds: Only lines that are not older; None for all. It does not limit what starts later.
         tail: Only so many last lines of each container; None for all. It does not limit what starts later.
         previous: Of the run before the last restart of each container.
-        grep: Only lines in which this regular expression of RE2 is found; "" for all.
-        grep_text: Only lines that contain this text; "" for all.
+        grep: Only lines in which this regular expression of RE2 is found.
+        grep_text: Only lines that contain this text.
 
     Raises:
         ArgumentError: `grep` is not a regular expression, or RE2 is not installed.

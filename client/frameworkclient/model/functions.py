@@ -20,11 +20,7 @@ MAX_BYTES: Final = 100_000
 
 
 def command_of(function: Callable[..., Any], arguments: Mapping[str, Any] | None = None) -> list[str]:
-    """Return the command that calls a function.
-
-    Args:
-        function: Defined by `def` at the top level of a module or of a notebook's cell.
-        arguments: Keyword arguments: literals such as numbers, text, lists and dictionaries.
+    """Return the command that calls a function with arguments that are literals.
 
     Raises:
         ManifestError: The source of the function cannot stand alone, or an argument is not a literal.

@@ -71,17 +71,10 @@ class Role:
         depends_on: Sequence[Dependency] = (),
         **pod: Any,
     ) -> Self:
-        """Return a role whose Pods have one container.
+        """Return a role whose Pods have one container of this image.
 
-        Args:
-            name: Of the role.
-            task_number: Tasks, 0 to 10,000.
-            image: Of the container.
-            retry_policy: When the end of a Task is retried; by default never.
-            completion_policy: How many Tasks that end complete the attempt of the Framework.
-            depends_on: Roles that must be `Ready` or `Complete` before this one gets Pods.
-            pod: What `pod_template` takes: `command`, `args`, `preset`, `env`, `cpu`, `memory`, `gpus`,
-                `gpu_resource`, `volumes`, `node_selector`, `service_account`, `working_dir`, `labels`, `annotations`.
+        `pod` is what else `pod_template` takes: `command`, `args`, `preset`, `env`, `cpu`, `memory`, `gpus`,
+        `gpu_resource`, `volumes`, `node_selector`, `service_account`, `working_dir`, `labels`, `annotations`.
 
         Raises:
             ManifestError: An argument is not valid; the message names it.
@@ -106,12 +99,8 @@ class Role:
     ) -> Self:
         """Return a role whose Pods call a Python function: its source is sent, so it imports what it uses itself.
 
-        Args:
-            name: Of the role.
-            task_number: Tasks, 0 to 10,000.
-            function: Defined by `def` at the top level of a module or of a notebook's cell.
-            arguments: Keyword arguments of the function: numbers, text, lists and dictionaries.
-            container: What `Role.container` takes, `image` above all; the image needs `python3`.
+        It is defined by `def` at the top level of a module or of a notebook's cell, and its arguments are numbers,
+        text, lists and dictionaries. `container` is what `Role.container` takes; its `image` needs `python3`.
 
         Raises:
             ManifestError: The function or an argument cannot be sent; the message says why.
@@ -134,11 +123,7 @@ class Role:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any], where: str = "taskRoles[0]") -> Self:
-        """Return the role of an entry of `taskRoles`.
-
-        Args:
-            entry: As decoded from JSON or YAML.
-            where: The path of the entry, for messages.
+        """Return the role of an entry of `taskRoles`; `where` is the path of the entry, for messages.
 
         Raises:
             ManifestError: A field is missing, unknown, or of a wrong type.
@@ -166,9 +151,6 @@ class Framework:
         name: 1 to 63 lower-case letters and digits.
         roles: Its TaskRoles; their Pods are created together unless `depends_on` says otherwise.
         namespace: "" for that of the client.
-        labels: Of the Framework itself.
-        annotations: Of the Framework itself.
-        description: For people; None for none.
         execution_type: `Start` runs it; `Create` waits until somebody starts it; `Stop` ends it.
         retry_policy: When the end of an attempt of the whole Framework is retried; by default never.
         active_deadline_seconds: Seconds from its first running Task until it fails; None: no deadline.
@@ -250,7 +232,10 @@ class Framework:
         Raises:
             ManifestError: It is not valid; the message names the line or the field.
         """
-        return cls.from_dict(_object(yaml_text.parse(text, "the manifest"), "the manifest"))
+        found = list(yaml_text.documents(text, "the manifest"))
+        if len(found) != 1:
+            raise ManifestError(f"the manifest: has {len(found)} documents; give one")
+        return cls.from_dict(_object(found[0], "the manifest"))
 
 
 def _changed(policy: Wire) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from frameworkclient.errors import ArgumentError, ManifestError
-from frameworkclient.model.yaml_text import scalar
+from frameworkclient.model.yaml_text import documents
 
 _SEGMENT: Final = re.compile(r"\.?(?P<key>[A-Za-z0-9_-]+)|\[(?P<entry>[^\[\]\"]+)\]|\[\"(?P<quoted>[^\"]*)\"\]")
 _TOP: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
@@ -15,11 +15,9 @@ _TOP: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
 def set_field(manifest: dict[str, Any], assignment: str) -> None:
     """Change one field of a manifest in place; objects on the way to it are made where they are missing.
 
-    Args:
-        manifest: As decoded.
-        assignment: `spec.taskRoles[worker].taskNumber=4`. The entry of a list is chosen by its name or its index, a key
-            with dots in quotes: `metadata.labels["example.org/team"]=vision`. `spec.` may be left out, and the value is
-            read as YAML.
+    An assignment is `spec.taskRoles[worker].taskNumber=4`. The entry of a list is chosen by its name or its index, a
+    key with dots in quotes: `metadata.labels["example.org/team"]=vision`. `spec.` may be left out, and the value is
+    read as YAML.
 
     Raises:
         ArgumentError: It is no assignment, or an entry does not exist.
@@ -29,7 +27,7 @@ def set_field(manifest: dict[str, Any], assignment: str) -> None:
     if not equals or not keys:
         raise ArgumentError(f"--set {assignment}: must be PATH=VALUE, like spec.taskRoles[worker].taskNumber=4")
     try:
-        value = scalar(text)
+        value = next(documents(text, assignment), None)
     except ManifestError as error:
         raise ArgumentError(f"--set {assignment}: the value is not valid YAML; quote it") from error
     if keys[0] not in _TOP:

@@ -55,27 +55,11 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def parse(text: str, source: str) -> Any:
-    """Return the only document of a text.
-
-    Args:
-        text: The YAML, or JSON.
-        source: The name of the file, for messages.
-
-    Raises:
-        ManifestError: It is not valid, empty, or has several documents.
-    """
-    found = list(documents(text, source))
-    if len(found) != 1:
-        raise ManifestError(f"{source}: has {len(found)} documents; give one")
-    return found[0]
-
-
 def documents(text: str, source: str) -> Iterator[Any]:
     """Yield the documents of a text, YAML or one JSON object; empty ones are left out.
 
     Raises:
-        ManifestError: It is not valid YAML; the message names the line.
+        ManifestError: It is not valid YAML; the message names the source and the line.
     """
     if (found := _json_object(text)) is not None:
         yield found
@@ -116,15 +100,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(text: str) -> Any:
     raise ValueError(text)
-
-
-def scalar(text: str) -> Any:
-    """Return the value that a text has in YAML: `4` is a number, `true` a truth value, `[a, b]` a list.
-
-    Raises:
-        ManifestError: It is not valid YAML.
-    """
-    return next(documents(text, repr(text)), None)
 
 
 def dump(value: Mapping[str, Any]) -> str:

@@ -43,15 +43,7 @@ class Series(Wire, frozen=True):
 
 
 class EventView(Wire, frozen=True):
-    """One Event.
-
-    Attributes:
-        type: `Normal` or `Warning`.
-        reason: One word.
-        message: For people.
-        involved_object: What it is about.
-        count: How often it has happened.
-    """
+    """One Event; its type is `Normal` or `Warning`."""
 
     metadata: EventMeta
     type: str = ""
@@ -83,6 +75,9 @@ class EventView(Wire, frozen=True):
         return f"{self.involved_object.kind} {self.involved_object.name}"
 
 
+EVENT_DECODER: Final = msgspec.json.Decoder(EventView)
+
+
 def is_about(event: EventView, framework: str) -> bool:
     """Report whether an Event is about a Framework, its ConfigMap or one of its Pods."""
     about = event.involved_object
@@ -95,9 +90,6 @@ def is_about(event: EventView, framework: str) -> bool:
             return re.fullmatch(rf"{re.escape(framework)}-[a-z0-9]{{1,63}}-[0-9]{{1,9}}", about.name) is not None
         case _:
             return False
-
-
-EVENT_DECODER: Final = msgspec.json.Decoder(EventView)
 
 
 def selectors(framework: str, pods: Iterable[str] | None) -> list[str]:

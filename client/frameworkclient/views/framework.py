@@ -33,11 +33,9 @@ class Result:
     """How a Framework has ended.
 
     Attributes:
-        name: Name of the Framework.
         succeeded: Whether its last attempt succeeded.
         code: The completion code: 0, the exit code of a container, or a negative one of the controller.
         phrase: The code as a word, such as `Succeeded` or `ContainerPermanentFailed`.
-        diagnostics: Why, for people.
         task: The Task that decided, such as `worker-1`; "" if none did.
         attempts: Attempts of the Framework, the last one included.
     """
@@ -63,12 +61,7 @@ class Result:
 
 @dataclass(frozen=True)
 class TaskView:
-    """One Task.
-
-    Attributes:
-        role: Name of its TaskRole.
-        status: Its status; times are aware datetimes in UTC.
-    """
+    """One Task; the times of its status are aware datetimes in UTC."""
 
     role: str
     status: TaskStatus
@@ -129,7 +122,6 @@ class RoleView:
     """One TaskRole.
 
     Attributes:
-        name: Its name.
         spec: What is wanted, None for a role that was removed and whose Tasks still go.
         tasks: Its Tasks by index.
         waits: Whether it waits for other roles (`dependsOn`).
@@ -151,13 +143,10 @@ class FrameworkView:
     """A Framework as the API server had it.
 
     Attributes:
-        name: Its name.
-        namespace: Its namespace.
         uid: What identifies it, also from another one of the same name.
         resource_version: Changes with each change of the object.
         generation: Changes with each change of the spec.
         created: When it was created, in UTC.
-        labels: Its labels.
         deleting: Whether its deletion has begun.
     """
 

@@ -31,12 +31,7 @@ class FrameworkViews(tuple[FrameworkView, ...]):
 
 
 def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> str:
-    """Return Frameworks as a table.
-
-    Args:
-        views: The Frameworks.
-        now: The time in UTC, for ages; None for the present.
-    """
+    """Return Frameworks as a table, with their ages at present by default."""
     now = now or datetime.now(UTC)
     rows = [
         (
@@ -55,12 +50,7 @@ def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> st
 
 
 def framework_html(view: FrameworkView, now: datetime | None = None) -> str:
-    """Return a Framework with its Tasks as a table.
-
-    Args:
-        view: The Framework.
-        now: The time in UTC; None for the present.
-    """
+    """Return a Framework with its Tasks as a table."""
     now = now or datetime.now(UTC)
     rows = [
         (

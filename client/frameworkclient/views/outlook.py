@@ -32,12 +32,7 @@ _REFUSED: Final = "Failed to create Pod: "
 
 
 def waiting(view: FrameworkView, now: datetime) -> str:
-    """Return what the Framework waits for, "" if for nothing.
-
-    Args:
-        view: The Framework.
-        now: The time, in UTC.
-    """
+    """Return what the Framework waits for, "" if for nothing."""
     status = view.status
     if view.problem:
         return f"cannot be read: {shorten(view.problem, _MESSAGE)}"

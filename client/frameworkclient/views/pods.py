@@ -26,7 +26,6 @@ class ContainerStatus(Wire, frozen=True):
     name: str
     state: ContainerState = ContainerState()
     restart_count: int = 0
-    ready: bool = False
 
     @property
     def has_started(self) -> bool:

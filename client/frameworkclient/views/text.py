@@ -50,11 +50,7 @@ _UNITS: Final = (
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as kubectl writes an age: `41s`, `5m12s`, `3h20m`, `12d`.
-
-    Args:
-        seconds: What is less than 0, because clocks differ, counts as 0.
-    """
+    """Return a duration as kubectl writes an age: `41s`, `5m12s`, `12d`; less than 0, as clocks differ, is `0s`."""
     whole = max(0, int(seconds))
     large, small = next(((large, small) for below, large, small in _UNITS if whole < below), ("d", ""))
     rest = whole % _SECONDS[large] // _SECONDS[small] if small else 0
@@ -65,11 +61,7 @@ _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+|[0-9]{1,9}")
 
 
 def seconds_of(text: str, what: str) -> int:
-    """Return the seconds of a duration such as `90`, `45s`, `10m` or `1h30m`.
-
-    Args:
-        text: The duration.
-        what: The flag, for the message.
+    """Return the seconds of a duration such as `90`, `45s`, `10m` or `1h30m`; `what` is the flag, for the message.
 
     Raises:
         ArgumentError: It is not a duration.
