@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files.container import Container
-from frameworkbarrier.files.render import Rendered, render
-from frameworkbarrier.gate.gang import Gang, Role, Task, assemble
+from frameworkbarrier.files.render import render
+from frameworkbarrier.gate.gang import Gang, Task, assemble
 from frameworkbarrier.gate.gate import Released
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
@@ -24,19 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkinjector.review.settings import PodSettings
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 
 
 def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
-    """Yield what the barrier or its injection would refuse.
-
-    Args:
-        manifest: The Framework, which fits the schema.
-        spec: Its spec.
-        roles: Its roles whose templates are Pods.
-    """
+    """Yield what the barrier or its injection would refuse of the roles of a Framework whose templates are Pods."""
     if problem := facts_of(spec).restart_problem:
         yield error("spec.taskRoles", problem)
     gang = made_up_gang(manifest)
@@ -47,10 +40,7 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
         asked = {key for key in annotations if str(key).startswith(injector.PREFIX) and key != injector.STATUS}
         if (metadata.get("labels") or {}).get(names.BARRIER_LABEL) != "enabled":
             if asked:
-                yield warning(
-                    f"{path}.labels",
-                    f"has no {names.BARRIER_LABEL}: enabled, so {min(asked)} does nothing",
-                )
+                yield warning(f"{path}.labels", f"has no {names.BARRIER_LABEL}: enabled, so {min(asked)} does nothing")
             continue
         try:
             settings = parse({str(key): str(value) for key, value in annotations.items()})
@@ -60,7 +50,9 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
         if not role.get("taskNumber"):
             continue
         try:
-            for text in files_of(gang, role["name"], 0, settings).warnings:
+            found = next(one for one in gang.roles if one.name == role["name"])
+            released = Released(gang, found, found.tasks[0], "{}")
+            for text in render(released, settings.barrier, Container()).warnings:
                 yield warning(f"{path}.annotations", text)
         except SettingsError as refusal:
             yield error(f"{path}.annotations", str(refusal))
@@ -83,14 +75,3 @@ def made_up_gang(manifest: Mapping[str, Any]) -> Gang:
 
     namespace = str(manifest["metadata"].get("namespace") or "default")
     return assemble(numbers, find, namespace=namespace, framework=name, attempt_instance_uid=f"0_{_UID}")
-
-
-def files_of(gang: Gang, role: str, index: int, settings: PodSettings) -> Rendered:
-    """Return the files that the barrier of one Pod would write.
-
-    Raises:
-        SettingsError: The barrier would refuse the gang.
-    """
-    found: Role = next(one for one in gang.roles if one.name == role)
-    released = Released(gang, found, found.tasks[index], "{}")
-    return render(released, settings.barrier, Container())

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def lint(manifest: Any) -> list[Problem]:
-    """Return what is wrong with a Framework, errors first.
-
-    Args:
-        manifest: As decoded from YAML or JSON.
-    """
+    """Return what is wrong with a Framework as decoded, errors first."""
     if not isinstance(manifest, dict):
         return [error("the document", "must be an object")]
     found = list(_document(manifest))

@@ -28,13 +28,7 @@ CONFIG_MAP_UID: Final = "CONFIGMAP-UID"
 
 @dataclass(frozen=True)
 class RenderedPod:
-    """One Pod as it would be created.
-
-    Attributes:
-        task: Its Task, such as `worker-0`.
-        pod: Its manifest.
-        warnings: Of the injector.
-    """
+    """The Pod of one Task as it would be created, and the warnings of the injector."""
 
     task: str
     pod: dict[str, Any]
@@ -42,12 +36,9 @@ class RenderedPod:
 
 
 def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = False) -> Iterator[RenderedPod]:
-    """Yield the first Pod of each role, or all Pods.
+    """Yield the first Pod of each role, or all Pods, of a Framework without errors of `lint`.
 
-    Args:
-        manifest: The Framework, without errors of `lint`.
-        namespace: Where it would be created, if it does not say so itself.
-        all_tasks: All Tasks, not only the first of each role.
+    It would be created in this namespace, if it does not name one itself.
 
     Raises:
         ManifestError: A template cannot become a Pod, or the injector would refuse it.

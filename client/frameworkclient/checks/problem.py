@@ -22,13 +22,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
-
-    Attributes:
-        severity: How bad it is.
-        path: The field, such as `spec.taskRoles[worker].taskNumber`.
-        text: What is wrong and what to do next.
-    """
+    """What is wrong with a field, such as `spec.taskRoles[worker].taskNumber`, and what to do next."""
 
     severity: Severity
     path: str

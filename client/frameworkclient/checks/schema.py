@@ -49,13 +49,7 @@ ANNOTATIONS: Final = frozenset({"default", "description", "x-kubernetes-list-typ
 
 
 def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
-    """Yield what is wrong with a value.
-
-    Args:
-        value: As decoded from JSON or YAML.
-        schema: Its schema.
-        path: Its path, "" for the whole object.
-    """
+    """Yield what is wrong with a value as decoded; its path is "" for the whole object."""
     if value is None:
         # Elsewhere the API server drops a null before it checks.
         return
@@ -70,8 +64,7 @@ def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
         case _:
             yield from _scalar(value, schema, path)
     for rule in schema.get("x-kubernetes-validations", ()):
-        holds = RULES[rule["rule"]]
-        if not holds(value):
+        if not RULES[rule["rule"]](value):
             yield error(path or "metadata.name", rule["message"])
 
 

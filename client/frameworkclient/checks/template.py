@@ -16,13 +16,7 @@ _LIST: Final = re.compile(r"List\[(?P<item>\w+)\]")
 
 
 def problems(role: Mapping[str, Any], framework: str, path: str) -> Iterator[Problem]:
-    """Yield what is wrong with the Pod template of a role.
-
-    Args:
-        role: The entry of `taskRoles`, which fits the schema.
-        framework: The name of the Framework.
-        path: Of the role.
-    """
+    """Yield what is wrong with the Pod template of a role, which fits the schema of `taskRoles`."""
     pod = role["task"]["pod"]
     where = f"{path}.task.pod"
     yield from _unknown(pod, "V1PodTemplateSpec", where)

@@ -36,12 +36,11 @@ class Injected:
 
 
 def injected(documents: Iterable[tuple[str, Any]], namespace: str, arguments: Sequence[str]) -> Injected:
-    """Inject the Pods and the Pod templates of documents; each item of a List becomes an object of its own.
+    """Inject the Pods and the Pod templates of documents, of which each comes with where it stands.
 
-    Args:
-        documents: Each with where it stands.
-        namespace: Where the objects would be created that do not say so themselves.
-        arguments: Flags of the injector for the barrier and the cluster, such as `--preset-dir=presets`.
+    Each item of a List becomes an object of its own. Objects would be created in this namespace, if they do not name
+    one themselves. The arguments are flags of the injector for the barrier and the cluster, such as
+    `--preset-dir=presets`.
 
     Raises:
         ArgumentError: A flag, or a preset that it names, is wrong.

@@ -24,11 +24,9 @@ class Evidence:
     """Everything that is known of a Framework.
 
     Attributes:
-        view: The Framework.
-        pods: Its Pods, by Task.
-        events: Its Events and those of its Pods, the oldest first.
+        pods: By Task.
+        events: Of the Framework and its Pods, the oldest first.
         barrier_logs: The last line of each barrier that waits and was asked, by Task.
-        now: The time, in UTC.
         program: How the user calls this program, for the next steps.
     """
 
@@ -45,13 +43,12 @@ class Finding:
     """One reason.
 
     Attributes:
-        what: The fact.
         todo: The next step, "" if there is nothing to do but wait.
         tasks: The Tasks that it holds up; empty for the whole Framework.
     """
 
     what: str
-    todo: str
+    todo: str = ""
     tasks: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -13,8 +13,6 @@ from frameworkcontroller.api.states import COMPLETING, State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frameworkclient.views.framework import FrameworkView
-
 
 def findings(evidence: Evidence) -> list[Finding]:
     """Return why the Framework does not run, the most important reason first; [] if all its Tasks run."""
@@ -33,18 +31,11 @@ def findings(evidence: Evidence) -> list[Finding]:
     if (suspended := condition(view, "Suspended")) is not None:
         return [_suspended(evidence, suspended.reason, suspended.message)]
     if view.status.state is State.ATTEMPT_COMPLETED:
-        return [
-            Finding(
-                f"its attempt {view.attempts} is over{_how(view)}; it waits for {retry_time(view, evidence.now)}", ""
-            )
-        ]
-    return _merged([*_crash_loop(evidence), *_roles(view), *_tasks(evidence), *_missing_barriers(evidence)])
-
-
-def _merged(found: Sequence[Finding]) -> list[Finding]:
-    """Put the Tasks with the same reason together."""
+        how = f" ({ending(view.status.completion)})" if view.status.completion is not None else ""
+        return [Finding(f"its attempt {view.attempts} is over{how}; it waits for {retry_time(view, evidence.now)}")]
+    # Tasks with the same reason stand together.
     tasks: dict[tuple[str, str], list[str]] = {}
-    for one in found:
+    for one in _reasons(evidence):
         tasks.setdefault((one.what, one.todo), []).extend(one.tasks)
     return [Finding(what, todo, tuple(named)) for (what, todo), named in tasks.items()]
 
@@ -52,7 +43,7 @@ def _merged(found: Sequence[Finding]) -> list[Finding]:
 def _unseen(evidence: Evidence) -> Finding:
     age = since(evidence.view.created, evidence.now)
     if (evidence.now - evidence.view.created).total_seconds() < UNSEEN_SECONDS:
-        return Finding(f"it was created {age} ago, and the controller has not seen it yet", "")
+        return Finding(f"it was created {age} ago, and the controller has not seen it yet")
     return Finding(
         f"the controller has not seen it, {age} after its creation",
         "ask whether the controller runs and looks at this namespace: "
@@ -60,17 +51,12 @@ def _unseen(evidence: Evidence) -> Finding:
     )
 
 
-def _how(view: FrameworkView) -> str:
-    end = view.status.completion if view.status else None
-    return f" ({ending(end)})" if end is not None else ""
-
-
 def _completed(evidence: Evidence) -> Finding:
     view = evidence.view
     result = view.result
     assert result is not None
     if result.succeeded:
-        return Finding("it is Completed and has succeeded", "")
+        return Finding("it is Completed and has succeeded")
     decisive = view.task(result.task)
     detail = ending(decisive.completion) if decisive is not None and decisive.completion else f"{result.phrase}"
     by = f" by {result.task}" if result.task else ""
@@ -90,20 +76,15 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
     return Finding(shorten(message, MESSAGE), advice)
 
 
-def _crash_loop(evidence: Evidence) -> Iterator[Finding]:
-    if (loop := condition(evidence.view, "CrashLoop")) is not None:
-        events = f"{evidence.program} events {evidence.view.name}"
+def _reasons(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what holds up an attempt that runs, one Task at a time."""
+    view = evidence.view
+    if (loop := condition(view, "CrashLoop")) is not None:
+        events = f"{evidence.program} events {view.name}"
         yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
-
-
-def _roles(view: FrameworkView) -> Iterator[Finding]:
     for role in view.roles:
         if role.waits:
-            yield Finding(f"role {role.name} waits until {needs(role)}", "")
-
-
-def _tasks(evidence: Evidence) -> Iterator[Finding]:
-    view = evidence.view
+            yield Finding(f"role {role.name} waits until {needs(role)}")
     is_over = view.status is not None and view.status.state in COMPLETING
     for role in view.roles:
         if role.waits and not is_over:
@@ -112,15 +93,12 @@ def _tasks(evidence: Evidence) -> Iterator[Finding]:
             found = finding_of(evidence, task, evidence.pods.get(task.name))
             if found is not None:
                 yield Finding(found.what, found.todo, (task.name,))
-
-
-def _missing_barriers(evidence: Evidence) -> Iterator[Finding]:
-    for task, pod in evidence.pods.items():
+    for name, pod in evidence.pods.items():
         if pod.lacks_barrier:
             yield Finding(
                 "its Pod has the label of the barrier and no barrier: the injector has not seen it",
                 "ask whether the injector is installed and selects this namespace, then retry the Framework",
-                (task,),
+                (name,),
             )
 
 
@@ -131,6 +109,5 @@ def summary(evidence: Evidence, found: Sequence[Finding]) -> str:
     if view.finished or view.status is None or view.problem:
         return f"{where}:"
     attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
-    if not found:
-        return f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}. Nothing holds it up."
-    return f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}:"
+    state = f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}"
+    return f"{state}:" if found else f"{state}. Nothing holds it up."

@@ -33,14 +33,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """One line of the page.
-
-    Attributes:
-        grade: How bad it is.
-        subject: What it is about.
-        text: What was found.
-        fix: What to do, "" if nothing.
-    """
+    """One line of the page: what was found about a subject, and what to do."""
 
     grade: Grade
     subject: str
@@ -50,12 +43,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What the API server said instead of a fact.
-
-    Attributes:
-        code: The HTTP status code.
-        message: For people.
-    """
+    """What the API server said instead of a fact, with the HTTP status code."""
 
     code: int
     message: str
@@ -67,14 +55,11 @@ class Facts:
 
     Attributes:
         namespace: In which Frameworks would run.
-        version: `/version`.
-        definition: The CustomResourceDefinition.
         discovery: The resources of the API group.
-        lease: The Lease of the controller.
+        lease: Of the controller.
         pod: A Pod with the label of the barrier, as a dry run would create it.
         permissions: Whether the user may, by `verb resource`.
         policies: NetworkPolicies of the namespace.
-        now: The time, in UTC.
     """
 
     namespace: str
@@ -119,13 +104,10 @@ def _definition(facts: Facts) -> Answer:
         return Answer(Grade.FAILING, "definition", "Frameworks are served without their status", fix)
     if isinstance(facts.definition, Refusal):
         return Answer(Grade.OK, "definition", "Frameworks are served; their definition may not be read")
-    missing = sorted(_fields(crd()) - _fields(facts.definition))
-    if missing:
-        listed = ", ".join(missing[:5])
-        text = f"it is older than this program and lacks {listed}"
-        return Answer(
-            Grade.WARNING, "definition", text, "upgrade it: helm does not upgrade CRDs (docs/operate/install.md)"
-        )
+    if missing := sorted(_fields(crd()) - _fields(facts.definition)):
+        text = f"it is older than this program and lacks {', '.join(missing[:5])}"
+        fix = "upgrade it: helm does not upgrade CRDs (docs/operate/install.md)"
+        return Answer(Grade.WARNING, "definition", text, fix)
     return Answer(Grade.OK, "definition", "Frameworks are served, with all fields that this program knows")
 
 
@@ -169,10 +151,8 @@ def _injector(facts: Facts) -> Iterator[Answer]:
     if isinstance(pod, Refusal):
         yield _not_created(pod)
         return
-    spec = pod.get("spec") or {}
-    barrier = next(
-        (one for one in spec.get("initContainers") or () if one.get("name") == names.BARRIER_CONTAINER), None
-    )
+    containers = (pod.get("spec") or {}).get("initContainers") or ()
+    barrier = next((one for one in containers if one.get("name") == names.BARRIER_CONTAINER), None)
     if barrier is None:
         fix = f"install the injector, and look whether its webhook selects namespace {facts.namespace}"
         yield Answer(Grade.FAILING, "injector", "a Pod with the label of the barrier gets no barrier", fix)
@@ -191,9 +171,8 @@ def _injector(facts: Facts) -> Iterator[Answer]:
 def _not_created(refusal: Refusal) -> Answer:
     text = shorten(refusal.message, _MESSAGE)
     if "calling webhook" in refusal.message or "call webhook" in refusal.message:
-        fix = (
-            "look at it: kubectl get pods -A -l app.kubernetes.io/name=frameworkinjector; its certificate may be wrong"
-        )
+        pods = "kubectl get pods -A -l app.kubernetes.io/name=frameworkinjector"
+        fix = f"look at it: {pods}; its certificate may be wrong"
         return Answer(Grade.FAILING, "injector", f"its webhook does not answer: {text}", fix)
     return Answer(Grade.WARNING, "injector", f"not known, because a dry run of a Pod is refused: {text}")
 
@@ -212,8 +191,7 @@ def _network(facts: Facts) -> Iterator[Answer]:
         spec = policy.get("spec") or {}
         name = (policy.get("metadata") or {}).get("name")
         if "Egress" in (spec.get("policyTypes") or ()) and not spec.get("egress"):
-            everywhere = not spec.get("podSelector")
-            whom = "all Pods" if everywhere else "the Pods that it selects"
+            whom = "the Pods that it selects" if spec.get("podSelector") else "all Pods"
             yield Answer(
                 Grade.WARNING,
                 "network",

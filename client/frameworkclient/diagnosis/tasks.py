@@ -32,7 +32,7 @@ def finding_of(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Findi
     found = _pod(evidence, task, pod)
     if found is not None or is_ready(task):
         return found
-    return Finding("its Pod has no address yet", "")
+    return Finding("its Pod has no address yet")
 
 
 def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding | None:
@@ -41,7 +41,7 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
     how = f" ({ending(task.completion)})" if task.completion is not None else ""
     begun = pod.metadata.deletion_timestamp
     if begun is None or (evidence.now - begun).total_seconds() < STUCK_SECONDS:
-        return Finding(f"its attempt has ended{how}, and its Pod is going", "")
+        return Finding(f"its attempt has ended{how}, and its Pod is going")
     return Finding(
         f"its Pod should have gone {since(begun, evidence.now)} ago and is still there: is node "
         f"{pod.spec.node_name} lost?",
@@ -51,26 +51,17 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
 
 
 _CREATION: Final = (
+    ("exceeded quota", "ask for less, wait until others end, or ask for a larger quota: kubectl describe quota"),
     (
-        re.compile(r"exceeded quota"),
-        "ask for less, wait until others end, or ask for a larger quota: kubectl describe quota",
-    ),
-    (
-        re.compile(r"failed calling webhook|failed to call webhook"),
+        "failed calling webhook|failed to call webhook",
         "the webhook does not answer: ask who runs it; frameworkinjector is installed with the chart",
     ),
+    ("denied (?:the )?request|ValidatingAdmissionPolicy", "change what the message names in the Pod template"),
     (
-        re.compile(r"denied (?:the )?request|ValidatingAdmissionPolicy"),
-        "change what the message names in the Pod template",
-    ),
-    (
-        re.compile(r"cannot create resource|is forbidden: User"),
+        "cannot create resource|is forbidden: User",
         "the controller has no permission: an administrator has to install its roles again",
     ),
-    (
-        re.compile(r'serviceaccount "[^" ]{1,253}" not found'),
-        "create the service account, or name another one in the Pod template",
-    ),
+    ('serviceaccount "[^" ]{1,253}" not found', "create the service account, or name another one in the Pod template"),
 )
 
 
@@ -82,7 +73,7 @@ def creation_advice(message: str, otherwise: str) -> str:
 def _not_created(evidence: Evidence) -> Finding:
     failed = next((one for one in reversed(evidence.events) if one.reason == "FailedCreate"), None)
     if failed is None:
-        return Finding("its Pod is not created yet", "")
+        return Finding("its Pod is not created yet")
     todo = creation_advice(failed.message, "change what the message names")
     age = since(failed.time, evidence.now)
     return Finding(f"its Pod cannot be created ({age} ago): {shorten(failed.message, MESSAGE)}", todo)
@@ -90,25 +81,22 @@ def _not_created(evidence: Evidence) -> Finding:
 
 _SCHEDULING: Final = (
     (
-        re.compile(r"Insufficient (?P<resource>[\w./-]*\w)"),
+        r"Insufficient (?P<resource>[\w./-]*\w)",
         "no node has enough free {resource}: wait until others end, ask for less in resources, or add nodes",
     ),
     (
-        re.compile(r"didn't match Pod's node affinity/selector"),
+        "didn't match Pod's node affinity/selector",
         "no node has the labels that nodeSelector or affinity asks for: kubectl get nodes --show-labels",
     ),
-    (
-        re.compile(r"untolerated taint"),
-        "the nodes are tainted: add tolerations to the Pod template, or use other nodes",
-    ),
-    (re.compile(r"persistentvolumeclaim|PersistentVolumeClaim|volume"), "look at its claims: kubectl get pvc"),
+    ("untolerated taint", "the nodes are tainted: add tolerations to the Pod template, or use other nodes"),
+    ("persistentvolumeclaim|PersistentVolumeClaim|volume", "look at its claims: kubectl get pvc"),
 )
 
 
-def _advice(table: Iterable[tuple[re.Pattern[str], str]], message: str, otherwise: str) -> str:
+def _advice(table: Iterable[tuple[str, str]], message: str, otherwise: str) -> str:
     """Return what to do by the first pattern of a table that is found; its groups fill the text."""
     for pattern, todo in table:
-        if found := pattern.search(message):
+        if found := re.search(pattern, message):
             return todo.format(**found.groupdict())
     return otherwise
 
@@ -163,7 +151,7 @@ def _not_scheduled(pod: TaskPod) -> Finding:
     condition = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
     message = condition.message if condition is not None and condition.status == "False" else ""
     if not message:
-        return Finding("its Pod waits for the scheduler", "")
+        return Finding("its Pod waits for the scheduler")
     return Finding(
         f"its Pod cannot be scheduled: {shorten(message, MESSAGE)}",
         _advice(_SCHEDULING, message, "look at the nodes: kubectl describe nodes"),
@@ -172,16 +160,10 @@ def _not_scheduled(pod: TaskPod) -> Finding:
 
 def _starting(evidence: Evidence, pod: TaskPod) -> Finding:
     """Return the last warning of the kubelet about a Pod whose containers do not start."""
-    warning = next(
-        (
-            one
-            for one in reversed(evidence.events)
-            if one.type == "Warning" and one.involved_object.name == pod.metadata.name
-        ),
-        None,
-    )
+    about = [one for one in evidence.events if one.involved_object.name == pod.metadata.name]
+    warning = next((one for one in reversed(about) if one.type == "Warning"), None)
     if warning is None:
-        return Finding(f"its Pod starts on node {pod.spec.node_name}", "")
+        return Finding(f"its Pod starts on node {pod.spec.node_name}")
     text = f"{warning.reason}: {shorten(warning.message, MESSAGE)}"
     todo = "look at what the message names: a volume, a ConfigMap or a Secret may not exist"
     return Finding(f"its Pod does not start on node {pod.spec.node_name}: {text}", todo if "ount" in text else "")
@@ -199,7 +181,7 @@ def _in_barrier(evidence: Evidence, task: TaskView) -> Finding:
             "docs/reference/barrier.md, section 6",
         )
     if missing := missing_tasks(evidence.view):
-        return Finding(f"waits in the barrier for {counted(len(missing), 'Task')}: {listed(missing)}", "")
+        return Finding(f"waits in the barrier for {counted(len(missing), 'Task')}: {listed(missing)}")
     said = f": {shorten(last, MESSAGE)}" if last else ""
     return Finding(f"waits in the barrier, although all Tasks are ready{said}", _barrier_logs(evidence, task))
 
