@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def changes(before: Moment | None, after: Moment, now: datetime) -> list[str]:
-    """Return a line for each difference.
-
-    Args:
-        before: The moment before; None at the beginning.
-        after: The moment now.
-        now: The time, in UTC.
-    """
+    """Return a line for each difference from the moment before, None at the beginning."""
     known = dict(_lines(before, now)) if before is not None else {}
     return [f"{subject}: {text}" for subject, text in _lines(after, now) if text and known.get(subject) != text]
 

@@ -26,21 +26,9 @@ _RETAINED: Final = {RETAIN_ON_FAILURE: "those that have failed", RETAIN_ALWAYS: 
 
 
 def description(
-    view: FrameworkView,
-    pods: Mapping[str, TaskPod],
-    events: Sequence[EventView],
-    now: datetime,
-    colours: Colours,
+    view: FrameworkView, pods: Mapping[str, TaskPod], events: Sequence[EventView], now: datetime, colours: Colours
 ) -> str:
-    """Return everything about a Framework that a person wants to see at once.
-
-    Args:
-        view: The Framework.
-        pods: Its Pods by Task.
-        events: Its Events, the oldest first; the last ones are shown.
-        now: The time, in UTC.
-        colours: Whether to colour.
-    """
+    """Return everything about a Framework that a person wants to see at once: its Pods by Task, its last Events."""
     lines = [*_head(view, now, colours), "", colours("Roles", "bold"), *_roles(view, pods, colours)]
     if events:
         shown = events[-EVENTS:]

@@ -98,12 +98,7 @@ _CLUSTER_FLAGS: Final = inspect.signature(_cluster, eval_str=True).parameters
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function as a command. One whose first parameter is `cluster` gets the flags that choose a cluster.
-
-    Args:
-        app: The command line.
-        name: Of the command; None for that of the function.
-    """
+    """Declare a function as a command. One whose first parameter is `cluster` gets the flags that choose a cluster."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         own = list(inspect.signature(function).parameters.values())

@@ -26,11 +26,7 @@ def table(
 ) -> str:
     """Return a table, its columns as wide as their cells; text of others is made safe for the terminal.
 
-    Args:
-        head: The names of the columns.
-        rows: The cells.
-        colours: Whether to colour.
-        colour_of: Returns the colour of a cell, by the name of its column and its text.
+    `colour_of` returns the colour of a cell, by the name of its column and its text.
     """
     cells = [[sanitize(cell) for cell in row] for row in rows]
     widths = [max(len(name), *(len(row[place]) for row in cells), 0) for place, name in enumerate(head)]

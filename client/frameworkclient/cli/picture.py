@@ -32,15 +32,7 @@ _LOG: Final = (3, 12)
 
 
 def picture(moment: Moment, log: Sequence[str], title: str, now: datetime, height: int) -> RenderableType:
-    """Return the picture.
-
-    Args:
-        moment: The Framework and its Pods.
-        log: Lines of a log; the last ones that fit are shown.
-        title: Of the log.
-        now: The time, in UTC.
-        height: Lines of the terminal.
-    """
+    """Return the picture, with the last lines of a log that fit into a terminal of `height` lines."""
     least, most = _LOG
     room = max(least, height - _FRAME - least)
     blocks: list[RenderableType] = [_gang(moment, now), _tasks(moment, room)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frameworkclient import errors
 from frameworkclient.cli.exits import ExitCode
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CODES: Final = {
+    errors.ArgumentError: ExitCode.USAGE,
+    errors.ManifestError: ExitCode.USAGE,
+    errors.WaitTimeoutError: ExitCode.TIMEOUT,
+    errors.DeletedError: ExitCode.DELETED,
+    errors.FailedError: ExitCode.FAILED,
+}
+
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a command works, as its flags say.
-
-    Attributes:
-        namespace: None for that of the context.
-        context: None for the current one.
-        kubeconfig: None for `KUBECONFIG` or `~/.kube/config`.
-        as_user: Whom to act as, "" for oneself.
-        as_groups: Groups of whom to act as.
-    """
+    """Where a command works, and as whom, as its flags say; what they do not, the kubeconfig does."""
 
     namespace: str | None = None
     context: str | None = None
@@ -94,27 +94,13 @@ def guarded(work: Callable[[], int | None]) -> int:
         return ExitCode.DONE
     except errors.ClientError as error:
         say(f"{program()}: {error}")
-        return _code_of(error)
+        return _CODES.get(type(error), ExitCode.ERROR)
     except OSError as error:
         say(f"{program()}: {error.filename or 'output'}: {error.strerror or error}")
         return ExitCode.ERROR
     finally:
         before_first_line(None)
     return ExitCode.DONE if code is None else code
-
-
-def _code_of(error: Exception) -> ExitCode:
-    match error:
-        case errors.ArgumentError() | errors.ManifestError():
-            return ExitCode.USAGE
-        case errors.WaitTimeoutError():
-            return ExitCode.TIMEOUT
-        case errors.DeletedError():
-            return ExitCode.DELETED
-        case errors.FailedError():
-            return ExitCode.FAILED
-        case _:
-            return ExitCode.ERROR
 
 
 def _quiet_libraries() -> None:

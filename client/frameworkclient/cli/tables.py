@@ -30,15 +30,7 @@ _WAITING: Final = 80
 def frameworks_table(
     views: Sequence[FrameworkView], now: datetime, colours: Colours, *, wide: bool = False, with_namespace: bool = False
 ) -> str:
-    """Return a table of Frameworks.
-
-    Args:
-        views: The Frameworks.
-        now: The time, in UTC.
-        colours: Whether to colour.
-        wide: Add roles and description, and all of the waiting reason.
-        with_namespace: Add the namespace, as the first column.
-    """
+    """Return a table of Frameworks; a wide one has roles and description, and all of the waiting reason."""
     head = ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE", "WAITS FOR"]
     if wide:
         head += ["ROLES", "DESCRIPTION"]
@@ -75,13 +67,7 @@ def _colour(column: str, cell: str) -> str:
 
 
 def events_table(events: Sequence[EventView], now: datetime, colours: Colours) -> str:
-    """Return a table of Events.
-
-    Args:
-        events: The Events.
-        now: The time, in UTC.
-        colours: Whether to colour.
-    """
+    """Return a table of Events."""
     rows = [
         (
             since(event.time, now) + (f" (x{event.times})" if event.times > 1 else ""),

@@ -24,11 +24,7 @@ _CODES: Final = {
 
 @dataclass(frozen=True)
 class Colours:
-    """Writes colours, or leaves text as it is.
-
-    Attributes:
-        enabled: Whether there is somebody to see them.
-    """
+    """Writes colours if they are enabled, or leaves text as it is."""
 
     enabled: bool = False
 

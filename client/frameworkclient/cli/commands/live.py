@@ -97,10 +97,7 @@ async def _moments(
 ) -> AsyncGenerator[Moment, None]:
     """Yield the moments of a Framework while the log of its speaker is read; the last one after the log's end.
 
-    Args:
-        client: The client.
-        name: Of the Framework.
-        take: Takes the speaker and lines of its log, as they arrive.
+    `take` takes the speaker and lines of its log, as they arrive.
     """
     reader: asyncio.Task[None] | None = None
     try:

@@ -24,11 +24,7 @@ _PLAIN: Final = "\x1b[0m"
 class LogPrinter:
     """Writes lines with the Task in front of each.
 
-    Args:
-        stream: Where to.
-        colours: Whether to colour; then the colours of the programs are kept, and other control sequences are not.
-        on_terminal: Whether control sequences would do something.
-        timestamps: Whether to write the time of each line.
+    On a terminal, control sequences of the programs go; where it has colours, theirs are kept.
     """
 
     def __init__(self, stream: TextIO, colours: Colours, *, on_terminal: bool, timestamps: bool) -> None:
@@ -71,15 +67,7 @@ class LogPrinter:
 
 
 class LogSaver:
-    """Writes lines into a folder: `worker-0.attempt-0-1.log` is of attempt 0 of the Framework and 1 of the Task.
-
-    Args:
-        folder: Made if it does not exist.
-        timestamps: Whether to write the time of each line.
-
-    Attributes:
-        lines: How many were written.
-    """
+    """Writes lines into a folder: `worker-0.attempt-0-1.log` is of attempt 0 of the Framework and 1 of the Task."""
 
     def __init__(self, folder: Path, *, timestamps: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -101,17 +101,7 @@ def framework_of(
     deadline: int | None,
     **container: Any,
 ) -> Framework:
-    """Return the Framework that the flags of `run` describe.
-
-    Args:
-        name: Of the Framework.
-        command: Of the container.
-        roles: `worker=4` each; one `worker` without any.
-        env: `NAME=VALUE` each.
-        node_selector: `LABEL=VALUE` each.
-        retries: How often the whole Framework is retried; transient failures always are, if it is more than 0.
-        deadline: Seconds for which it may run; None for any time.
-        container: The other arguments of `pod_template`.
+    """Return the Framework that the flags of `run` describe; `container` are other arguments of `pod_template`.
 
     Raises:
         ClientError: A flag is not valid; the message names it.

@@ -84,15 +84,7 @@ def write_frameworks(
     single: bool = False,
     head: bool = True,
 ) -> None:
-    """Write Frameworks in a format.
-
-    Args:
-        views: The Frameworks.
-        output: The format.
-        with_namespace: Show their namespaces in tables.
-        single: There is one, and it is written as an object, not as a list.
-        head: Begin a table with the names of its columns.
-    """
+    """Write Frameworks in a format; a `single` one as an object, not as a list."""
     match output:
         case Format.NAME:
             write("".join(f"{resource_name(view.name)}\n" for view in views))

@@ -29,15 +29,10 @@ if TYPE_CHECKING:
 def manifests_in(
     files: Sequence[str], settings: Sequence[str] | None, *, others: bool = False
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the Frameworks of files, each with where it stands; `-` is stdin.
-
-    Args:
-        files: Names of files.
-        settings: Fields that are changed in each Framework, as `--set` has them.
-        others: Whether there may be objects of other kinds, which are left out.
+    """Return the Frameworks of files, each with where it stands, with the fields that `--set` changes; `-` is stdin.
 
     Raises:
-        ManifestError: A file is not valid YAML, has something else than Frameworks, or has none.
+        ManifestError: A file is not valid YAML, has something else than Frameworks and `others` may not, or has none.
         ArgumentError: A field cannot be changed.
     """
     found = []
@@ -101,16 +96,11 @@ async def submit(
     if dry_run or not (wait or logs):
         return code
     for view in created:
-        code = max(code, await stay(client, view, logs=logs))
+        client.namespace = view.namespace
+        if logs:
+            await write_logs(client, view.name, LogSelection(), follow=True, timestamps=False, folder=None)
+        code = max(code, report(await client.wait(view.name)))
     return code
-
-
-async def stay(client: AsyncClient, view: FrameworkView, *, logs: bool) -> ExitCode:
-    """Follow a Framework until it is Completed, and return its exit code."""
-    client.namespace = view.namespace
-    if logs:
-        await write_logs(client, view.name, LogSelection(), follow=True, timestamps=False, folder=None)
-    return report(await client.wait(view.name))
 
 
 def report(view: FrameworkView | None) -> ExitCode:
