@@ -65,9 +65,7 @@ def scale(
 def retry(
     cluster: Cluster,
     name: Name,
-    task: Annotated[
-        str, typer.Argument(help="A Task, like worker-0; the whole Framework by default.", show_default=False)
-    ] = "",
+    task: Annotated[str, typer.Argument(help="A Task, like worker-0; the whole Framework by default.")] = "",
 ) -> None:
     """Begin another attempt of a Framework or a Task.
 
@@ -81,7 +79,7 @@ def retry(
 @command(app)
 def delete(
     cluster: Cluster,
-    names: Annotated[list[str], typer.Argument(help="Names of Frameworks.", metavar="NAME...", show_default=False)],
+    names: Annotated[list[str], typer.Argument(help="Names of Frameworks.", metavar="NAME...")],
     wait: Annotated[bool, typer.Option("--wait", help="Stay until they are gone with all their Pods.")] = False,
     timeout: Timeout = "",
 ) -> None:

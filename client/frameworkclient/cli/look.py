@@ -16,10 +16,7 @@ app = typer.Typer()
 def list_frameworks(
     cluster: Cluster,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
-    selector: Annotated[
-        str,
-        typer.Option("--selector", "-l", help="Only with these labels, like team=vision.", show_default=False),
-    ] = "",
+    selector: Annotated[str, typer.Option("--selector", "-l", help="Only with these labels, like team=vision.")] = "",
     output: Output = Format.TABLE,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, with a line for each change.")] = False,
 ) -> None:
@@ -84,23 +81,19 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on through retries and rescale until the Framework has ended.")
     ] = False,
-    role: Annotated[str, typer.Option(help="Only of this role.", show_default=False)] = "",
-    task: Annotated[str, typer.Option(help="Only of this Task, like worker-0.", show_default=False)] = "",
+    role: Annotated[str, typer.Option(help="Only of this role.")] = "",
+    task: Annotated[str, typer.Option(help="Only of this Task, like worker-0.")] = "",
     barrier: Annotated[bool, typer.Option("--barrier", help="Of the barrier instead of the application.")] = False,
-    since: Annotated[
-        str, typer.Option(help="Only lines that are not older, like 45s, 10m or 1h30m.", show_default=False)
-    ] = "",
+    since: Annotated[str, typer.Option(help="Only lines that are not older, like 45s, 10m or 1h30m.")] = "",
     tail: Annotated[int, typer.Option(help="Only so many last lines of each container; -1 for all.")] = -1,
-    grep: Annotated[
-        str, typer.Option(help="Only lines in which this regular expression (RE2) is found.", show_default=False)
-    ] = "",
-    grep_text: Annotated[str, typer.Option(help="Only lines that contain this text.", show_default=False)] = "",
+    grep: Annotated[str, typer.Option(help="Only lines in which this regular expression (RE2) is found.")] = "",
+    grep_text: Annotated[str, typer.Option(help="Only lines that contain this text.")] = "",
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Of the run before the last restart of each container.")
     ] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Write the time of each line.")] = False,
     save: Annotated[
-        Path | None, typer.Option(help="Write into this folder, a file for each attempt of a Task.", show_default=False)
+        Path | None, typer.Option(help="Write into this folder, a file for each attempt of a Task.")
     ] = None,
 ) -> ExitCode | None:
     """Show the logs of all Tasks, each line with its Task."""

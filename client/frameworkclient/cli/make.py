@@ -18,37 +18,27 @@ app = typer.Typer()
 def run(
     cluster: Cluster,
     name: Name,
-    words: Annotated[
-        list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...", show_default=False)
-    ] = None,
-    image: Annotated[str, typer.Option(help="Image of the containers.", show_default=False)] = "",
+    words: Annotated[list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")] = None,
+    image: Annotated[str, typer.Option(help="Image of the containers.")] = "",
     role: Annotated[
         list[str] | None, typer.Option(help="Role with its Tasks, like worker=4; repeatable.", show_default="worker=1")
     ] = None,
     preset: Annotated[
         str,
-        typer.Option(help="Preset of the barrier, like pytorch: the Pods wait for one another.", show_default=False),
+        typer.Option(help="Preset of the barrier, like pytorch: the Pods wait for one another."),
     ] = "",
-    cpu: Annotated[str, typer.Option(help="Cores of each Pod, like 2 or 500m.", show_default=False)] = "",
-    memory: Annotated[str, typer.Option(help="Memory of each Pod, like 4Gi.", show_default=False)] = "",
+    cpu: Annotated[str, typer.Option(help="Cores of each Pod, like 2 or 500m.")] = "",
+    memory: Annotated[str, typer.Option(help="Memory of each Pod, like 4Gi.")] = "",
     gpus: Annotated[int, typer.Option(help="GPUs of each Pod.")] = 0,
     gpu_resource: Annotated[str, typer.Option(help="What the cluster calls a GPU.")] = "nvidia.com/gpu",
-    env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", help="Variable, NAME=VALUE; repeatable.", show_default=False)
-    ] = None,
-    volume: Annotated[
-        list[str] | None, typer.Option(help="Claim and its place, CLAIM:/path[:ro]; repeatable.", show_default=False)
-    ] = None,
-    node_selector: Annotated[
-        list[str] | None, typer.Option(help="Label of the nodes, NAME=VALUE; repeatable.", show_default=False)
-    ] = None,
-    service_account: Annotated[str, typer.Option(help="Service account of the Pods.", show_default=False)] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", help="Variable, NAME=VALUE; repeatable.")] = None,
+    volume: Annotated[list[str] | None, typer.Option(help="Claim and its place, CLAIM:/path[:ro]; repeatable.")] = None,
+    node_selector: Annotated[list[str] | None, typer.Option(help="Label of the nodes, NAME=VALUE; repeatable.")] = None,
+    service_account: Annotated[str, typer.Option(help="Service account of the Pods.")] = "",
     retries: Annotated[
         int, typer.Option(help="Retries of the whole Framework; transient failures are always retried then.")
     ] = 0,
-    timeout: Annotated[
-        str, typer.Option(help="How long it may run, retries included, like 2h.", show_default=False)
-    ] = "",
+    timeout: Annotated[str, typer.Option(help="How long it may run, retries included, like 2h.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Stay until it is Completed.")] = False,
     show_logs: Annotated[bool, typer.Option("--logs", help="Stay, and show the logs of all Tasks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted, and do nothing.")] = False,
@@ -135,7 +125,6 @@ def render(
         list[str] | None,
         typer.Option(
             help="With --templates: flag of the injector, like --injector-arg=--preset-dir=presets; repeatable.",
-            show_default=False,
         ),
     ] = None,
     output: Document = Format.YAML,

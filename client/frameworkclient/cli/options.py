@@ -54,24 +54,20 @@ def _one_of(*formats: Format, text: str = "How to write it.") -> Any:
     return typer.Option("--output", "-o", help=text, metavar=f"<{'|'.join(formats)}>", callback=checked)
 
 
-Name: TypeAlias = Annotated[
-    str, typer.Argument(help="Name of the Framework.", show_default=False, autocompletion=complete_name)
-]
+Name: TypeAlias = Annotated[str, typer.Argument(help="Name of the Framework.", autocompletion=complete_name)]
 Output: TypeAlias = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
 Rows: TypeAlias = Annotated[Format, _one_of(Format.TABLE, Format.JSON, Format.YAML, Format.NAME)]
 Report: TypeAlias = Annotated[Format, _one_of(Format.TABLE, Format.JSON, Format.YAML)]
 Document: TypeAlias = Annotated[Format, _one_of(Format.YAML, Format.JSON)]
 DryDocument: TypeAlias = Annotated[Format, _one_of(Format.YAML, Format.JSON, text="How to write it, with --dry-run.")]
-Timeout: TypeAlias = Annotated[
-    str, typer.Option(help="How long to wait, like 45s, 10m or 1h30m; any time by default.", show_default=False)
-]
+Timeout: TypeAlias = Annotated[str, typer.Option(help="How long to wait, like 45s, 10m or 1h30m; any time by default.")]
 
 Files: TypeAlias = Annotated[
     list[str], typer.Option("--filename", "-f", help="File with Frameworks, - for stdin; repeatable.")
 ]
 Settings: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change a field: spec.taskRoles[worker].taskNumber=4; repeatable.", show_default=False),
+    typer.Option("--set", help="Change a field: spec.taskRoles[worker].taskNumber=4; repeatable."),
 ]
 
 
@@ -85,10 +81,8 @@ def _cluster(
         typer.Option(help="Context of the kubeconfig; the current one by default.", autocompletion=complete_context),
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="File; KUBECONFIG or ~/.kube/config by default.")] = None,
-    as_user: Annotated[str, typer.Option("--as", help="User to act as.", show_default=False)] = "",
-    as_groups: Annotated[
-        list[str] | None, typer.Option("--as-group", help="Group to act as; repeatable.", show_default=False)
-    ] = None,
+    as_user: Annotated[str, typer.Option("--as", help="User to act as.")] = "",
+    as_groups: Annotated[list[str] | None, typer.Option("--as-group", help="Group to act as; repeatable.")] = None,
 ) -> Cluster:
     """Return the cluster that the flags choose which all commands with a cluster have."""
     return Cluster(namespace, context, kubeconfig, as_user, tuple(as_groups or ()))
