@@ -14,7 +14,7 @@ import msgspec
 
 from frameworkclient.errors import ManifestError
 from frameworkclient.model import functions, yaml_text
-from frameworkclient.model.pod_template import pod_template
+from frameworkclient.model.pod_template import given, pod_template
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import (
@@ -116,9 +116,9 @@ class Role:
         return {
             "name": self.name,
             "taskNumber": self.task_number,
-            **_given(frameworkAttemptCompletionPolicy=_changed(self.completion_policy)),
-            **_given(dependsOn=[msgspec.to_builtins(one) for one in self.depends_on]),
-            "task": {**_given(**task), "pod": dict(self.pod)},
+            **given(frameworkAttemptCompletionPolicy=_changed(self.completion_policy)),
+            **given(dependsOn=[msgspec.to_builtins(one) for one in self.depends_on]),
+            "task": {**given(**task), "pod": dict(self.pod)},
         }
 
     @classmethod
@@ -172,8 +172,8 @@ class Framework:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest, without what is the default."""
-        metadata = _given(namespace=self.namespace, labels=dict(self.labels), annotations=dict(self.annotations))
-        spec = _given(
+        metadata = given(namespace=self.namespace, labels=dict(self.labels), annotations=dict(self.annotations))
+        spec = given(
             description=self.description,
             executionType="" if self.execution_type == "Start" else self.execution_type,
             retryPolicy=_changed(self.retry_policy),
@@ -242,11 +242,6 @@ def _changed(policy: Wire) -> dict[str, Any]:
     """Return the fields of a policy that are not the default, by their names in the API."""
     default, found = msgspec.to_builtins(type(policy)()), msgspec.to_builtins(policy)
     return {key: value for key, value in found.items() if value != default[key]}
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not empty; 0 is not."""
-    return {key: value for key, value in fields.items() if value is not None and value not in ("", {}, [])}
 
 
 def _object(value: Any, where: str) -> dict[str, Any]:

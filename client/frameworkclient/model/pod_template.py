@@ -65,37 +65,41 @@ def pod_template(
     """
     if not image.strip():
         raise ManifestError("image: must not be empty")
-    container: dict[str, Any] = {"name": CONTAINER, "image": image}
-    container |= {key: list(value) for key, value in (("command", command), ("args", args)) if value}
-    if working_dir:
-        container["workingDir"] = working_dir
-    if env:
-        container["env"] = [{"name": _variable(name), "value": value} for name, value in env.items()]
-    if resources := _resources(cpu, memory, gpus, gpu_resource):
-        # Lists and objects of their own: they are written as YAML.
-        container["resources"] = {"requests": dict(resources), "limits": dict(resources)}
-    spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
-    if volumes:
-        claims = [_claim(volume) for volume in volumes]
-        distinct = dict.fromkeys(claim for claim, _, _ in claims)
-        name_of = {claim: f"volume{number}" for number, claim in enumerate(distinct)}
-        spec["volumes"] = [
-            {"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()
-        ]
-        container["volumeMounts"] = [
+    variables = [{"name": _variable(name), "value": value} for name, value in (env or {}).items()]
+    resources = _resources(cpu, memory, gpus, gpu_resource)
+    claims = [_claim(volume) for volume in volumes]
+    distinct = dict.fromkeys(claim for claim, _, _ in claims)
+    name_of = {claim: f"volume{number}" for number, claim in enumerate(distinct)}
+    container = given(
+        name=CONTAINER,
+        image=image,
+        command=list(command),
+        args=list(args),
+        workingDir=working_dir,
+        env=variables,
+        resources=given(requests=dict(resources), limits=dict(resources)),
+        volumeMounts=[
             {"name": name_of[claim], "mountPath": path} | ({"readOnly": True} if read_only else {})
             for claim, path, read_only in claims
-        ]
-    if node_selector:
-        spec["nodeSelector"] = dict(node_selector)
-    if service_account:
-        spec["serviceAccountName"] = service_account
+        ],
+    )
+    spec = given(
+        restartPolicy="Never",
+        containers=[container],
+        volumes=[{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()],
+        nodeSelector=dict(node_selector or {}),
+        serviceAccountName=service_account,
+    )
     all_labels, all_annotations = dict(labels or {}), dict(annotations or {})
     if preset:
         all_labels[names.BARRIER_LABEL] = "enabled"
         all_annotations[PRESET_ANNOTATION] = preset
-    metadata = {key: value for key, value in (("labels", all_labels), ("annotations", all_annotations)) if value}
-    return ({"metadata": metadata} if metadata else {}) | {"spec": spec}
+    return given(metadata=given(labels=all_labels, annotations=all_annotations), spec=spec)
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not empty; 0 is not."""
+    return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
 
 
 def _resources(cpu: str, memory: str, gpus: int, gpu_resource: str) -> dict[str, Any]:

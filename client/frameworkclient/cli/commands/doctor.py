@@ -15,7 +15,7 @@ from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.terminal import colours_for
 from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
 from frameworkclient.errors import translated
-from frameworkclient.model.pod_template import PRESET_ANNOTATION
+from frameworkclient.model.pod_template import pod_template
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 from frameworkkube.errors import ApiStatusError
@@ -94,26 +94,13 @@ async def _answer(request: Awaitable[bytes]) -> Any:
 async def _dry_run(client: AsyncClient) -> bytes:
     """Return the Pod that would be created with the label of the barrier."""
     framework = {names.FRAMEWORK_NAME: "doctor", names.TASKROLE_NAME: "worker", names.TASK_INDEX: "0"}
-    container = {
-        "name": "main",
-        "image": "none",
-        "command": ["none"],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "generateName": "doctor-",
-            "labels": {names.BARRIER_LABEL: "enabled", **framework},
-            "annotations": {PRESET_ANNOTATION: "pytorch", **framework},
-        },
-        "spec": {
-            "restartPolicy": "Never",
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [container],
-        },
-    }
+    pod = pod_template(image="none", command=["none"], preset="pytorch", labels=framework, annotations=framework)
+    pod["metadata"]["generateName"] = "doctor-"
+    # As the strictest of the Pod Security Standards wants it.
+    pod["spec"]["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    (container,) = pod["spec"]["containers"]
+    container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    pod |= {"apiVersion": "v1", "kind": "Pod"}
     path, body = resource_path("v1", "pods", namespace=client.namespace), msgspec.json.encode(pod)
     return await client.kube.request("POST", path, query={"dryRun": "All"}, body=body, timeout_seconds=40)
 
@@ -123,12 +110,10 @@ async def _may(client: AsyncClient, permission: str) -> bool:
     resource, _, group = resource.partition(".")
     resource, _, subresource = resource.partition("/")
     attributes = {"namespace": client.namespace, "verb": verb, "group": group, "resource": resource}
-    if subresource:
-        attributes["subresource"] = subresource
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "spec": {"resourceAttributes": attributes | {"subresource": subresource}},
     }
     path = resource_path("authorization.k8s.io/v1", "selfsubjectaccessreviews")
     answer = msgspec.json.decode(await client.kube.create(path, msgspec.json.encode(review)))
