@@ -75,11 +75,11 @@ def _field(name: str, text: str, *, safe: bool = False) -> str:
 
 
 def _times(view: FrameworkView, now: datetime) -> str:
-    parts = [since(view.created, now)]
-    if view.status is not None and view.status.run_time is not None:
-        parts.append(f"first ran {since(view.status.run_time, now)} ago")
-    if view.status is not None and view.status.completion_time is not None:
-        parts.append(f"ended {since(view.status.completion_time, now)} ago")
+    parts, status = [since(view.created, now)], view.status
+    if status is not None and status.run_time is not None:
+        parts.append(f"first ran {since(status.run_time, now)} ago")
+    if status is not None and status.completion_time is not None:
+        parts.append(f"ended {since(status.completion_time, now)} ago")
     return ", ".join(parts)
 
 
@@ -89,11 +89,11 @@ def _roles(view: FrameworkView, pods: Mapping[str, TaskPod], colours: Colours) -
         yield f"{'└─' if last else '├─'} {colours(role.name, 'bold')}: {_role(role)}"
         stem = "   " if last else "│  "
         for number, task in enumerate(role.tasks):
-            at_end = number == len(role.tasks) - 1
-            yield f"{stem}{'└─' if at_end else '├─'} {_task(task, pods.get(task.name), colours)}"
+            pod, at_end = pods.get(task.name), number == len(role.tasks) - 1
+            yield f"{stem}{'└─' if at_end else '├─'} {_task(task, pod, colours)}"
             under = f"{stem}{'   ' if at_end else '│  '}"
-            for note in _notes(view, role, task, pods.get(task.name)):
-                yield f"{under}  {note}"
+            for text in filter(None, (note(task, pod), task_outlook(view, role, task))):
+                yield f"{under}  {sanitize(text)}"
 
 
 def _role(role: RoleView) -> str:
@@ -129,7 +129,7 @@ def _task(task: TaskView, pod: TaskPod | None, colours: Colours) -> str:
         phrase = sanitize(task.completion.phrase)
         parts.append(colours(phrase, "green" if task.succeeded else "red"))
     elif pod is not None:
-        parts.append(stage_text(pod, colours))
+        parts.append(colours(pod.stage, STAGE_COLOURS[pod.stage]))
     if task.attempt:
         parts.append(f"attempt {task.attempt + 1}")
     parts += [sanitize(part) for part in (task.node, task.ip) if part]
@@ -149,16 +149,8 @@ STAGE_COLOURS: Final = {
 }
 
 
-def stage_text(pod: TaskPod, colours: Colours) -> str:
-    """Return how far a Pod is, in its colour."""
-    return colours(pod.stage, STAGE_COLOURS[pod.stage])
-
-
-def _notes(view: FrameworkView, role: RoleView, task: TaskView, pod: TaskPod | None) -> Iterator[str]:
-    """Yield what there is to know about a Task: why it ended, what holds it up, what follows."""
+def note(task: TaskView, pod: TaskPod | None) -> str:
+    """Return why a Task has failed, or what holds it up; "" if nothing does."""
     if task.completion is not None and not task.succeeded:
-        yield sanitize(ending(task.completion))
-    elif pod is not None and pod.reason and pod.stage is not Stage.SUCCEEDED:
-        yield pod.reason
-    if following := task_outlook(view, role, task):
-        yield following
+        return ending(task.completion)
+    return pod.reason if pod is not None and pod.stage is not Stage.SUCCEEDED else ""

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from frameworkclient.cli.changes import headline
-from frameworkclient.cli.describe import STAGE_COLOURS
-from frameworkclient.views.outlook import ending, task_outlook, waiting
+from frameworkclient.cli.describe import STAGE_COLOURS, note
+from frameworkclient.views.outlook import task_outlook, waiting
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import sanitize, since
 
@@ -68,16 +68,12 @@ def _tasks(moment: Moment, room: int) -> RenderableType:
         table.add_column(name, no_wrap=True, overflow="ellipsis")
     table.add_column("", overflow="ellipsis", no_wrap=True, ratio=1)
     pairs = [(role, task) for role in moment.view.roles for task in role.tasks]
+    stages = {name: pod.stage for name, pod in moment.pods.items()}
     # Those with something to say come first where not all have room.
     if len(pairs) > room:
-        pairs.sort(key=lambda pair: pair[1].ended or _stage(moment, pair[1].name) is Stage.RUNNING)
+        pairs.sort(key=lambda pair: pair[1].ended or stages.get(pair[1].name) is Stage.RUNNING)
     for role, task in pairs[:room]:
-        stage = _stage(moment, task.name)
-        pod = moment.pods.get(task.name)
-        if task.completion is not None and not task.succeeded:
-            note = ending(task.completion)
-        else:
-            note = pod.reason if pod is not None and stage is not Stage.SUCCEEDED else ""
+        stage, reason = stages.get(task.name), note(task, moment.pods.get(task.name))
         following = task_outlook(moment.view, role, task)
         table.add_row(
             task.name + (f" #{task.attempt + 1}" if task.attempt else ""),
@@ -85,13 +81,8 @@ def _tasks(moment: Moment, room: int) -> RenderableType:
             Text(stage or "", style=STAGE_COLOURS[stage] if stage else ""),
             sanitize(task.node),
             sanitize(task.ip),
-            Text(sanitize("; ".join(part for part in (note, following) if part)), style="red" if note else "dim"),
+            Text(sanitize("; ".join(part for part in (reason, following) if part)), style="red" if reason else "dim"),
         )
     if len(pairs) > room:
         table.add_row(f"and {len(pairs) - room} more", "", "", "", "", "")
     return table
-
-
-def _stage(moment: Moment, task: str) -> Stage | None:
-    pod = moment.pods.get(task)
-    return pod.stage if pod is not None else None
