@@ -7,7 +7,3 @@ class InjectorError(Exception):
 
 class CertificateError(InjectorError):
     """A certificate, a key or an object that holds them cannot be used; the message names it and says why."""
-
-
-class SelfCallError(InjectorError):
-    """The call of a replica to itself failed; the message says why, as a clause."""

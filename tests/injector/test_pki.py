@@ -104,19 +104,19 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
 @pytest.mark.parametrize(
     ("part", "value", "expected"),
     [
-        (pki.AUTHORITY_FILE, b"", "authority missing"),
-        (pki.AUTHORITY_FILE, b"garbage", "authority unreadable"),
-        (pki.AUTHORITY_KEY_FILE, b"garbage", "authority without a readable key"),
-        (pki.AUTHORITY_KEY_FILE, None, "authority with a key that is not its own"),
-        (pki.CERTIFICATE_FILE, b"", "certificate missing"),
-        (pki.CERTIFICATE_FILE, b"garbage", "certificate unreadable"),
-        (pki.CERTIFICATE_FILE, None, "certificate with a key that is not its own"),
+        ("ca.crt", b"", "authority missing"),
+        ("ca.crt", b"garbage", "authority unreadable"),
+        ("ca.key", b"garbage", "authority without a readable key"),
+        ("ca.key", None, "authority with a key that is not its own"),
+        ("tls.crt", b"", "certificate missing"),
+        ("tls.crt", b"garbage", "certificate unreadable"),
+        ("tls.crt", None, "certificate with a key that is not its own"),
         (
-            pki.KEY_FILE,
+            "tls.key",
             b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n",
             "certificate without a readable key",
         ),
-        (pki.KEY_FILE, None, "certificate with a key that is not its own"),
+        ("tls.key", None, "certificate with a key that is not its own"),
     ],
 )
 def test_a_damaged_secret_is_repaired(part: str, value: bytes | None, expected: str) -> None:

@@ -8,8 +8,7 @@ Source: docs/reference/injector.md, section 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -26,21 +25,16 @@ if TYPE_CHECKING:
 RENEW_AT: Final = 2 / 3
 KEPT_AUTHORITIES: Final = 3
 
-AUTHORITY_FILE: Final = "ca.crt"
-AUTHORITY_KEY_FILE: Final = "ca.key"
-CERTIFICATE_FILE: Final = "tls.crt"
-KEY_FILE: Final = "tls.key"
+# The data of the Secret, in the order of the fields of `Bundle`.
+_FILES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(NamedTuple):
     """What the Secret holds, in PEM form; a missing part is empty.
 
     Attributes:
         authorities: All trusted authorities; the first one signs and belongs to `authority_key`.
-        authority_key: The private key of the first authority.
-        certificate: The server certificate.
-        key: The private key of the server certificate.
+        certificate: That of the server, which belongs to `key`.
     """
 
     authorities: bytes
@@ -50,16 +44,10 @@ class Bundle:
 
     def files(self) -> dict[str, bytes]:
         """Return the data of the Secret."""
-        return {
-            AUTHORITY_FILE: self.authorities,
-            AUTHORITY_KEY_FILE: self.authority_key,
-            CERTIFICATE_FILE: self.certificate,
-            KEY_FILE: self.key,
-        }
+        return dict(zip(_FILES, self, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(NamedTuple):
     """A bundle that replaces another, and the reason as a clause."""
 
     bundle: Bundle
@@ -68,8 +56,7 @@ class Renewal:
 
 def bundle_of(files: Mapping[str, bytes]) -> Bundle:
     """Return the bundle in a Secret's data; a missing part is empty."""
-    wanted = (AUTHORITY_FILE, AUTHORITY_KEY_FILE, CERTIFICATE_FILE, KEY_FILE)
-    return Bundle(*(files.get(name, b"") for name in wanted))
+    return Bundle(*(files.get(name, b"") for name in _FILES))
 
 
 def renewed(bundle: Bundle, profile: Profile, now: dt.datetime) -> Renewal | None:
@@ -111,13 +98,17 @@ def renewal_due(certificate: bytes) -> dt.datetime:
     Raises:
         CertificateError: The text holds no certificate.
     """
-    return _renewal_due(_first(certificate))
+    first = _first(certificate)
+    return first.not_valid_before_utc + (first.not_valid_after_utc - first.not_valid_before_utc) * RENEW_AT
 
 
 def signing_authority(authorities: bytes) -> bytes:
-    """Return the first certificate of a PEM bundle, which signs; empty if there is none."""
-    found = _certificates(authorities)
-    return certificate_pem(found[0]) if found else b""
+    """Return the first certificate of a PEM bundle, which signs.
+
+    Raises:
+        CertificateError: The text holds no certificate.
+    """
+    return certificate_pem(_first(authorities))
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:
@@ -145,7 +136,7 @@ def _usable_pair(certificate: bytes, key: bytes, now: dt.datetime) -> Pair | str
         return "without a readable key"
     if not isinstance(loaded, ec.EllipticCurvePrivateKey) or loaded.public_key() != found[0].public_key():
         return "with a key that is not its own"
-    if not found[0].not_valid_before_utc <= now < _renewal_due(found[0]):
+    if not found[0].not_valid_before_utc <= now < renewal_due(certificate):
         return "at 2/3 of its life"
     return Pair(found[0], loaded)
 
@@ -166,8 +157,3 @@ def _certificate_problem(bundle: Bundle, authority: Pair, profile: Profile, now:
     covered = {str(one) for one in names.get_values_for_type(x509.DNSName)}
     covered |= {str(one) for one in names.get_values_for_type(x509.IPAddress)}
     return None if set(profile.names) <= covered else "for other names"
-
-
-def _renewal_due(certificate: x509.Certificate) -> dt.datetime:
-    life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    return certificate.not_valid_before_utc + life * RENEW_AT

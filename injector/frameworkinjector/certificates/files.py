@@ -25,17 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CertificateFiles:
-    """Reads a certificate and its key again on each change.
-
-    Args:
-        certificate: The file with the chain, PEM.
-        key: The file with its private key, PEM.
-        name: The name by which the API server calls.
-        served: Where a certificate is published.
-
-    Attributes:
-        status: For readiness.
-    """
+    """Reads a certificate and its key, PEM, again on each change; `name` is that by which the API server calls."""
 
     def __init__(self, certificate: Path, key: Path, name: str, served: ServedCertificate) -> None:
         self._certificate = certificate

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import datetime as dt
 from dataclasses import dataclass
@@ -69,17 +68,8 @@ class ManagedObjects:
 class ManagedCertificates:
     """Makes, shares, renews and publishes certificates.
 
-    Args:
-        client: The client of the API server.
-        objects: The Secret and the webhook configuration.
-        profile: Names and lives of certificates.
-        served: Where a certificate is published.
-        check_seconds: Time between two looks at the Secret and the configuration.
-        settle_seconds: Time that an authority is in the configuration before its certificates are served.
-        now: Returns the time.
-
-    Attributes:
-        status: For readiness.
+    It looks at `objects` every `check_seconds`, and serves a certificate of a new authority `settle_seconds` after the
+    configuration has got that authority.
     """
 
     def __init__(
@@ -139,11 +129,15 @@ class ManagedCertificates:
         secret = await self._get(self._objects.secret_path, "Secret")
         bundle = await self._renew(secret)
         trusted_since = await self._trust(configuration, bundle.authorities)
-        pause = self._pause_before_serving(bundle, trusted_since)
-        if pause > 0:
-            return min(self._check_seconds, pause)
-        self._serve(bundle)
-        return self._pause_before_next_look(bundle)
+        if bundle.certificate != self._served.certificate:
+            unsettled_seconds = (trusted_since + self._settle - self._now()).total_seconds()
+            # A replica that serves nothing yet cannot wait.
+            if self._served.certificate and unsettled_seconds > 0:
+                return min(self._check_seconds, unsettled_seconds)
+            self._served.publish(bundle.certificate, bundle.key, bundle.authorities, self._profile.names[0])
+            _log.info("certificate served", until=pki.expiry(bundle.certificate).isoformat())
+        due = min(pki.renewal_due(bundle.certificate), pki.renewal_due(bundle.authorities)) - self._now()
+        return max(MIN_PAUSE_SECONDS, min(self._check_seconds, due.total_seconds()))
 
     async def _get(self, path: str, kind: str) -> dict[str, Any]:
         try:
@@ -165,7 +159,12 @@ class ManagedCertificates:
 
     async def _trust(self, configuration: dict[str, Any], authorities: bytes) -> dt.datetime:
         """Write the authorities into each webhook that lacks them, and return since when the first is trusted."""
-        outdated = _outdated_webhooks(configuration, _base64(authorities))
+        ca_bundle = _base64(authorities)
+        outdated = [
+            {"name": one["name"], "clientConfig": {"caBundle": ca_bundle}}
+            for one in configuration.get("webhooks") or []
+            if one.get("clientConfig", {}).get("caBundle") != ca_bundle
+        ]
         if outdated:
             version = configuration["metadata"]["resourceVersion"]
             body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "webhooks": outdated})
@@ -173,39 +172,13 @@ class ManagedCertificates:
             _log.info("caBundle written", configuration=self._objects.webhook_configuration, webhooks=len(outdated))
         return self._trusted_since.setdefault(pki.signing_authority(authorities), self._now())
 
-    def _pause_before_serving(self, bundle: pki.Bundle, trusted_since: dt.datetime) -> float:
-        """Return the seconds before the bundle's certificate may be served; nothing to serve yet cannot wait."""
-        if bundle.certificate == self._served.certificate or not self._served.has_certificate:
-            return 0.0
-        return (trusted_since + self._settle - self._now()).total_seconds()
-
-    def _serve(self, bundle: pki.Bundle) -> None:
-        if bundle.certificate != self._served.certificate:
-            self._served.publish(bundle.certificate, bundle.key, bundle.authorities, self._profile.names[0])
-            _log.info("certificate served", until=pki.expiry(bundle.certificate).isoformat())
-
-    def _pause_before_next_look(self, bundle: pki.Bundle) -> float:
-        due = min(pki.renewal_due(bundle.certificate), pki.renewal_due(bundle.authorities)) - self._now()
-        return max(MIN_PAUSE_SECONDS, min(self._check_seconds, due.total_seconds()))
-
-
-def _outdated_webhooks(configuration: dict[str, Any], ca_bundle: str) -> list[dict[str, Any]]:
-    """Return the patch of each webhook of the configuration that has another caBundle."""
-    return [
-        {"name": one["name"], "clientConfig": {"caBundle": ca_bundle}}
-        for one in configuration.get("webhooks") or []
-        if one.get("clientConfig", {}).get("caBundle") != ca_bundle
-    ]
-
 
 def _decoded_data(secret: dict[str, Any]) -> dict[str, bytes]:
     """Return the data of a Secret; a value that is not base64 is left out, and so replaced."""
     found: dict[str, bytes] = {}
     for name, value in (secret.get("data") or {}).items():
-        try:
+        with contextlib.suppress(ValueError, TypeError):
             found[name] = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            continue
     return found
 
 

@@ -35,7 +35,7 @@ def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
         key_file.write_bytes(key)
         try:
             context.load_cert_chain(chain_file, key_file)
-        except (ssl.SSLError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise CertificateError(f"the certificate and its key cannot be used together: {error}") from error
     return context
 
@@ -64,31 +64,26 @@ def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -
         CertificateError: The client does not accept the certificate.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = (
+    ends = [
         client.wrap_bio(to_client, to_server, server_hostname=name),
         server.wrap_bio(to_server, to_client, server_side=True),
-    )
-    done = [False, False]
+    ]
     for _ in range(8):
-        for position, end in enumerate(ends):
-            if not done[position]:
-                try:
-                    end.do_handshake()
-                    done[position] = True
-                except ssl.SSLWantReadError:
-                    continue
-                except (ssl.SSLError, ssl.CertificateError) as error:
-                    raise CertificateError(f"a client of {name} would not accept the certificate: {error}") from error
-        if all(done):
+        for end in tuple(ends):
+            try:
+                end.do_handshake()
+                ends.remove(end)
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError as error:
+                raise CertificateError(f"a client of {name} would not accept the certificate: {error}") from error
+        if not ends:
             return
     raise CertificateError(f"the handshake with a client of {name} does not complete")
 
 
 class ServedCertificate:
-    """The certificate that is served now.
-
-    Args:
-        on_publish: Called with the expiry of each certificate that is published.
+    """The certificate that is served now; `on_publish` is called with the expiry of each.
 
     Attributes:
         certificate: The chain, PEM; empty before the first `publish`.
@@ -105,19 +100,10 @@ class ServedCertificate:
         # OpenSSL calls it for every connection, with or without a name from the client.
         self.context.sni_callback = self._choose
 
-    @property
-    def has_certificate(self) -> bool:
-        """Whether a certificate has been published."""
-        return self._current is not None
-
     def publish(self, certificate: bytes, key: bytes, trust: bytes, name: str) -> None:
         """Serve this certificate on new connections from now on; open connections keep theirs.
 
-        Args:
-            certificate: The chain, PEM.
-            key: Its private key, PEM.
-            trust: What a client trusts to accept it, PEM.
-            name: The name by which a client calls.
+        All are PEM: the chain, its private key, and what a client that calls by `name` trusts to accept it.
 
         Raises:
             CertificateError: The pair does not work; the previous certificate stays served.

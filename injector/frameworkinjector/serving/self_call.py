@@ -8,11 +8,10 @@ but the connection goes to this process: the Service routes no call to a replica
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING, Final
 
 from frameworkinjector.certificates.tls import client_context
-from frameworkinjector.errors import CertificateError, SelfCallError
+from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
 
 if TYPE_CHECKING:
@@ -28,15 +27,7 @@ _LOOPBACK: Final[dict[str | None, str]] = {None: "127.0.0.1", "0.0.0.0": "127.0.
 
 
 class SelfCall:
-    """Calls this replica periodically.
-
-    Args:
-        served: The certificate that the server serves, and what to trust.
-        name: The DNS name of the Service.
-
-    Attributes:
-        status: For readiness.
-    """
+    """Calls this replica periodically by `name`, the DNS name of the Service."""
 
     def __init__(self, served: ServedCertificate, name: str) -> None:
         self._served = served
@@ -46,21 +37,17 @@ class SelfCall:
     async def run(self, host: str | None, port: int) -> None:
         """Call until cancelled; `host` is the address that the server listens on, None for every address."""
         while True:
-            try:
-                await self._call(_LOOPBACK.get(host, host), port)
+            problem = await self._problem(_LOOPBACK.get(host, host), port)
+            if problem is None:
                 self.status.succeeded()
-            except SelfCallError as error:
-                self.status.failed(str(error))
+            else:
+                self.status.failed(problem)
             await asyncio.sleep(EVERY_SECONDS if self.status.unready is None else UNREADY_SECONDS)
 
-    async def _call(self, host: str | None, port: int) -> None:
-        """Call once.
-
-        Raises:
-            SelfCallError: There is no certificate yet, or the handshake fails.
-        """
-        if not self._served.has_certificate:
-            raise SelfCallError("waits for a certificate")
+    async def _problem(self, host: str | None, port: int) -> str | None:
+        """Call once, and return as a clause why that failed."""
+        if not self._served.certificate:
+            return "waits for a certificate"
         try:
             context = client_context(self._served.trust)
             async with asyncio.timeout(CALL_SECONDS):
@@ -68,6 +55,7 @@ class SelfCall:
                 _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=self._name)
                 writer.close()
         except TimeoutError:
-            raise SelfCallError(f"no answer within {CALL_SECONDS:g} s") from None
-        except (OSError, ssl.SSLError, CertificateError) as error:
-            raise SelfCallError(str(error) or type(error).__name__) from error
+            return f"no answer within {CALL_SECONDS:g} s"
+        except (OSError, CertificateError) as error:
+            return str(error) or type(error).__name__
+        return None
