@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from frameworkinjector.serving.run import Options
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_COMMANDS = ("serve", "audit")
 _DAY_SECONDS = 24 * 3600
 
 
@@ -43,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="frameworkinjector", description="Add the barrier to the Pods that ask for it by a label."
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
+    commands = parser.add_subparsers(required=True, metavar="serve|audit")
     _add_serve(commands.add_parser("serve", help="answer the API server (the default)"))
     _add_audit(commands.add_parser("audit", help="list Pods that carry the label and lack the barrier"))
     return parser
@@ -132,7 +131,6 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
     service = f"{options.service}.{namespace}.svc"
     return Options(
         config=flags.config_of(options),
-        namespace=namespace,
         profile=Profile(
             names=(service, f"{service}.cluster.local", *options.extra_name),
             authority_seconds=options.authority_days * _DAY_SECONDS,

@@ -17,11 +17,9 @@ class PartStatus:
     """The last outcome of one part, and whether that part lets the replica be ready.
 
     Args:
-        problem: Why the part is not in order before its first outcome, as a clause.
+        problem: Why the part is not in order before its first outcome, as a clause. Later the attribute is the last
+            failure; None after a success.
         tolerated: Failures in a row after a success that leave the part in order; None for any number.
-
-    Attributes:
-        problem: The last failure, as a clause; None after a success.
     """
 
     def __init__(self, problem: str, *, tolerated: int | None = None) -> None:

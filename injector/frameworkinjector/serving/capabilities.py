@@ -56,16 +56,9 @@ _WITH_RESTART: Final = _template(restartPolicy=restart.NEVER, restartPolicyRules
 
 
 class Capabilities:
-    """Knows what the cluster supports, once the API server has answered.
+    """Knows what the cluster supports, once the API server has answered; before, `env_files` is None.
 
-    Args:
-        client: The client of the API server.
-        namespace: Where the injector may create PodTemplates.
-
-    Attributes:
-        env_files: Whether it supports `fileKeyRef`, and in which syntax; None before the first answer.
-        in_place_restart: Whether it supports in-place restart.
-        status: For readiness.
+    In `namespace` the injector may create PodTemplates.
     """
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
@@ -102,8 +95,12 @@ class Capabilities:
         """
         # Gate off: the server drops the field, and a valueFrom without a source is invalid.
         container = await self._created(_WITH_ENV_FILE)
-        if container is None or _reference_in(container) != _REFERENCE:
-            # A server that drops an unknown field silently.
+        if container is None:
+            return EnvFiles.NONE
+        (variable,) = container["env"]
+        reference = variable.get("valueFrom", {}).get("fileKeyRef") or {}
+        # One server drops an unknown field silently, the other adds the default of `optional`.
+        if not _REFERENCE.items() <= reference.items():
             return EnvFiles.NONE
         return syntax_of(msgspec.json.decode(await self._client.get("/version")))
 
@@ -132,10 +129,3 @@ def syntax_of(version: dict[str, Any]) -> EnvFiles:
     """Return the syntax that nodes of this `/version` read; managed clusters write the minor version as `35+`."""
     digits = "".join(one for one in str(version.get("minor", "")) if one.isdigit())
     return EnvFiles.QUOTED if int(digits or FIRST_QUOTED_MINOR) >= FIRST_QUOTED_MINOR else EnvFiles.PLAIN
-
-
-def _reference_in(container: dict[str, Any]) -> dict[str, Any] | None:
-    (variable,) = container["env"]
-    found: dict[str, Any] | None = variable.get("valueFrom", {}).get("fileKeyRef")
-    # The server adds the default of `optional`.
-    return None if found is None else {key: found[key] for key in _REFERENCE if key in found}

@@ -20,9 +20,9 @@ def configure(level: str) -> None:
     )
 
 
-def place_of(error: BaseException) -> str:
+def place_of(error: BaseException | None) -> str:
     """Return the function and line that raised an exception, whose text may quote a Pod and is not logged."""
-    trace = error.__traceback__
+    trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return "" if trace is None else f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}"

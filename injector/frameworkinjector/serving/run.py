@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -24,7 +24,7 @@ from frameworkinjector.serving.capabilities import Capabilities
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.self_call import SelfCall
-from frameworkinjector.serving.server import Limits, ReviewServer
+from frameworkinjector.serving.server import ReviewServer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.serving.health import HealthServer
 
@@ -48,22 +48,16 @@ class Options:
 
     Attributes:
         config: What goes into each barrier container.
-        namespace: The injector's own.
-        profile: Names and lives of the certificates that the injector makes; its first name is the Service's.
-        objects: The Secret and the webhook configuration.
+        profile: Of the certificates that the injector makes; its first name is the Service's.
         endpoint: The API server; None if both certificate files and `env_files` are given.
         certificate_files: The certificate and the key to serve; None to make them.
         env_files: What the cluster supports; None to ask the API server.
         host: The address to listen on; None for every address.
-        port: The port of the webhook.
-        health_port: The port of `/healthz`, `/readyz` and `/metrics`.
         check_seconds: Time between two looks at the certificates.
         settle_seconds: Time that an authority is in the webhook configuration before it is relied on.
-        limits: Bounds on what clients may cost.
     """
 
     config: Config
-    namespace: str
     profile: Profile
     objects: ManagedObjects
     endpoint: Endpoint | None
@@ -74,7 +68,6 @@ class Options:
     health_port: int
     check_seconds: float
     settle_seconds: float
-    limits: Limits = field(default_factory=Limits)
 
 
 async def serve(options: Options) -> None:
@@ -93,11 +86,11 @@ class Injector:
         if options.endpoint is not None:
             self._client = KubeClient(options.endpoint, user_agent="frameworkinjector", max_connections=4)
         self._certificates = self._certificate_source()
-        self._capabilities = (
-            None if options.env_files is not None else Capabilities(self._needed_client(), options.namespace)
-        )
+        self._capabilities = None
+        if options.env_files is None:
+            self._capabilities = Capabilities(self._needed_client(), options.objects.namespace)
         self._self_call = SelfCall(self._served, options.profile.names[0])
-        self._server = ReviewServer(self._review, self._metrics, options.limits)
+        self._server = ReviewServer(self._review, self._metrics)
         self._health = HealthServer(str, self.not_ready, self._metrics.text)
         self._stopping = False
 
@@ -172,23 +165,15 @@ class Injector:
         _log.info("stopped")
 
     def _review(self, body: bytes) -> Answer:
-        return answer(body, self._config(), self._env_files())
-
-    def _config(self) -> Config:
-        """Return the configuration with what the API server answered last."""
-        config = self._options.config
-        if self._capabilities is None or self._capabilities.in_place_restart is config.in_place_restart:
-            return config
-        return replace(config, in_place_restart=self._capabilities.in_place_restart)
-
-    def _env_files(self) -> EnvFiles:
-        """Return what the cluster supports: as the command line says, or as the API server answered last."""
-        known = self._options.env_files if self._capabilities is None else self._capabilities.env_files
-        return EnvFiles.NONE if known is None else known
+        """Review a body by what the command line says of the cluster, or by what the API server answered last."""
+        config, env_files = self._options.config, self._options.env_files
+        if self._capabilities is not None:
+            config = replace(config, in_place_restart=self._capabilities.in_place_restart)
+            env_files = self._capabilities.env_files
+        return answer(body, config, env_files or EnvFiles.NONE)
 
 
 def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log a fault outside of requests, such as a broken connection, by its type and place, never by its bytes."""
     error = context.get("exception")
-    at = "" if error is None else place_of(error)
-    _log.warning("connection failed", error=type(error).__name__, at=at)
+    _log.warning("connection failed", error=type(error).__name__, at=place_of(error))

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from aiohttp import web
@@ -27,6 +27,7 @@ from frameworkkube.serving.listener import ConnectionLimits, Listener
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from frameworkinjector.serving.metrics import Metrics
 
@@ -44,7 +45,6 @@ class Limits:
         body_seconds: Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up.
         small_bytes: Bodies up to this size are read without waiting for others.
         large_bodies: Larger bodies that are read at the same time, which bounds the memory that bodies take.
-        connections: Bounds on connections.
     """
 
     body_bytes: int = 3 * 1024 * 1024
@@ -54,23 +54,10 @@ class Limits:
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
-class Reviewer(Protocol):
-    """Turns a body into an answer; must not raise."""
-
-    def __call__(self, body: bytes, /) -> Answer:
-        """Review one body."""
-
-
 class ReviewServer:
-    """Listens, reads bodies, calls the reviewer, answers, logs and counts.
+    """Listens, reads bodies, calls the reviewer, answers, logs and counts; `review` must not raise."""
 
-    Args:
-        review: Reviews one body.
-        metrics: Where requests and connections are counted.
-        limits: Bounds on what clients may cost.
-    """
-
-    def __init__(self, review: Reviewer, metrics: Metrics, limits: Limits | None = None) -> None:
+    def __init__(self, review: Callable[[bytes], Answer], metrics: Metrics, limits: Limits | None = None) -> None:
         self._review = review
         self._metrics = metrics
         self._limits = limits or Limits()
@@ -245,7 +232,7 @@ class _FaultLog(logging.Handler):
             self._metrics.review(answer.verdict, None)
             _log_answer(answer)
         else:
-            _log.error("request failed", error=type(error).__name__, at="" if error is None else place_of(error))
+            _log.error("request failed", error=type(error).__name__, at=place_of(error))
 
     def logger(self) -> logging.Logger:
         """Return a logger whose records reach this handler only."""
