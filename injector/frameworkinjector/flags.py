@@ -47,8 +47,7 @@ class _Parser(argparse.ArgumentParser):
 def offline(arguments: Sequence[str]) -> tuple[Config, EnvFiles]:
     """Return what flags of `serve` say of every barrier, and of a cluster that nobody asks.
 
-    Args:
-        arguments: Flags with their values. Without them the cluster is one of the newest Kubernetes.
+    Without them the cluster is one of the newest Kubernetes.
 
     Raises:
         FlagError: A flag is wrong, or of the server and not of the barrier.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from frameworkkube.http.credentials import Endpoint
 
-EXIT_FOUND: Final = 1
-EXIT_ERROR: Final = 2
 PAGE: Final = 500
 _LIVING: Final = frozenset({"Pending", "Running"})
 
@@ -78,7 +76,7 @@ def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: Text
         found = asyncio.run(_all_findings(endpoint, namespace))
     except KubeError as error:
         print(f"frameworkinjector: {error}", file=err)
-        return EXIT_ERROR
+        return 2
     if as_json:
         out.write(msgspec.json.encode(found).decode() + "\n")
     else:
@@ -87,7 +85,7 @@ def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: Text
         for row in rows if found else ():
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=out)
         print(f"{len(found)} Pods carry the label and lack the barrier", file=err)
-    return EXIT_FOUND if found else 0
+    return 1 if found else 0
 
 
 async def _all_findings(endpoint: Endpoint, namespace: str | None) -> list[Finding]:

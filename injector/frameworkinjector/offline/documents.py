@@ -51,13 +51,9 @@ class RenderError(InjectorError):
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """A Pod in a document.
+    """A Pod or template in a document (`holder`) at the path `where`, "" for the object itself.
 
-    Attributes:
-        where: The path of the Pod or template, "" for the object itself.
-        holder: The Pod or template in the document.
-        seen: The Pod as it would be created.
-        of_framework: Whether a Framework will create it.
+    `seen` is the Pod as it would be created.
     """
 
     where: str
@@ -84,11 +80,7 @@ def objects_in(document: Any, where: str = "") -> Iterator[tuple[str, JSON]]:
 
 
 def pods_in(document: JSON, namespace: str) -> list[FoundPod]:
-    """Return the Pods of an object, an empty list if it is of a kind without any.
-
-    Args:
-        document: The object.
-        namespace: Where it will be created.
+    """Return the Pods of an object that will be created in `namespace`; none if it is of a kind without any.
 
     Raises:
         RenderError: A field on the way to a template is missing or of a wrong type.

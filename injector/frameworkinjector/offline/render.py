@@ -32,13 +32,7 @@ _OF_CONTROLLER: Final = frozenset({*fc.POD_ANNOTATIONS, fc.POD_UID, fc.TASK_ATTE
 
 @dataclass(frozen=True, slots=True)
 class RenderedPod:
-    """What became of one Pod.
-
-    Attributes:
-        where: The path of the Pod or template in its object, "" for the object itself.
-        verdict: Whether it was injected, and why not.
-        warnings: Sentences for the user.
-    """
+    """What became of the Pod or template at the path `where`, "" for the object itself; `warnings` are sentences."""
 
     where: str
     verdict: Verdict
@@ -50,11 +44,7 @@ def rendered(
 ) -> tuple[JSON, tuple[RenderedPod, ...]]:
     """Return a copy of an object with its Pods injected or left alone, and what became of each; none if it has none.
 
-    Args:
-        document: The object.
-        config: What every barrier gets.
-        env_files: What the cluster supports.
-        namespace: Where the object would be created, if it does not say so itself.
+    It would be created in `namespace`, if it does not say so itself.
 
     Raises:
         RefusalError: A Pod would be refused; `where` names it.

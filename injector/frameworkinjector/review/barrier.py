@@ -20,7 +20,7 @@ from frameworkinjector.review import resources, restart
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Claims
-from frameworkinjector.review.workload import own_selector
+from frameworkinjector.review.workload import gang_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,18 +45,9 @@ RESERVED_FOLDERS: Final = (
 
 
 def container(
-    pod: Pod, namespace: str, settings: PodSettings, config: Config, env_files: EnvFiles, *, names_resolve: bool = False
+    pod: Pod, namespace: str, settings: PodSettings, config: Config, env_files: EnvFiles, *, names_resolve: bool
 ) -> JSON:
-    """Build the whole barrier container.
-
-    Args:
-        pod: The Pod as received.
-        namespace: That of the request: the Pod need not have one yet.
-        settings: What the Pod asks for.
-        config: What every barrier gets.
-        env_files: What the cluster supports.
-        names_resolve: Whether every chosen container has the barrier's hosts file as its /etc/hosts.
-    """
+    """Build the whole barrier container; `names_resolve` if the hosts file is mounted in every chosen container."""
     built: JSON = {
         "name": names.CONTAINER,
         "image": settings.image or config.barrier_image,
@@ -73,7 +64,7 @@ def container(
             config.resources,
             sidecar=settings.barrier.mode == "sidecar",
         ),
-        # FallbackToLogsOnError: the controller reads the last line from the Pod's status either way.
+        # The controller reads the last line from the Pod's status either way.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -193,11 +184,12 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
 
 def _peers(pod: Pod, settings: PodSettings) -> Iterator[JSON]:
     """Yield the selector of a gang that the labels of the Pod name, if no annotation does."""
-    found = None if pod.framework_name else own_selector(pod, settings)
-    if found is not None:
-        for variable, label in found.labels.items():
-            yield _field(variable, f"metadata.labels['{label}']")
-        yield {"name": SETTINGS["selector"].env, "value": found.text}
+    labels = {} if pod.framework_name else gang_labels(pod, settings)
+    for variable, label in labels.items():
+        yield _field(variable, f"metadata.labels['{label}']")
+    if labels:
+        selector = ",".join(f"{label}=$({variable})" for variable, label in labels.items())
+        yield {"name": SETTINGS["selector"].env, "value": selector}
 
 
 def _options(settings: PodSettings, env_files: EnvFiles, *, names_resolve: bool) -> Iterator[JSON]:
@@ -205,16 +197,18 @@ def _options(settings: PodSettings, env_files: EnvFiles, *, names_resolve: bool)
 
     Names survive the retry of a peer, because a sidecar keeps the hosts file up to date, so they are better there.
     """
-    chosen = {name: getattr(settings.barrier, name) for name in (*settings.given, "mode")}
+    others: dict[str, str] = {}
     if settings.template:
-        chosen["template_dir"] = names.TEMPLATE_DIR
+        others["template_dir"] = names.TEMPLATE_DIR
     if env_files is not EnvFiles.NONE:
-        chosen["env_syntax"] = env_files.value
+        others["env_syntax"] = env_files.value
     if names_resolve and settings.barrier.mode == "sidecar":
-        chosen.setdefault("addresses", "name")
+        others["addresses"] = "name"
     for name, setting in SETTINGS.items():
-        if name in chosen:
-            yield _literal(setting.env, values.as_text(chosen[name]))
+        if name == "mode" or setting.annotation in settings.given:
+            yield _literal(setting.env, values.as_text(getattr(settings.barrier, name)))
+        elif name in others:
+            yield _literal(setting.env, others[name])
 
 
 def _definitions(settings: PodSettings, config: Config) -> Iterator[JSON]:

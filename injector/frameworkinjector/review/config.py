@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from frameworkbarrier.presets.model import Presets
-
 from frameworkinjector import __version__
 from frameworkinjector.review.resources import Claims, read_limits, read_requests
+
+if TYPE_CHECKING:
+    from frameworkbarrier.presets.model import Presets
 
 # Of the same version, which does not move: a node may keep it.
 DEFAULT_BARRIER_IMAGE: Final = f"docker.io/frameworkcontroller/barrier:{__version__}"
@@ -44,13 +44,12 @@ class Config:
     """What every barrier container gets.
 
     Attributes:
-        version: The injector's version, for the status annotation.
+        version: The injector's.
         barrier_image: The image, unless the Pod names another.
-        pull_policy: When the kubelet pulls the image.
         pull_secrets: Names of Secrets for its registry, in the namespace of the Pod.
         resources: What the barrier of a sidecar asks for, and the least limits of any barrier.
-        presets: The operator's own presets, by their names.
-        in_place_restart: Whether the cluster supports in-place restart.
+        presets: The operator's own.
+        in_place_restart: Whether the cluster supports it.
     """
 
     version: str

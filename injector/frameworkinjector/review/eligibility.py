@@ -25,20 +25,10 @@ if TYPE_CHECKING:
     from frameworkinjector.review.pod import Container, NodeSelectorTerm, Pod, Spec
 
 # Containers that injectors add, by the names that these give them.
-PROXIES: Final = frozenset(
-    {
-        "istio-proxy",
-        "linkerd-proxy",
-        "linkerd-debug",
-        "daprd",
-        "consul-dataplane",
-        "envoy-sidecar",
-        "kuma-sidecar",
-        "vault-agent",
-        "gke-gcsfuse-sidecar",
-        "otc-container",
-    }
-)
+PROXIES: Final = frozenset((
+    "istio-proxy", "linkerd-proxy", "linkerd-debug", "daprd", "consul-dataplane", "envoy-sidecar", "kuma-sidecar",
+    "vault-agent", "gke-gcsfuse-sidecar", "otc-container",
+))  # fmt: skip
 # Istio's templates may add containers of any name; its annotation lists them.
 ISTIO_STATUS: Final = "sidecar.istio.io/status"
 
@@ -87,9 +77,10 @@ def needs_windows(spec: Spec) -> bool:
         return True
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms = (required.node_selector_terms if required else None) or ()
     # A node must match one of the terms; an empty one matches no node.
-    terms = [one for one in (required.node_selector_terms if required else None) or () if not one.is_empty]
-    return bool(terms) and all(map(_term_needs_windows, terms))
+    matching = [one for one in terms if one.match_expressions or one.match_fields]
+    return bool(matching) and all(map(_term_needs_windows, matching))
 
 
 def _term_needs_windows(term: NodeSelectorTerm) -> bool:
@@ -106,12 +97,7 @@ def _term_needs_windows(term: NodeSelectorTerm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """Two versions that are too far apart, each by its major and minor number.
-
-    Attributes:
-        controller: That of the controller, for example `0.3`.
-        barrier: That of the barrier.
-    """
+    """Two versions that are too far apart, each by its major and minor number, for example `0.3`."""
 
     controller: str
     barrier: str
@@ -128,10 +114,7 @@ class Skew:
 def skew_of(pod: Pod, image: str, version: str) -> Skew | None:
     """Return the skew of a Pod's controller and its barrier; None if they fit or one of them is unknown.
 
-    Args:
-        pod: The Pod as received.
-        image: The image of its barrier.
-        version: The version of the injector.
+    `image` is that of the barrier, `version` that of the injector.
     """
     controller = minor_of(pod.annotations.get(fc.CONTROLLER_VERSION, ""))
     barrier = minor_of(tag_of(image)) or minor_of(version)

@@ -39,17 +39,14 @@ def _add(path: str, value: Any) -> JSON:
     return {"op": "add", "path": path, "value": value}
 
 
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 def _annotation(pod: Pod, plan: Plan) -> Iterator[JSON]:
     value = _encode(plan.status).decode()
     if pod.metadata.annotations is None:
         # Absent or null: `add` creates the one and replaces the other.
         yield _add("/metadata/annotations", {names.STATUS: value})
     else:
-        yield _add(f"/metadata/annotations/{_escaped(names.STATUS)}", value)
+        # A slash in a key is escaped so.
+        yield _add(f"/metadata/annotations/{names.STATUS.replace('/', '~1')}", value)
 
 
 def _appended(path: str, values: Sequence[JSON], *, exists: bool) -> Iterator[JSON]:

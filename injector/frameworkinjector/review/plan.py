@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 MAX_CONTAINERS: Final = 100
 MAX_NAME: Final = 63
 _LISTED_AT_MOST: Final = 10
-_NEVER: Final = "Never"
-_DEFAULT_RESTART_POLICY: Final = "Always"
-_SIDECAR: Final = "sidecar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +37,10 @@ class ContainerPlan:
 
     Attributes:
         index: Its place in `spec.containers`.
-        name: Its name.
-        env: Variables to add before its own.
-        mounts: Mounts to add after its own.
+        env: To add before its own; `mounts` and `rules` (of restartPolicyRules) after its own.
         command: The whole new command if it is wrapped, else None.
         hosts: Whether the barrier's hosts file is mounted at its /etc/hosts.
-        warning: A sentence for the user, None if there is nothing to warn about.
-        rules: Entries of restartPolicyRules to add after its own.
+        warning: A sentence for the user.
     """
 
     index: int
@@ -56,18 +50,14 @@ class ContainerPlan:
     command: tuple[str, ...] | None
     hosts: bool
     warning: str | None
-    rules: tuple[JSON, ...] = ()
+    rules: tuple[JSON, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is added to a Pod.
+    """All that is added to a Pod: `volumes` and `pull_secrets` after its own.
 
     Attributes:
-        barrier: The barrier container.
-        volumes: Volumes to add after the Pod's own.
-        pull_secrets: Entries to add to the Pod's imagePullSecrets.
-        containers: What each chosen container gets.
         status: The value of the status annotation.
         warnings: Sentences for the user, in the answer of the API server.
         skew: The versions of controller and barrier, if they are too far apart.
@@ -133,9 +123,9 @@ def _warnings(pod: Pod, settings: PodSettings) -> Iterator[str]:
     """
     if pod.framework_name:
         return
-    sidecar, policy = settings.barrier.mode == _SIDECAR, pod.spec.restart_policy or _DEFAULT_RESTART_POLICY
-    if sidecar or policy != _NEVER:
-        why = "it is a sidecar" if sidecar else f"restartPolicy is {shown(policy)} and not Never"
+    sidecar = settings.barrier.mode == "sidecar"
+    if sidecar or pod.restart_policy != restart.NEVER:
+        why = "it is a sidecar" if sidecar else f"restartPolicy is {shown(pod.restart_policy)} and not Never"
         yield (
             "A barrier that gives up (exit code 201 or 210) does not fail this Pod: "
             f"{why}, so the kubelet restarts the barrier, and it waits again."
@@ -252,10 +242,6 @@ def _container_plan(
     )
 
 
-def _mounts_at(one: Container, path: str) -> bool:
-    return any(posixpath.normpath(mount.mount_path) == path for mount in one.volume_mounts or ())
-
-
 def _hosts(pod: Pod, settings: PodSettings, one: Container) -> tuple[bool, str | None]:
     """Return whether the barrier's hosts file is mounted at a container's /etc/hosts, and a warning if not.
 
@@ -267,7 +253,7 @@ def _hosts(pod: Pod, settings: PodSettings, one: Container) -> tuple[bool, str |
     if settings.hosts is Hosts.NONE:
         return False, None
     asked = settings.hosts is Hosts.MOUNT
-    if _mounts_at(one, names.HOSTS_PATH):
+    if any(posixpath.normpath(mount.mount_path) == names.HOSTS_PATH for mount in one.volume_mounts or ()):
         if asked:
             raise RefusalError(Reason.PATH_TAKEN, container=shown(one.name))
         return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}, which does not list its peers."

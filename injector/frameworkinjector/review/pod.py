@@ -15,9 +15,7 @@ from frameworkcontroller.api import names as fc
 JSON = dict[str, Any]
 
 
-class Owner(msgspec.Struct, frozen=True):
-    """An entry of `metadata.ownerReferences`."""
-
+class _Owner(msgspec.Struct, frozen=True):
     kind: str = ""
     controller: bool | None = None
 
@@ -28,24 +26,20 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     name: str | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[_Owner] | None = None
 
 
 class Named(msgspec.Struct, frozen=True):
-    """An object of which only the name is read: a volume, a variable, a container."""
+    """An object of which only the name is read: a volume, a variable, an operating system."""
 
     name: str = ""
 
 
-class Mount(msgspec.Struct, frozen=True, rename="camel"):
-    """An entry of `volumeMounts`."""
-
+class _Mount(msgspec.Struct, frozen=True, rename="camel"):
     mount_path: str = ""
 
 
-class EnvSource(msgspec.Struct, frozen=True, rename="camel"):
-    """An entry of `envFrom`."""
-
+class _EnvSource(msgspec.Struct, frozen=True, rename="camel"):
     prefix: str | None = None
     config_map_ref: Named | None = None
     secret_ref: Named | None = None
@@ -61,15 +55,7 @@ class Resources(msgspec.Struct, frozen=True):
     limits: Amounts | None = None
 
 
-class RestartRule(msgspec.Struct, frozen=True):
-    """An entry of `restartPolicyRules`."""
-
-    action: str = ""
-
-
-class Probe(msgspec.Struct, frozen=True, rename="camel"):
-    """`livenessProbe` of a container."""
-
+class _Probe(msgspec.Struct, frozen=True, rename="camel"):
     failure_threshold: int | None = None
 
 
@@ -79,23 +65,16 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     command: list[str] | None = None
     env: list[Named] | None = None
-    env_from: list[EnvSource] | None = None
-    volume_mounts: list[Mount] | None = None
+    env_from: list[_EnvSource] | None = None
+    volume_mounts: list[_Mount] | None = None
     resources: Resources | None = None
     restart_policy: str | None = None
-    restart_policy_rules: list[RestartRule] | None = None
-    liveness_probe: Probe | None = None
+    # They are counted only.
+    restart_policy_rules: list[msgspec.Raw] | None = None
+    liveness_probe: _Probe | None = None
 
 
-class OperatingSystem(msgspec.Struct, frozen=True):
-    """`spec.os`."""
-
-    name: str = ""
-
-
-class NodeSelectorRequirement(msgspec.Struct, frozen=True):
-    """An entry of `matchExpressions`."""
-
+class _NodeSelectorRequirement(msgspec.Struct, frozen=True):
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
@@ -104,36 +83,23 @@ class NodeSelectorRequirement(msgspec.Struct, frozen=True):
 class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel"):
     """An entry of `nodeSelectorTerms`."""
 
-    match_expressions: list[NodeSelectorRequirement] | None = None
-    match_fields: list[NodeSelectorRequirement] | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the term has no requirement, and so matches no node."""
-        return not self.match_expressions and not self.match_fields
+    match_expressions: list[_NodeSelectorRequirement] | None = None
+    match_fields: list[_NodeSelectorRequirement] | None = None
 
 
-class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
-    """What a node affinity requires."""
-
+class _NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
-class NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
-    """`spec.affinity.nodeAffinity`."""
-
-    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+class _NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
+    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
 
 
-class Affinity(msgspec.Struct, frozen=True, rename="camel"):
-    """`spec.affinity`."""
-
-    node_affinity: NodeAffinity | None = None
+class _Affinity(msgspec.Struct, frozen=True, rename="camel"):
+    node_affinity: _NodeAffinity | None = None
 
 
-class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    """`spec.securityContext`."""
-
+class _SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
     run_as_user: int | None = None
 
 
@@ -146,10 +112,10 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     host_network: bool | None = None
     host_aliases: msgspec.Raw = msgspec.Raw(b"null")
     node_selector: dict[str, str] | None = None
-    os: OperatingSystem | None = None
+    os: Named | None = None
     restart_policy: str | None = None
-    affinity: Affinity | None = None
-    security_context: SecurityContext | None = None
+    affinity: _Affinity | None = None
+    security_context: _SecurityContext | None = None
     image_pull_secrets: list[Named] | None = None
     resources: Resources | None = None
 
@@ -181,16 +147,18 @@ class Pod(msgspec.Struct, frozen=True):
         return next((one.kind for one in self.metadata.owner_references or () if one.controller), "")
 
     @property
+    def restart_policy(self) -> str:
+        """`spec.restartPolicy`, or its default."""
+        return self.spec.restart_policy or "Always"
+
+    @property
     def has_host_aliases(self) -> bool:
         """Whether `spec.hostAliases` has an entry; it stays encoded, because entries are many and not read."""
         return b"{" in bytes(self.spec.host_aliases)
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """`request.kind`."""
-
+class _Kind(msgspec.Struct, frozen=True):
     group: str = ""
-    version: str = ""
     kind: str = ""
 
 
@@ -198,11 +166,10 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     """`request` of an AdmissionReview; `object` stays encoded until it is known to be a Pod."""
 
     uid: str
-    kind: Kind = Kind()
+    kind: _Kind = _Kind()
     operation: str = ""
     namespace: str = ""
     sub_resource: str = ""
-    dry_run: bool | None = None
     object: msgspec.Raw = msgspec.Raw(b"null")
 
 

@@ -28,12 +28,7 @@ _EXPECTED: Final = "a quantity as 100m, 2 or 64Mi"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An amount of a resource, ordered by its value.
-
-    Attributes:
-        value: Cores or bytes.
-        text: As it was written.
-    """
+    """An amount of a resource, ordered by its value in cores or bytes; `text` is how it was written."""
 
     value: Fraction
     text: str = field(compare=False)

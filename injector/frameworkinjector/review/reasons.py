@@ -186,19 +186,14 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason and the details of its sentence.
-
-    Attributes:
-        reason: The reason.
-        details: A text or number for each other field of the reason's sentence.
-    """
+    """A reason, and a text or number for each other field of its sentence."""
 
     reason: Reason
     details: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
-        """The sentence for the user, with the details filled in."""
+        """What the user reads."""
         return self.reason.template.format(prefix=names.PREFIX, **self.details)
 
 

@@ -98,19 +98,14 @@ def _refuse_fractions(resource: str, amount: Quantity) -> None:
 def decide(pod: Pod, own: Claims, standard: Claims, *, sidecar: bool) -> dict[str, dict[str, str]]:
     """Return `resources` of the barrier's container.
 
-    Args:
-        pod: The Pod as received.
-        own: What the Pod's annotations say of the barrier.
-        standard: What the injector's command line says: the requests of a sidecar, and the least limits.
-        sidecar: Whether the barrier is counted beside the application.
+    `own` is what the Pod's annotations ask for, `standard` what the injector's command line says: the requests of a
+    sidecar, and the least limits. A sidecar is counted beside the application.
 
     Raises:
         RefusalError: A container has something that is not a quantity, or the annotations contradict each other.
     """
-    chosen = {resource: _of_application(pod, resource) for resource in RESOURCES}
     claims = {
-        resource: _claim(resource, asked, own.of(resource), standard.of(resource), sidecar=sidecar)
-        for resource, asked in chosen.items()
+        one: _claim(one, _of_application(pod, one), own.of(one), standard.of(one), sidecar=sidecar) for one in RESOURCES
     }
     for resource, claim in claims.items():
         if claim.request and claim.limit and claim.limit < claim.request:

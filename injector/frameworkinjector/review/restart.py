@@ -23,6 +23,8 @@ NEVER: Final = "Never"
 MAX_RULES: Final = 20
 SUCCEEDED: Final = 0
 PERMANENT: Final = 210
+# The annotations that mean something only with `restart`.
+_DETAILS: Final = ("restart-limit", "restart-exit-codes", "restart-grace")
 
 
 def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
@@ -40,14 +42,15 @@ def refuse(pod: Pod, settings: PodSettings, config: Config) -> None:
         RefusalError: The cluster or the kind of Pod cannot have in-place restart, or a setting of it stands alone.
     """
     if not settings.barrier.restart:
-        for alone in settings.given_for_restart:
-            raise RefusalError(Reason.RESTART_NOT_ASKED, annotation=f"{names.PREFIX}{alone}")
+        for detail in _DETAILS:
+            if detail in settings.given:
+                raise RefusalError(Reason.RESTART_NOT_ASKED, annotation=f"{names.PREFIX}{detail}")
         return
     if not config.in_place_restart:
         raise RefusalError(Reason.RESTART_UNSUPPORTED)
     if not pod.framework_name or settings.barrier.selector:
         raise RefusalError(Reason.RESTART_WITHOUT_FRAMEWORK)
-    if settings.asks_for_init:
+    if settings.barrier.mode == "init":
         raise RefusalError(Reason.RESTART_IN_INIT)
 
 
@@ -59,7 +62,7 @@ def rules_of(one: Container, pod: Pod, settings: PodSettings) -> tuple[JSON, ...
     """
     if not settings.barrier.restart:
         return ()
-    policy = one.restart_policy or pod.spec.restart_policy or "Always"
+    policy = one.restart_policy or pod.restart_policy
     if policy != NEVER:
         raise RefusalError(Reason.RESTART_ALONE, container=shown(one.name), policy=shown(policy))
     if len(one.restart_policy_rules or ()) >= MAX_RULES:

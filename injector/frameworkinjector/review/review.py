@@ -38,15 +38,9 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The HTTP status and body to send, and what may be logged.
+    """The HTTP status and JSON body to send, and what may be logged.
 
     Attributes:
-        status: The HTTP status code.
-        body: The response as JSON.
-        verdict: What was decided.
-        uid: The `uid` of the request.
-        kind: The kind of the object.
-        namespace: The namespace of the request.
         failure: The defect of the injector that the review met, None if there was none.
         skew: The versions of controller and barrier, if they are too far apart.
     """

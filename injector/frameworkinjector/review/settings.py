@@ -54,15 +54,13 @@ class PodSettings:
 
     Attributes:
         barrier: The barrier's settings, as far as they have annotations; the others have their defaults.
-        given: The names of the barrier's settings that the Pod sets.
-        env: How the variables reach the application.
-        hosts: Whether /etc/hosts is mounted; None if the Pod did not say.
+        given: The annotations that the Pod has, without their prefix.
+        hosts: None if the Pod did not say.
         containers: The application containers that get something; all if it is empty.
-        template: The name of a ConfigMap of templates; "" if there is none.
-        image: The image of the barrier; "" for the injector's default.
-        requests: What the barrier requests; the injector decides on resources that are not there.
-        limits: The limits of the barrier; the injector decides on resources that are not there.
-        restart_limit: How often exits may restart the gang, as the controller reads it; None if the Pod did not say.
+        template: The name of a ConfigMap; "" if there is none.
+        image: That of the barrier; "" for the injector's default.
+        requests: Those of the barrier; as of `limits`, the injector decides on resources that are not there.
+        restart_limit: Read by the controller only.
         restart_exit_codes: Exits of the application that restart the gang; empty for the default.
     """
 
@@ -77,21 +75,6 @@ class PodSettings:
     limits: Amounts = field(default_factory=dict)
     restart_limit: int | None = None
     restart_exit_codes: tuple[int, ...] = ()
-
-    @property
-    def given_for_restart(self) -> tuple[str, ...]:
-        """The annotations that the Pod has and that mean something only with `restart`."""
-        given = {
-            "restart-limit": self.restart_limit is not None,
-            "restart-exit-codes": bool(self.restart_exit_codes),
-            "restart-grace": "restart_grace_sec" in self.given,
-        }
-        return tuple(name for name, is_given in given.items() if is_given)
-
-    @property
-    def asks_for_init(self) -> bool:
-        """Whether the Pod itself asks for an init container."""
-        return "mode" in self.given and self.barrier.mode == "init"
 
 
 MAX_RESTARTS: Final = 2**31 - 1
@@ -112,14 +95,6 @@ def _exit_codes(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _delivery(text: str) -> Delivery:
-    return Delivery(values.one_of(*Delivery)(text))
-
-
-def _hosts(text: str) -> Hosts:
-    return Hosts(values.one_of(*Hosts)(text))
-
-
 # The names of the barrier's settings by their annotations.
 _BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
 
@@ -131,8 +106,8 @@ def _of_barrier(*annotations: str) -> dict[str, Callable[[str], Any]]:
 # What reads each annotation, in the order in which the manual explains them.
 _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     **_of_barrier("preset", "mode", "wait-for", "timeout"),
-    "env": _delivery,
-    "hosts": _hosts,
+    "env": lambda text: Delivery(values.one_of(*Delivery)(text)),
+    "hosts": lambda text: Hosts(values.one_of(*Hosts)(text)),
     **_of_barrier("ports"),
     "containers": _containers,
     **_of_barrier("selector", "roles", "role-label", "slots", "run-launcher-as-worker", "nproc-per-node", "nnodes"),
@@ -150,8 +125,6 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     **_of_barrier(*_BARRIER),
 }
 KNOWN: Final = tuple(_READERS)
-# The injector writes it; a Pod template that was copied from a running Pod carries an old one, which is replaced.
-_IGNORED: Final = frozenset({names.STATUS})
 # The API server accepts no object with longer annotations, but it validates a Pod after admission.
 MAX_TEXT: Final = 262_144
 # Reads the files of all presets now, so that no review reads a file.
@@ -159,19 +132,17 @@ presets.in_order()
 
 
 def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets.NONE) -> PodSettings:
-    """Read all annotations of a Pod, those under other prefixes left aside.
-
-    Args:
-        annotations: Those of the Pod.
-        own_presets: The operator's, which a Pod may choose too.
+    """Read all annotations of a Pod, those under other prefixes left aside; it may choose presets of the operator, too.
 
     Raises:
         RefusalError: An unknown annotation under the prefix, or a value that its validator does not accept.
     """
     own: dict[str, Any] = {}
-    found: dict[str, Any] = {}
+    of_barrier: dict[str, Any] = {}
+    given: set[str] = set()
     for key in sorted(annotations):
-        if not key.startswith(names.PREFIX) or key in _IGNORED:
+        # A Pod template that was copied from a running Pod carries an old status, which is replaced.
+        if not key.startswith(names.PREFIX) or key == names.STATUS:
             continue
         annotation, text = key.removeprefix(names.PREFIX), annotations[key].strip()
         try:
@@ -179,9 +150,10 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
                 raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
             if annotation not in _READERS:
                 raise RefusalError(Reason.UNKNOWN_ANNOTATION, annotation=shown(key, 120), known=", ".join(KNOWN))
+            given.add(annotation)
             value = _READERS[annotation](text)
             if annotation in _BARRIER:
-                found[_BARRIER[annotation]] = value
+                of_barrier[_BARRIER[annotation]] = value
             else:
                 own[annotation.replace("-", "_")] = value
             if annotation == "preset":
@@ -190,8 +162,7 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
             raise RefusalError(
                 Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
             ) from None
-    given = frozenset(found)
-    if found.get("restart"):
+    if "restart" in given:
         # Only a sidecar learns that the gang starts again.
-        found.setdefault("mode", "sidecar")
-    return PodSettings(barrier=Settings(**found), given=given, **own)
+        of_barrier.setdefault("mode", "sidecar")
+    return PodSettings(barrier=Settings(**of_barrier), given=frozenset(given), **own)

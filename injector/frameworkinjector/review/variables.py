@@ -82,16 +82,9 @@ def refuse_too_many_sources(chosen: Sequence[Container], way: Delivery) -> None:
 
 
 def variables_of(
-    settings: PodSettings, one: Container, way: Delivery, own_presets: presets.Presets = presets.NONE
+    settings: PodSettings, one: Container, way: Delivery, own_presets: presets.Presets
 ) -> tuple[JSON, ...]:
-    """Return what goes before a container's own variables.
-
-    Args:
-        settings: Of the Pod.
-        one: The container.
-        way: How variables reach it.
-        own_presets: The operator's.
-    """
+    """Return what goes before a container's own variables."""
     if way is Delivery.NONE or not settings.barrier.presets:
         return ()
     own = {variable.name for variable in one.env or ()}
@@ -126,14 +119,13 @@ def _entries_of_version(chosen: tuple[str, ...]) -> Mapping[str, JSON]:
 
 
 def _made(variables: Sequence[presets.PresetVariable]) -> Mapping[str, JSON]:
-    return {variable.name: _from_file(variable) for variable in variables}
-
-
-def _from_file(variable: presets.PresetVariable) -> JSON:
-    reference: JSON = {"volumeName": names.VOLUME, "path": "env", "key": variable.name}
-    if variable.optional:
-        reference["optional"] = True
-    return {"name": variable.name, "valueFrom": {"fileKeyRef": reference}}
+    entries: dict[str, JSON] = {}
+    for variable in variables:
+        reference: JSON = {"volumeName": names.VOLUME, "path": "env", "key": variable.name}
+        if variable.optional:
+            reference["optional"] = True
+        entries[variable.name] = {"name": variable.name, "valueFrom": {"fileKeyRef": reference}}
+    return entries
 
 
 def _from_sources(name: str, sources: Sequence[tuple[str, JSON]]) -> Iterator[JSON]:

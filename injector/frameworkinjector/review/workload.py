@@ -8,7 +8,6 @@ Source: docs/reference/injector.md, section 1.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.values import INDEX_LABELS
@@ -35,36 +34,18 @@ _ADVICE: Final = {
 _OTHER_ADVICE: Final = "give it such a label, or a name that ends in a number"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnSelector:
-    """The selector of a gang that the labels of its Pods name: each label must equal that of this Pod.
+def gang_labels(pod: Pod, settings: PodSettings) -> Mapping[str, str]:
+    """Return the labels whose values are the same in all Pods of a gang, by the variables that are to hold them.
 
-    Attributes:
-        labels: The keys of the labels, by the names of the variables that hold their values.
-    """
-
-    labels: Mapping[str, str]
-
-    @property
-    def text(self) -> str:
-        """The selector, with references to the variables."""
-        return ",".join(f"{label}=$({variable})" for variable, label in self.labels.items())
-
-
-_OF_JOB: Final = OwnSelector({"FB_JOB_UID": JOB_UID})
-_OF_LWS: Final = OwnSelector({"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP})
-
-
-def own_selector(pod: Pod, settings: PodSettings) -> OwnSelector | None:
-    """Return the selector of a Pod that names none; None if nothing of the Pod says which its peers are.
+    Empty if the Pod itself has a selector, or if nothing of it says which its peers are.
 
     The Pods of one Job are a gang, and so are those of one group of a LeaderWorkerSet. Each run of a CronJob is a Job.
     """
     if settings.barrier.selector or settings.barrier.role_label:
-        return None
+        return {}
     if LWS_NAME in pod.labels:
-        return _OF_LWS
-    return _OF_JOB if pod.owner_kind == "Job" else None
+        return {"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP}
+    return {"FB_JOB_UID": JOB_UID} if pod.owner_kind == "Job" else {}
 
 
 def refuse_without_peers(pod: Pod, settings: PodSettings) -> None:
@@ -74,7 +55,7 @@ def refuse_without_peers(pod: Pod, settings: PodSettings) -> None:
         RefusalError: A setting is missing, or the Pod has no index or no role.
     """
     barrier = settings.barrier
-    if not barrier.selector and own_selector(pod, settings) is None:
+    if not barrier.selector and not gang_labels(pod, settings):
         raise RefusalError(Reason.SELECTOR_MISSING)
     if not barrier.roles:
         raise RefusalError(Reason.ROLES_MISSING)
