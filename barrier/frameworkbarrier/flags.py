@@ -16,9 +16,7 @@ class _Parser(argparse.ArgumentParser):
 def read(argv: Sequence[str], flags: Iterable[tuple[str, str, str, str]]) -> dict[str, str]:
     """Return the texts of the flags that are there, by the names of their settings.
 
-    Args:
-        argv: the arguments.
-        flags: name of the setting, flag, placeholder and help text.
+    `flags` has of each its setting, itself, its placeholder and its help text.
 
     Raises:
         SettingsError: there is no such flag, or one has no value.

@@ -27,7 +27,6 @@ MAX_INDEX = 999_999_999
 MAX_PORT = 65_535
 MAX_COUNT = 10_000
 """Tasks of a role, as many as the Framework API allows."""
-MAX_SLOTS = 999_999
 FRAMEWORK_JSON_TASKS = 500
 """Up to this many Tasks the whole Framework is written too (FC's contract); for more only if the settings ask."""
 
@@ -87,6 +86,11 @@ def _setting(
     return field(default=default, metadata=metadata)
 
 
+def _annotated(env: str, read: Callable[[str], Any], default: Any, help_text: str) -> Any:
+    """Make the entry of a setting whose annotation has its name: `FB_WAIT_FOR` is `wait-for`."""
+    return _setting(env, read, default, help_text, annotation=env.removeprefix("FB_").lower().replace("_", "-"))
+
+
 @dataclass(frozen=True, slots=True)
 class OwnTask:
     """Who this Pod is, as far as its environment says; an unknown part is None."""
@@ -130,110 +134,62 @@ class Settings:
         "seconds between two requests where watching is forbidden",
         capped_at=MAX_SECONDS,
     )
-    mode: str = _setting("FB_MODE", values.one_of("init", "sidecar"), "init", "init or sidecar", annotation="mode")
-    presets: tuple[str, ...] = _setting(
-        "FB_PRESET", values.presets, (), "presets, comma separated", annotation="preset"
-    )
+    mode: str = _annotated("FB_MODE", values.one_of("init", "sidecar"), "init", "init or sidecar")
+    presets: tuple[str, ...] = _annotated("FB_PRESET", values.presets, (), "presets, comma separated")
     preset_definitions: Mapping[str, Any] = _setting(
         "FB_PRESET_DEFINITIONS", values.definitions, {}, "the operator's own presets, as JSON by the injector"
     )
-    wait_for: str = _setting(
-        "FB_WAIT_FOR",
-        values.one_of("ip", "arrived"),
-        "ip",
-        "what makes a Task ready: ip or arrived",
-        annotation="wait-for",
+    wait_for: str = _annotated(
+        "FB_WAIT_FOR", values.one_of("ip", "arrived"), "ip", "what makes a Task ready: ip or arrived"
     )
-    ports: Mapping[str, int] = _setting(
-        "FB_PORTS",
-        values.numbers_by_role("ps=2222,worker=2223", 1, MAX_PORT),
-        {},
-        "ports by role: ps=2222,worker=2223",
-        annotation="ports",
+    ports: Mapping[str, int] = _annotated(
+        "FB_PORTS", values.numbers_by_role("ps=2222,worker=2223", 1, MAX_PORT), {}, "ports by role: ps=2222,worker=2223"
     )
-    selector: str = _setting(
-        "FB_SELECTOR",
-        values.selector,
-        "",
-        "label selector of the gang's Pods, where there is no Framework",
-        annotation="selector",
+    selector: str = _annotated(
+        "FB_SELECTOR", values.selector, "", "label selector of the gang's Pods, where there is no Framework"
     )
-    roles: Mapping[str, int] = _setting(
-        "FB_ROLES",
-        values.numbers_by_role("ps=2,worker=4", 0, MAX_COUNT),
-        {},
-        "Tasks by role: ps=2,worker=4",
-        annotation="roles",
+    roles: Mapping[str, int] = _annotated(
+        "FB_ROLES", values.numbers_by_role("ps=2,worker=4", 0, MAX_COUNT), {}, "Tasks by role: ps=2,worker=4"
     )
-    role_label: str = _setting(
-        "FB_ROLE_LABEL", values.label_key, "", "label that holds a Pod's role", annotation="role-label"
-    )
-    tf_roles: Mapping[str, str] = _setting(
-        "FB_TF_ROLES",
-        values.jobs_by_role("chief", "master", "worker", "ps", "evaluator"),
-        {},
-        "what roles are to TensorFlow: trainer=worker,server=ps",
-        annotation="tf-roles",
+    role_label: str = _annotated("FB_ROLE_LABEL", values.label_key, "", "label that holds a Pod's role")
+    tf_roles: Mapping[str, str] = _annotated(
+        "FB_TF_ROLES", values.jobs_by_role, {}, "what roles are to TensorFlow: trainer=worker,server=ps"
     )
     # Slots by role; the key "" stands for all roles. Empty: 1, or what a preset finds.
-    slots: Mapping[str, int] = _setting(
-        "FB_SLOTS", values.slots(MAX_SLOTS), {}, "slots of each Task: 8, or launcher=0,worker=8", annotation="slots"
-    )
-    run_launcher_as_worker: str = _setting(
+    slots: Mapping[str, int] = _annotated("FB_SLOTS", values.slots, {}, "slots of each Task: 8, or launcher=0,worker=8")
+    run_launcher_as_worker: str = _annotated(
         "FB_RUN_LAUNCHER_AS_WORKER",
         values.one_of("false", "true"),
         "false",
         "whether a role launcher has MPI slots that FB_SLOTS does not give to it by name: false or true",
-        annotation="run-launcher-as-worker",
     )
-    nproc_per_node: str = _setting(
-        "FB_NPROC_PER_NODE",
-        values.processes(MAX_SLOTS),
-        "1",
-        "processes per Pod for torchrun",
-        annotation="nproc-per-node",
+    nproc_per_node: str = _annotated("FB_NPROC_PER_NODE", values.processes, "1", "processes per Pod for torchrun")
+    rank_roles: tuple[str, ...] = _annotated(
+        "FB_RANK_ROLES", values.roles, (), "roles with ranks, the first one first: learner,actor"
     )
-    rank_roles: tuple[str, ...] = _setting(
-        "FB_RANK_ROLES",
-        values.roles,
-        (),
-        "roles with ranks, the first one first: learner,actor",
-        annotation="rank-roles",
-    )
-    head_role: str = _setting(
+    head_role: str = _annotated(
         "FB_HEAD_ROLE",
         values.role,
         "",
         "role whose Task 0 is the head, scheduler, master or tracker that the others connect to",
-        annotation="head-role",
     )
-    nnodes: str = _setting(
-        "FB_NNODES",
-        values.bounds(MAX_SLOTS),
-        "",
-        "Pods with which torchrun trains, at least and at most: 2:4",
-        annotation="nnodes",
+    nnodes: str = _annotated(
+        "FB_NNODES", values.bounds, "", "Pods with which torchrun trains, at least and at most: 2:4"
     )
-    max_restarts: int | None = _setting(
-        "FB_MAX_RESTARTS",
-        values.whole(0, MAX_SLOTS),
-        None,
-        "restarts by torchrun or Paddle before they give up",
-        annotation="max-restarts",
+    max_restarts: int | None = _annotated(
+        "FB_MAX_RESTARTS", values.whole(0, values.MAX_SLOTS), None, "restarts by torchrun or Paddle before they give up"
     )
-    addresses: str = _setting(
+    addresses: str = _annotated(
         "FB_ADDRESSES",
         values.one_of("ip", "name"),
         "ip",
         "by what presets name a Task that others connect to: ip, or name (of its Pod, as in the file hosts)",
-        annotation="addresses",
     )
-    output_dir: str = _setting(
+    output_dir: str = _annotated(
         "FB_OUTPUT_DIR",
         values.folder,
         DEFAULT_OUTPUT_DIR,
         "folder to write to, and in which the application finds the files",
-        annotation="output-dir",
     )
     template_dir: str = _setting("FB_TEMPLATE_DIR", values.text, "", "folder with *.j2 to render")
     framework_json: str = _setting(
@@ -242,12 +198,8 @@ class Settings:
     env_syntax: str = _setting(
         "FB_ENV_SYNTAX", values.one_of("quoted", "plain"), "quoted", "quoted (Kubernetes 1.35+) or plain"
     )
-    restart: str = _setting(
-        "FB_RESTART",
-        values.one_of("in-place"),
-        "",
-        "in-place: start again in this Pod whenever the gang does",
-        annotation="restart",
+    restart: str = _annotated(
+        "FB_RESTART", values.one_of("in-place"), "", "in-place: start again in this Pod whenever the gang does"
     )
     restart_grace_sec: int = _setting(
         "FB_RESTART_GRACE_SEC",
@@ -256,9 +208,7 @@ class Settings:
         "seconds between the notice to the application and such a restart",
         annotation="restart-grace",
     )
-    log_format: str = _setting(
-        "FB_LOG_FORMAT", values.one_of("text", "json"), "text", "text or json", annotation="log-format"
-    )
+    log_format: str = _annotated("FB_LOG_FORMAT", values.one_of("text", "json"), "text", "text or json")
     # FC accepts any whole number of seconds.
     timeout_sec: int = _setting(
         "BARRIER_CHECK_TIMEOUT_SEC",
@@ -302,9 +252,8 @@ def parse(environ: Mapping[str, str], argv: Sequence[str] = ()) -> Settings:
     if argv:
         from frameworkbarrier import flags
 
-        texts |= flags.read(
-            argv, ((name, setting.flag, setting.env, setting.help) for name, setting in SETTINGS.items())
-        )
+        table = ((name, setting.flag, setting.env, setting.help) for name, setting in SETTINGS.items())
+        texts |= flags.read(argv, table)
     found: dict[str, Any] = {}
     faults: list[str] = []
     for name, setting in SETTINGS.items():

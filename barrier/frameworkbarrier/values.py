@@ -29,6 +29,8 @@ _LABEL_KEY_LIMIT = 253 + 1 + 63
 _SELECTOR_LIMIT = 4096
 _PATH_LIMIT = 512
 _UID_LIMIT = 128
+MAX_SLOTS = 999_999
+_TF_JOBS = ("chief", "master", "worker", "ps", "evaluator")
 # What torchrun accepts instead of a number.
 _NPROC_WORDS = ("auto", "cpu", "gpu")
 
@@ -97,14 +99,10 @@ def folder(value: str) -> str:
 
 
 def items(value: str, expected: str) -> tuple[str, ...]:
-    """Split a list at its commas; the caller checks the items.
-
-    Args:
-        value: the text; white space around an item is ignored.
-        expected: describes the list for the error.
+    """Split a list at its commas, without white space around items; the caller checks these.
 
     Raises:
-        BadValueError: an item is repeated.
+        BadValueError: an item is repeated; `expected` describes the list.
     """
     found = tuple(item.strip() for item in value.split(","))
     if len(found) != len(set(found)):
@@ -130,37 +128,28 @@ def numbers_by_role(example: str, low: int, high: int) -> Callable[[str], Mappin
     return read
 
 
-def slots(most: int) -> Callable[[str], Mapping[str, int]]:
+def slots(value: str) -> Mapping[str, int]:
     """Accept one number of slots for all roles, returned under the key `""`, or one number for each role."""
-    for_all, by_role = whole(1, most), numbers_by_role("launcher=0,worker=8", 0, most)
-
-    def read(value: str) -> Mapping[str, int]:
-        try:
-            return {"": for_all(value)}
-        except BadValueError as fault:
-            expected = str(fault)
-        try:
-            return by_role(value)
-        except BadValueError as fault:
-            raise BadValueError(f"{expected}, or {fault}") from None
-
-    return read
+    try:
+        return {"": whole(1, MAX_SLOTS)(value)}
+    except BadValueError as fault:
+        expected = str(fault)
+    try:
+        return numbers_by_role("launcher=0,worker=8", 0, MAX_SLOTS)(value)
+    except BadValueError as fault:
+        raise BadValueError(f"{expected}, or {fault}") from None
 
 
-def jobs_by_role(*known: str) -> Callable[[str], Mapping[str, str]]:
-    """Accept a list of roles, each with one of the known jobs; a job belongs to one role only."""
-    expected = f"a list as trainer=worker,server=ps, of {', '.join(known)}, each role and each job once"
-
-    def read(value: str) -> Mapping[str, str]:
-        jobs: dict[str, str] = {}
-        for item in items(value, expected):
-            name, _, job = item.partition("=")
-            if not is_role_name(name) or job not in known or name in jobs or job in jobs.values():
-                raise BadValueError(expected)
-            jobs[name] = job
-        return jobs
-
-    return read
+def jobs_by_role(value: str) -> Mapping[str, str]:
+    """Accept a list of roles, each with what it is to TensorFlow; each job belongs to one role only."""
+    expected = f"a list as trainer=worker,server=ps, of {', '.join(_TF_JOBS)}, each role and each job once"
+    jobs: dict[str, str] = {}
+    for item in items(value, expected):
+        name, _, job = item.partition("=")
+        if not is_role_name(name) or job not in _TF_JOBS or name in jobs or job in jobs.values():
+            raise BadValueError(expected)
+        jobs[name] = job
+    return jobs
 
 
 def roles(value: str) -> tuple[str, ...]:
@@ -172,28 +161,19 @@ def roles(value: str) -> tuple[str, ...]:
     return found
 
 
-def processes(most: int) -> Callable[[str], str]:
+def processes(value: str) -> str:
     """Accept a number of processes, or a word by which torchrun finds it."""
-
-    def read(value: str) -> str:
-        if value not in _NPROC_WORDS and (not re.fullmatch(r"[1-9][0-9]{0,8}", value) or int(value) > most):
-            raise BadValueError(f"a whole number from 1 to {most}, or one of {', '.join(_NPROC_WORDS)}")
-        return value
-
-    return read
+    if value not in _NPROC_WORDS and (not re.fullmatch(r"[1-9][0-9]{0,8}", value) or int(value) > MAX_SLOTS):
+        raise BadValueError(f"a whole number from 1 to {MAX_SLOTS}, or one of {', '.join(_NPROC_WORDS)}")
+    return value
 
 
-def bounds(most: int) -> Callable[[str], str]:
+def bounds(value: str) -> str:
     """Accept two whole numbers, the least and the most, as `2:4`; returned in this form."""
-    expected = f"two whole numbers like 2:4, from 1 to {most}, the greater one last"
-
-    def read(value: str) -> str:
-        found = re.fullmatch(r"0*([1-9][0-9]{0,8}):0*([1-9][0-9]{0,8})", value)
-        if found is None or not int(found[1]) <= int(found[2]) <= most:
-            raise BadValueError(expected)
-        return f"{found[1]}:{found[2]}"
-
-    return read
+    found = re.fullmatch(r"0*([1-9][0-9]{0,8}):0*([1-9][0-9]{0,8})", value)
+    if found is None or not int(found[1]) <= int(found[2]) <= MAX_SLOTS:
+        raise BadValueError(f"two whole numbers like 2:4, from 1 to {MAX_SLOTS}, the greater one last")
+    return f"{found[1]}:{found[2]}"
 
 
 def role(value: str) -> str:
