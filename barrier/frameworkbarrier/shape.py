@@ -1,7 +1,8 @@
 """Reads fields of JSON documents that others wrote: a function returns what it is asked for or names the field. Pure.
 
 What comes from an API server passes here before anything relies on its type, so that a wrong document is a sentence and
-never a traceback. An absent field and null count as empty: the API server leaves empty fields out.
+never a traceback. An absent field and null count as empty: the API server leaves empty fields out. `where` is the path
+of the field; whatever else the value is, a `ShapeError` names it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +18,7 @@ class ShapeError(ValueError):
 
 
 def table(value: object, where: str) -> Mapping[str, Any]:
-    """Return an object; `where` is the path of the field, for the error.
-
-    Raises:
-        ShapeError: the value is something else.
-    """
+    """Return an object."""
     if isinstance(value, dict):
         return value
     if value is None:
@@ -30,11 +27,7 @@ def table(value: object, where: str) -> Mapping[str, Any]:
 
 
 def rows(value: object, where: str) -> Sequence[Mapping[str, Any]]:
-    """Return a list of objects.
-
-    Raises:
-        ShapeError: the value is something else.
-    """
+    """Return a list of objects."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -46,11 +39,7 @@ def rows(value: object, where: str) -> Sequence[Mapping[str, Any]]:
 
 
 def word(value: object, where: str) -> str:
-    """Return a text.
-
-    Raises:
-        ShapeError: the value is something else.
-    """
+    """Return a text."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -59,11 +48,7 @@ def word(value: object, where: str) -> str:
 
 
 def count(value: object, where: str, most: int) -> int:
-    """Return a whole number from 0 to `most`.
-
-    Raises:
-        ShapeError: the value is something else.
-    """
+    """Return a whole number from 0 to `most`."""
     if value is None:
         return 0
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from frameworkbarrier import settings
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Observation
 from frameworkbarrier.source import follow
 from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api
-from frameworkbarrier.source.follow import Follower, Update
+from frameworkbarrier.source.follow import Follower
 from frameworkbarrier.source.views import PodsView
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
@@ -172,11 +173,11 @@ FAULTS = {
 
 def gangs_until_complete(server: FaultyServer, faulty: FaultyForAMinute) -> list[Gang]:
     """Every observed gang, up to the first complete one."""
-    view = PodsView("lab", "app=web", {"worker": 4}, "", wait_for="ip")
+    view = PodsView(settings.parse({"FB_SELECTOR": "app=web", "FB_ROLES": "worker=4"}), "lab")
     gangs = []
     for item in Follower(Api(Access(server.url)), view, poll_sec=10, sleep=faulty.sleep, clock=faulty.clock):
-        if isinstance(item, Update) and isinstance(item.value, Observation):
-            gangs.append(item.value.gang)
+        if isinstance(item, Observation):
+            gangs.append(item.gang)
             if gangs[-1].complete:
                 break
     return gangs

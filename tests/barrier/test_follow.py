@@ -13,7 +13,7 @@ from frameworkbarrier.gate.gate import Fault
 from frameworkbarrier.source import api as kube
 from frameworkbarrier.source import follow
 from frameworkbarrier.source.access import Access, Token
-from frameworkbarrier.source.follow import Follower, Update
+from frameworkbarrier.source.follow import Follower
 from testkit.waiting import eventually
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 
@@ -68,15 +68,15 @@ def run(
     access: Access | None = None,
     view: Counter | None = None,
     **options: Any,
-) -> list[Update[int] | Fault]:
+) -> list[int | Fault]:
     """What a follower yields until it has seen the value `until`, or for some seconds."""
-    items: list[Update[int] | Fault] = []
+    items: list[int | Fault] = []
     api = kube.Api(access or Access(server.url))
     started = time.monotonic()
-    follower: Iterator[Update[int] | Fault] = iter(Follower(api, view or Counter(), **({"poll_sec": 0.2} | options)))
+    follower: Iterator[int | Fault] = iter(Follower(api, view or Counter(), **({"poll_sec": 0.2} | options)))
     for item in follower:
         items.append(item)
-        if item == Update(until) or time.monotonic() - started > seconds:
+        if item == until or time.monotonic() - started > seconds:
             break
     return items
 
@@ -96,21 +96,21 @@ class Hours:
         return self.slept
 
 
-def minute(server: FaultyServer) -> list[Update[int] | Fault]:
+def minute(server: FaultyServer) -> list[int | Fault]:
     """What a follower yields in a minute."""
     hours = Hours()
-    items: list[Update[int] | Fault] = []
+    items: list[int | Fault] = []
     follower = Follower(kube.Api(Access(server.url)), Counter(), poll_sec=10, sleep=hours.sleep, clock=hours.clock)
     with pytest.raises(TimeoutError):
         items.extend(follower)
     return items
 
 
-def seen(items: list[Update[int] | Fault]) -> list[int]:
-    return [item.value for item in items if isinstance(item, Update)]
+def seen(items: list[int | Fault]) -> list[int]:
+    return [item for item in items if isinstance(item, int)]
 
 
-def faults(items: list[Update[int] | Fault]) -> list[str]:
+def faults(items: list[int | Fault]) -> list[str]:
     return [item.text for item in items if isinstance(item, Fault)]
 
 

@@ -56,9 +56,9 @@ def written(source: str, document: dict[str, Any]) -> dict[str, bytes] | str:
         case "roster":
             view = RosterView(read)
         case "framework":
-            view = FrameworkView("lab", "mnist", "fw-uid", read.own_task, None)
+            view = FrameworkView(read)
         case _:
-            view = PodsView("lab", "a=b", {"ps": 1, "worker": 2}, "role", wait_for="ip", own_uid=read.uid)
+            view = PodsView(read, "lab")
     try:
         seen = view.loaded(document)
         if not isinstance(seen, Observation):

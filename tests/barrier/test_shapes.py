@@ -11,23 +11,22 @@ from hypothesis import strategies as st
 from frameworkbarrier import settings
 from frameworkbarrier.errors import BarrierError
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import OwnTask
 from frameworkbarrier.source import choose
 from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api
-from frameworkbarrier.source.follow import Follower, Update, View
+from frameworkbarrier.source.follow import Follower, View
 from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from tests.barrier.documents import DOCUMENTS, a_configmap, a_framework, a_list
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
-from tests.barrier.gangs import environment, uid
+from tests.barrier.gangs import environment
 
 Serve = Callable[[Script], FaultyServer]
 
-ME = OwnTask("worker", 0, uid("worker", 0))
+BY_SELECTOR = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"}
 VIEWS: dict[str, Callable[[], View[Any]]] = {
     "roster": lambda: RosterView(settings.parse(environment())),
-    "framework": lambda: FrameworkView("lab", "mnist", "", ME, 0),
-    "pods": lambda: PodsView("lab", "a=b", {"ps": 1, "worker": 2}, "role", wait_for="arrived", own_uid=ME.uid),
+    "framework": lambda: FrameworkView(settings.parse(environment(FC_FRAMEWORK_ATTEMPT_ID="0"))),
+    "pods": lambda: PodsView(settings.parse(environment(FB_WAIT_FOR="arrived", **BY_SELECTOR)), "lab"),
 }
 VALID = {"roster": a_configmap(), "framework": a_framework(), "pods": a_list()}
 
@@ -78,7 +77,7 @@ def check(items: list[Any]) -> None:
     assert items
     for item in items:
         text = item.text if isinstance(item, Fault) else item if isinstance(item, str) else ""
-        assert isinstance(item, Update | Fault | str)
+        assert item is None or isinstance(item, Observation | Fault | str)
         assert "Error" not in text
 
 
@@ -100,7 +99,6 @@ def test_any_event_is_understood_or_a_sentence(source: str, data: st.DataObject,
 CONFIGMAP = "/api/v1/namespaces/lab/configmaps/mnist-attempt"
 FRAMEWORK = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/lab/frameworks/mnist"
 PODS = "/api/v1/namespaces/lab/pods"
-BY_SELECTOR = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"}
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_bad_compressed_status_is_unreadable_and_named() -> None:
 
 
 def test_the_generation_of_a_framework_grows_with_its_membership_only() -> None:
-    view = FrameworkView("lab", "mnist", "", ME, None)
+    view = FrameworkView(settings.parse(environment()))
 
     def generation(*tasks: dict[str, Any]) -> int:
         seen = view.loaded(framework_object({"worker": list(tasks)}))
@@ -194,7 +194,8 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_pod_that_can_be_no_member_of_its_own_gang_learns_the_reason(metadata: dict[str, Any], says: str) -> None:
-    view = PodsView("lab", "app=x", {"worker": 1}, "role", wait_for="ip", own_uid="own")
+    environ = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=1", "FB_ROLE_LABEL": "role", "FC_POD_UID": "own"}
+    view = PodsView(settings.parse(environ), "lab")
     with pytest.raises(SettingsError, match=says):
         view.loaded({"items": [pod("web-0", metadata=metadata | {"uid": "own"})]})
     view.loaded({"items": [pod("web-0", metadata=metadata)]})  # another's is its own affair
@@ -223,7 +224,7 @@ def test_a_pod_that_can_be_no_member_of_its_own_gang_learns_the_reason(metadata:
     ],
 )
 def test_the_index_is_the_controllers_or_the_names_ordinal(metadata: dict[str, Any], index: int) -> None:
-    found = pods.peer_of(pod("web-9", metadata=metadata), ["worker"], "role")
+    found = pods.peer_of(pod("web-9", metadata=metadata), ["worker"], "role", "ip")
     assert found
     assert found.index == index
 
@@ -241,12 +242,12 @@ def test_the_index_is_the_controllers_or_the_names_ordinal(metadata: dict[str, A
     ids=["other role", "no labels", "no index", "being deleted", "failed", "succeeded"],
 )
 def test_a_pod_that_is_no_member_is_none(changes: dict[str, Any]) -> None:
-    assert pods.peer_of(pod("web-1", **changes), ["worker"], "role") is None
+    assert pods.peer_of(pod("web-1", **changes), ["worker"], "role", "ip") is None
 
 
 def gang_of_pods(*documents: dict[str, Any], number: int = 1, wait_for: str = "ip") -> Gang:
-    found = [pods.peer_of(document, ["worker"], "") for document in documents]
-    return pods.gang_of([peer for peer in found if peer], {"worker": number}, "lab", wait_for)
+    found = [pods.peer_of(document, ["worker"], "", wait_for) for document in documents]
+    return pods.gang_of([peer for peer in found if peer], {"worker": number}, "lab")
 
 
 def test_pods_with_addresses_are_a_gang() -> None:
@@ -295,7 +296,7 @@ def test_arrived_means_that_the_barrier_runs_or_has_opened(state: dict[str, Any]
 
 
 def test_a_list_in_pages_is_one_gang_and_a_deleted_pod_leaves_it() -> None:
-    view = PodsView("lab", "app=web", {"worker": 2}, "", wait_for="ip")
+    view = PodsView(settings.parse({"FB_SELECTOR": "app=web", "FB_ROLES": "worker=2"}), "lab")
     view.loaded({"items": [pod("web-0")]})
     seen = view.loaded({"items": [pod("web-1")]}, more=True)
     assert isinstance(seen, Observation)

@@ -74,11 +74,7 @@ def _with_service_account(address: str, token_dir: str) -> Access:
         # A token must not be sent in the clear; with FC a plain address is `kubectl proxy` or an insecure port.
         return Access(address)
     ca = os.path.join(token_dir, "ca.crt")
-    return Access(
-        address,
-        Token(os.path.join(token_dir, "token")),
-        ca if os.path.exists(ca) else True,
-    )
+    return Access(address, Token(os.path.join(token_dir, "token")), ca if os.path.exists(ca) else True)
 
 
 def read_namespace(token_dir: str) -> str:

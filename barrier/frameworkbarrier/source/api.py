@@ -62,7 +62,7 @@ class Api:
         Raises:
             ApiError: one of the subclasses, by meaning.
         """
-        with self._open(path, params or {}, READ_TIMEOUT_SEC, "application/json") as response:
+        with self._open(path, params or {}, READ_TIMEOUT_SEC, compressed=True) as response:
             try:
                 document = json.loads(response.content)
             except (ValueError, RecursionError, requests.RequestException) as fault:
@@ -79,13 +79,15 @@ class Api:
         Raises:
             ApiError: one of the subclasses; `UnavailableError` too if nothing arrives for `read_timeout_sec`.
         """
-        with self._open(path, {**params, "watch": "1"}, read_timeout_sec, "identity") as response:
+        with self._open(path, {**params, "watch": "1"}, read_timeout_sec, compressed=False) as response:
             for line in _lines(response):
                 yield _event(line)
 
-    def _open(self, path: str, params: Mapping[str, str], read_timeout_sec: float, accept: str) -> requests.Response:
+    def _open(
+        self, path: str, params: Mapping[str, str], read_timeout_sec: float, *, compressed: bool
+    ) -> requests.Response:
         headers = {"Accept": "application/json"}
-        if accept == "identity":
+        if not compressed:
             headers["Accept-Encoding"] = "identity"  # a compressor may hold an event back
         if self._access.token and (token := self._access.token.read()):
             headers["Authorization"] = f"Bearer {token}"

@@ -13,18 +13,16 @@ from typing import Any
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
 from frameworkbarrier.gate.gang import answers
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import OwnTask, Settings
+from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source import access
 from frameworkbarrier.source.api import Api, ApiError
-from frameworkbarrier.source.follow import Follower, Update
+from frameworkbarrier.source.follow import Follower
 from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from frameworkbarrier.text import is_dns_name
 
 WAIT_FOR_ANNOTATION = "barrier.frameworkcontroller.microsoft.com/wait-for"
 """By which a Pod template asks, also without the injector, that its roster counts arrivals."""
-
-
 LOOK_AGAIN_SEC = 60.0
 """Least time between two looks for a roster while the Framework is the source."""
 
@@ -53,16 +51,7 @@ def _follow_pods(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     namespace = settings.namespace or access.read_namespace(settings.token_dir)
     if not is_dns_name(namespace):
         raise SettingsError(f"FB_TOKEN_DIR={settings.token_dir}: the file namespace does not hold the name of one")
-    view = PodsView(
-        namespace,
-        settings.selector,
-        settings.roles,
-        settings.role_label,
-        wait_for=settings.wait_for,
-        own_uid=settings.uid,
-    )
-    for item in Follower(api, view, poll_sec=settings.interval_sec):
-        yield item.value if isinstance(item, Update) else item
+    yield from Follower(api, PodsView(settings, namespace), poll_sec=settings.interval_sec)
 
 
 def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
@@ -70,17 +59,14 @@ def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault
     view = RosterView(settings)
     try:
         for item in Follower(api, view, poll_sec=settings.interval_sec):
-            if isinstance(item, Fault):
+            if item is not None:
+                if isinstance(item, Observation):
+                    _check_readiness(settings, item.gang.readiness, view.what)
                 yield item
-            elif item.value is None:
-                if not settings.restart:
-                    return
-            else:
-                if isinstance(item.value, Observation):
-                    _check_readiness(settings, item.value.gang.readiness, view.what)
-                yield item.value
+            elif not settings.restart:
+                return
     except StillForbiddenError:
-        framework = _framework_view(settings)
+        framework = FrameworkView(settings)
         needs_roster = settings.restart or settings.wait_for == "arrived"
         if needs_roster or not _may_read(api, framework.read_path):
             raise
@@ -94,29 +80,17 @@ def _follow_framework(
 
     A gang that was complete stays with this source, because the roster counts its generations by itself.
     """
-    view, configmap = _framework_view(settings), RosterView(settings)
+    view, configmap = FrameworkView(settings), RosterView(settings)
     _check_readiness(settings, "ip", view.what)
     look_at = clock() + LOOK_AGAIN_SEC
     opened = False
     for item in Follower(api, view, poll_sec=settings.interval_sec):
-        value = item.value if isinstance(item, Update) else item
-        opened = opened or (isinstance(value, Observation) and value.gang.complete)
+        opened = opened or (isinstance(item, Observation) and item.gang.complete)
         if not opened and clock() >= look_at:
             look_at = clock() + LOOK_AGAIN_SEC
             if _has_roster(api, configmap):
                 return
-        yield value
-
-
-def _framework_view(settings: Settings) -> FrameworkView:
-    return FrameworkView(
-        settings.namespace,
-        settings.framework,
-        settings.framework_uid,
-        settings.own_task,
-        settings.attempt_id,
-        keeps=lambda gang: settings.wants_framework(gang.total),
-    )
+        yield item
 
 
 def _check_readiness(settings: Settings, readiness: str, what: str) -> None:
@@ -151,10 +125,8 @@ def _may_read(api: Api, path: str) -> bool:
 
 def read_framework(settings: Settings, api: Api) -> Mapping[str, Any] | None:
     """Read the whole Framework, decompressed, for `framework.json`; None if it cannot be read now."""
-    nobody = OwnTask(None, None, None)
-    view = FrameworkView(settings.namespace, settings.framework, settings.framework_uid, nobody, None)
+    view = FrameworkView(settings)
     try:
-        found = view.loaded(api.get(view.read_path))
+        return view.decompressed(api.get(view.read_path))
     except (ApiError, GoneError, ShapeError):
         return None
-    return found.framework if isinstance(found, Observation) else None

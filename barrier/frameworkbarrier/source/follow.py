@@ -3,8 +3,7 @@
 `choose` iterates over a `Follower` of each `View`. A follower never ends by itself; it raises only what can never get
 better. Every pause between two requests is decided here, so that a faulty server gets less than one request a second.
 
-A watch has a server timeout shorter than its read timeout, so silence beyond that can only mean a dead connection, and
-it is noticed within a minute.
+A watch has a server timeout shorter than its read timeout, so silence beyond that can only mean a dead connection.
 Source of the rules: docs/reference/barrier.md, section 2.
 """
 
@@ -12,7 +11,6 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from frameworkbarrier.errors import StillForbiddenError
@@ -57,27 +55,20 @@ class View(Protocol[T_co]):
     rule: str
     """The RBAC rule that reading it needs, for messages."""
 
-    # Any of these may raise a `ShapeError`: the document is no object of the kind.
+    # Each returns what is followed as it is now, or raises a `ShapeError`: the document is no object of the kind.
 
     def loaded(self, document: dict[str, Any], *, more: bool = False) -> T_co:
-        """Take the answer of a get or a page of a list (`more`: not the first); returns the value now."""
+        """Take the answer of a get, or a page of a list; `more`: it is not the first."""
 
     def absent(self) -> T_co:
-        """Take the answer 404; returns the value now."""
+        """Take the answer 404."""
 
     def changed(self, kind: str, document: dict[str, Any]) -> T_co:
-        """Take a watch event; returns the value now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Update(Generic[T]):
-    """The followed thing as it is now."""
-
-    value: T
+        """Take a watch event."""
 
 
 class Follower(Generic[T]):
-    """Yields what happens to one view, without end."""
+    """Yields what a view says whenever it may have changed, and what keeps it from being read, without end."""
 
     def __init__(
         self,
@@ -103,7 +94,7 @@ class Follower(Generic[T]):
         self._succeeded = False
         """The series of failures, if there was one, is over."""
 
-    def __iter__(self) -> Iterator[Update[T] | Fault]:
+    def __iter__(self) -> Iterator[T | Fault]:
         """Follow.
 
         Raises:
@@ -117,10 +108,10 @@ class Follower(Generic[T]):
             except ApiError as fault:
                 failure = fault
 
-    def _step(self) -> Iterator[Update[T] | Fault]:
+    def _step(self) -> Iterator[T | Fault]:
         """Read if that is needed, then watch until the server ends it; where watching is forbidden, poll."""
         if not self._version or self._polling:
-            yield Update(self._read())
+            yield self._read()
         if not self._polling:
             try:
                 yield from self._watch()
@@ -171,22 +162,23 @@ class Follower(Generic[T]):
             self._version = ""
             raise UnavailableError(f"the API server's answer for {self._view.what} cannot be used: {fault}") from fault
 
-    def _watch(self) -> Iterator[Update[T]]:
+    def _watch(self) -> Iterator[T]:
         opened = self._clock()
         received = False
-        params = dict(self._view.watch_params)
-        params["resourceVersion"] = self._version
-        params["allowWatchBookmarks"] = "true"
-        params["timeoutSeconds"] = str(random.randint(*SERVER_TIMEOUT_SEC))  # noqa: S311 -- spreads load, keeps no secret
+        params = {
+            **self._view.watch_params,
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(*SERVER_TIMEOUT_SEC)),  # noqa: S311 -- spreads load, keeps no secret
+        }
         for kind, document in self._api.watch(self._view.watch_path, params, self._silence_sec):
             with self._as_unavailable():
                 meta = table(document.get("metadata"), "metadata")
                 version = word(meta.get("resourceVersion"), "metadata.resourceVersion") or self._version
-                value = None if kind == "BOOKMARK" else Update(self._view.changed(kind, document))
+                values = () if kind == "BOOKMARK" else (self._view.changed(kind, document),)
             self._version = version
             received = self._succeeded = True
-            if value is not None:
-                yield value
+            yield from values
         lived = self._clock() - opened
         if not received and lived < HEALTHY_SEC:
             raise UnavailableError("the watch ends as soon as it is opened")
@@ -194,16 +186,14 @@ class Follower(Generic[T]):
         if lived < WATCH_FLOOR_SEC:
             self._sleep(WATCH_FLOOR_SEC - lived)
 
-    def _retry(self, first: ApiError) -> Iterator[Update[T] | Fault]:
+    def _retry(self, first: ApiError) -> Iterator[T | Fault]:
         """Try steps again, with tenacity's pauses, until one succeeds: a read alone does not, an event does.
 
-        Args:
-            first: what the last step failed with. It counts as the first attempt, because tenacity takes 9 ms to
-                import, which only a Pod with a faulty server shall pay.
+        The failure before counts as the first attempt: tenacity takes 9 ms to import, which only a Pod with a faulty
+        server shall pay.
 
         Raises:
             ApiError: a step succeeded and failed later: this starts a new series of failures.
-            StillForbiddenError: forbidden from the start, still after 30 s.
         """
         from tenacity import Retrying, retry_if_exception_type
 

@@ -17,7 +17,6 @@ from frameworkbarrier.text import is_dns_name, is_role_name, one_line, pod_name
 API = "/apis/frameworkcontroller.microsoft.com/v1"
 TASKS_LIMIT = 10 * MAX_COUNT
 """Tasks of a Framework; far more than etcd can hold the status of."""
-_NO_TASKS: Mapping[int, Mapping[str, Any]] = {}
 
 
 def decompress(framework: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,12 +43,7 @@ def decompress(framework: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gang_of(framework: Mapping[str, Any], own_task: OwnTask, attempt_id: int | None) -> Gang:
-    """Read a decompressed Framework; the generation is left 0.
-
-    Args:
-        framework: the object.
-        own_task: who this Pod is: its own Task may be about to be deleted.
-        attempt_id: the Framework attempt that this Pod belongs to, if its environment says so.
+    """Read a decompressed Framework; the generation is left 0. `attempt_id` is that of this Pod, if it is known.
 
     Raises:
         GoneError: the attempt, or this Pod's own Task, is over.
@@ -66,7 +60,7 @@ def gang_of(framework: Mapping[str, Any], own_task: OwnTask, attempt_id: int | N
     statuses = _statuses(attempt)
 
     def find(role: str, index: int) -> Task | str:
-        return _task(name, role, index, statuses.get(role, _NO_TASKS).get(index))
+        return _task(name, role, index, statuses.get(role, {}).get(index))
 
     _check_own(f"{namespace}/{name}", statuses, own_task)
     return assemble(
@@ -139,15 +133,8 @@ def _task(framework: str, role: str, index: int, status: Mapping[str, Any] | Non
     if not is_place(node, host_ip):
         place = one_line(repr((node, host_ip)), 80)
         raise ShapeError(f"taskStatuses of {role}-{index}: {place} is not podNodeName and podHostIP")
-    return Task(
-        index,
-        ip,
-        uid[:8],
-        count(attempt.get("id"), "taskStatuses.attemptStatus.id", MAX_INDEX),
-        node,
-        host_ip,
-        pod_name(framework, role, index),
-    )
+    number = count(attempt.get("id"), "taskStatuses.attemptStatus.id", MAX_INDEX)
+    return Task(index, ip, uid[:8], number, node, host_ip, pod_name(framework, role, index))
 
 
 def _why(status: Mapping[str, Any]) -> str:
@@ -158,7 +145,7 @@ def _why(status: Mapping[str, Any]) -> str:
 
 
 def _check_own(framework: str, statuses: Mapping[str, Mapping[int, Mapping[str, Any]]], own_task: OwnTask) -> None:
-    own = statuses.get(own_task.role or "", _NO_TASKS).get(-1 if own_task.index is None else own_task.index)
+    own = statuses.get(own_task.role or "", {}).get(-1 if own_task.index is None else own_task.index)
     if own and own.get("deletionPending"):
         attempt = table(own.get("attemptStatus"), "taskStatuses.attemptStatus")
         if attempt.get("podUID") == own_task.uid:

@@ -24,16 +24,10 @@ class Peer:
     role: str
     index: int
     uid: str
-    name: str
-    ip: str
-    node: str
-    host_ip: str
     created: str
-    arrived: bool
-    """Its barrier container runs, or ran to its end."""
-    why: str
-    """Why it may not be ready."""
-    gpus: int = 0
+    task: Task | str
+    """Its Task if it is ready, otherwise why it is not."""
+    gpus: int
     """GPUs that it asks for."""
 
 
@@ -48,8 +42,10 @@ def uid_of(pod: Mapping[str, Any]) -> str:
     raise ShapeError("metadata.uid: is not there")
 
 
-def peer_of(pod: Mapping[str, Any], roles: Iterable[str], role_label: str) -> Peer | None:
+def peer_of(pod: Mapping[str, Any], roles: Iterable[str], role_label: str, wait_for: str) -> Peer | None:
     """Read a Pod; None if it is no member (any more): no role, no index, finished, or being deleted.
+
+    `wait_for` is what makes a Task ready: `ip` or `arrived`.
 
     Raises:
         ShapeError: the object is not a Pod; names the field.
@@ -63,26 +59,18 @@ def peer_of(pod: Mapping[str, Any], roles: Iterable[str], role_label: str) -> Pe
         return None
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
-    name, node = (
-        word(meta.get("name"), "metadata.name"),
-        word(table(pod.get("spec"), "spec").get("nodeName"), "nodeName"),
-    )
-    host_ip = word(status.get("hostIP"), "status.hostIP")
+    uid, name = uid_of(pod), word(meta.get("name"), "metadata.name")
+    node = word(table(pod.get("spec"), "spec").get("nodeName"), "nodeName")
+    ip, host_ip = word(status.get("podIP"), "status.podIP"), word(status.get("hostIP"), "status.hostIP")
     if not is_dns_name(name) or not is_place(node, host_ip):
         raise ShapeError(f"Pod {one_line(repr((name, node, host_ip)), 120)}: not a name, a nodeName and a hostIP")
-    return Peer(
-        role=role,
-        index=index,
-        uid=uid_of(pod),
-        name=name,
-        ip=word(status.get("podIP"), "status.podIP"),
-        node=node,
-        host_ip=host_ip,
-        created=word(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
-        arrived=_arrived(status),
-        why=_why(status),
-        gpus=gpus_of(pod, ""),
-    )
+    task: Task | str
+    if is_ready(uid=uid, ip=ip, leaving=False, arrived=_arrived(status), wait_for=wait_for):
+        task = Task(index, ip, uid[:8], 0, node, host_ip, name)
+    else:
+        task = _why(status)
+    created = word(meta.get("creationTimestamp"), "metadata.creationTimestamp")
+    return Peer(role, index, uid, created, task, gpus_of(pod, ""))
 
 
 def check_own(pod: Mapping[str, Any], roles: Iterable[str], role_label: str) -> None:
@@ -102,26 +90,15 @@ def check_own(pod: Mapping[str, Any], roles: Iterable[str], role_label: str) -> 
         )
 
 
-def gang_of(peers: Iterable[Peer], roles: Mapping[str, int], namespace: str, wait_for: str) -> Gang:
-    """Build the gang of these Pods; the generation is left 0.
-
-    Args:
-        peers: all members, in any order; of two for one index the younger counts.
-        roles: how many Tasks each role has.
-        namespace: where the Pods are.
-        wait_for: what makes a Task ready: `ip` or `arrived`.
-    """
+def gang_of(peers: Iterable[Peer], roles: Mapping[str, int], namespace: str) -> Gang:
+    """Build the gang of all members; of two for one index the younger counts. The generation is left 0."""
     newest: dict[tuple[str, int], Peer] = {}
     for peer in sorted(peers, key=lambda each: (each.created, each.uid)):
         newest[peer.role, peer.index] = peer
 
     def find(role: str, index: int) -> Task | str:
         found = newest.get((role, index))
-        if found is None:
-            return "has no Pod yet"
-        if not is_ready(uid=found.uid, ip=found.ip, leaving=False, arrived=found.arrived, wait_for=wait_for):
-            return found.why
-        return Task(index, found.ip, found.uid[:8], 0, found.node, found.host_ip, found.name)
+        return found.task if found else "has no Pod yet"
 
     gpus = {role: peer.gpus for (role, _), peer in newest.items()}
     return assemble(roles.items(), find, gpus=gpus, namespace=namespace)
@@ -140,6 +117,7 @@ def _index(meta: Mapping[str, Any]) -> int | None:
 
 
 def _arrived(status: Mapping[str, Any]) -> bool:
+    """Report whether the Pod's barrier runs, or ran to its end."""
     for container in rows(status.get("initContainerStatuses"), "status.initContainerStatuses"):
         if container.get("name") == BARRIER_CONTAINER:
             state = table(container.get("state"), "status.initContainerStatuses.state")

@@ -133,16 +133,11 @@ def check_owner(gang: Gang, settings: Settings) -> None:
     owner = (
         ("namespace", gang.namespace, settings.namespace, "FC_FRAMEWORK_NAMESPACE"),
         ("name", gang.framework, settings.framework, "FC_FRAMEWORK_NAME"),
-        ("uid", gang.uid, settings.framework_uid or gang.uid, "FC_FRAMEWORK_UID"),
-        (
-            "attemptID",
-            gang.attempt_id,
-            gang.attempt_id if settings.attempt_id is None else settings.attempt_id,
-            "FC_FRAMEWORK_ATTEMPT_ID",
-        ),
+        ("uid", gang.uid, settings.framework_uid, "FC_FRAMEWORK_UID"),
+        ("attemptID", gang.attempt_id, settings.attempt_id, "FC_FRAMEWORK_ATTEMPT_ID"),
     )
     for field, found, expected, env in owner:
-        if found != expected:
+        if expected not in {"", None} and found != expected:
             raise RosterError(f"framework.{field}: is {_short(found)}, {env} of this Pod is {expected!r}")
 
 

@@ -4,14 +4,14 @@
 Observation, or a Fault if the roster cannot be used. It raises a `ShapeError` for what is no object of its kind.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from frameworkbarrier.errors import GoneError
 from frameworkbarrier.gate.gang import Gang, Role
 from frameworkbarrier.gate.gate import Fault, Observation
-from frameworkbarrier.settings import OwnTask, Settings
+from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError, rows, table, word
 from frameworkbarrier.source import framework, pods, roster
 from frameworkbarrier.text import one_line
@@ -82,26 +82,8 @@ class RosterView:
 class FrameworkView:
     """The Framework object itself."""
 
-    def __init__(
-        self,
-        namespace: str,
-        name: str,
-        uid: str,
-        own_task: OwnTask,
-        attempt_id: int | None,
-        keeps: Callable[[Gang], bool] = lambda _gang: True,
-    ) -> None:
-        """Prepare to follow a Framework.
-
-        Args:
-            namespace: of the Framework.
-            name: of the Framework.
-            uid: of the Framework; "": any.
-            own_task: who this Pod is.
-            attempt_id: the Framework attempt that this Pod belongs to, if it is known.
-            keeps: whether an Observation keeps the whole object. That of a large Framework is most of the memory of
-                the barrier, which would hold two of them whenever the next one arrives.
-        """
+    def __init__(self, settings: Settings) -> None:
+        namespace, name = settings.namespace, settings.framework
         collection = f"{framework.API}/namespaces/{namespace}/frameworks"
         self.read_path = f"{collection}/{name}"
         self.read_params: Mapping[str, str] = {}
@@ -112,21 +94,24 @@ class FrameworkView:
             "{apiGroups: [frameworkcontroller.microsoft.com], resources: [frameworks], "
             f"resourceNames: [{name}], verbs: [get, watch]}}"
         )
-        self._namespace, self._name = namespace, name
-        self._uid = uid
-        self._own_task = own_task
-        self._attempt_id = attempt_id
-        self._keeps = keeps
+        self._settings = settings
         self._generations = Generations()
+
+    def decompressed(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the object decompressed, once it is found to be the Framework of this Pod."""
+        uid = _uid_of(document, self._settings.namespace, self._settings.framework)
+        if self._settings.framework_uid and uid and uid != self._settings.framework_uid:
+            raise GoneError(f"{self.what} was deleted and created again: this Pod's Framework is gone")
+        return framework.decompress(document)
 
     def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault:  # noqa: ARG002 -- the protocol's signature
         """Read the gang out of the Framework."""
-        uid = _uid_of(document, self._namespace, self._name)
-        if self._uid and uid and uid != self._uid:
-            raise GoneError(f"{self.what} was deleted and created again: this Pod's Framework is gone")
-        plain = framework.decompress(document)
-        gang = self._generations.stamp(framework.gang_of(plain, self._own_task, self._attempt_id))
-        return Observation(gang, roster.encode(gang), plain if self._keeps(gang) else None)
+        plain = self.decompressed(document)
+        gang = framework.gang_of(plain, self._settings.own_task, self._settings.attempt_id)
+        gang = self._generations.stamp(gang)
+        # That of a large gang is most of the barrier's memory, which would hold two of them whenever the next arrives.
+        kept = plain if self._settings.wants_framework(gang.total) else None
+        return Observation(gang, roster.encode(gang), kept)
 
     def absent(self) -> Observation | Fault:
         """End the wait: a Framework of the same name that is created later has other Pods."""
@@ -140,25 +125,13 @@ class FrameworkView:
 class PodsView:
     """The Pods of a label selector."""
 
-    def __init__(
-        self,
-        namespace: str,
-        selector: str,
-        roles: Mapping[str, int],
-        role_label: str,
-        wait_for: str,
-        own_uid: str | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, namespace: str) -> None:
         self.read_path = self.watch_path = f"/api/v1/namespaces/{namespace}/pods"
-        self.read_params: Mapping[str, str] = {"labelSelector": selector, "limit": "100"}
-        self.watch_params: Mapping[str, str] = {"labelSelector": selector}
-        self.what = f"Pods {selector!r} in {namespace}"
+        self.watch_params: Mapping[str, str] = {"labelSelector": settings.selector}
+        self.read_params: Mapping[str, str] = {**self.watch_params, "limit": "100"}
+        self.what = f"Pods {settings.selector!r} in {namespace}"
         self.rule = '{apiGroups: [""], resources: [pods], verbs: [list, watch]}'
-        self._namespace = namespace
-        self._roles = roles
-        self._role_label = role_label
-        self._wait_for = wait_for
-        self._own_uid = own_uid
+        self._settings, self._namespace = settings, namespace
         self._peers: dict[str, pods.Peer] = {}
         self._generations = Generations()
 
@@ -185,16 +158,15 @@ class PodsView:
         return self._observe()
 
     def _keep(self, pod: Mapping[str, Any]) -> None:
-        uid = pods.uid_of(pod)
-        if uid == self._own_uid:
-            pods.check_own(pod, self._roles, self._role_label)
-        peer = pods.peer_of(pod, self._roles, self._role_label)
+        uid, roles, label = pods.uid_of(pod), self._settings.roles, self._settings.role_label
+        if uid == self._settings.uid:
+            pods.check_own(pod, roles, label)
+        peer = pods.peer_of(pod, roles, label, self._settings.wait_for)
         if peer is None:
             self._peers.pop(uid, None)
         else:
-            self._peers[peer.uid] = peer
+            self._peers[uid] = peer
 
     def _observe(self) -> Observation:
-        gang = pods.gang_of(self._peers.values(), self._roles, self._namespace, self._wait_for)
-        gang = self._generations.stamp(gang)
+        gang = self._generations.stamp(pods.gang_of(self._peers.values(), self._settings.roles, self._namespace))
         return Observation(gang, roster.encode(gang))
