@@ -36,10 +36,8 @@ class Setting:
     """One entry of the table.
 
     Attributes:
-        env: the environment variable.
         read: turns text into the value, or raises a `values.BadValueError`.
         default: the value if the variable is unset or empty.
-        help: what the setting is, for `--help`.
         annotation: the annotation of the injector that sets the variable, without its prefix; "" if there is none.
         capped_at: a greater whole number in the environment counts as this one; None: a greater one is an error.
     """

@@ -53,13 +53,10 @@ class OverflowFiles:
                 f"{variable.name} ({size(variable.value)} bytes) does not fit into {where}: "
                 f"{variable.name}_FILE names the file that holds it"
             )
-        return self._named(variable)
+        return self.naming(variable)
 
-    def line_size(self, variable: Variable) -> int:
-        """Return the bytes of the line that would name the file."""
-        return _line_size(self._named(variable))
-
-    def _named(self, variable: Variable) -> Variable:
+    def naming(self, variable: Variable) -> Variable:
+        """Return the variable that names the file of this one."""
         return Variable(f"{variable.name}_FILE", f"{self._folder}/{variable.name}")
 
     def fit(self, variable: Variable, limit: int, where: str) -> Variable:
@@ -86,11 +83,7 @@ def injector_script(roles: Sequence[RoleLists], own: Sequence[Variable], overflo
 
 
 def presets_script(own: Sequence[Variable]) -> str:
-    """Return `presets.sh`, by which a shell sets the same variables as references to `env` do.
-
-    Args:
-        own: the variables of the presets as they stand in `env`.
-    """
+    """Return `presets.sh`, by which a shell sets what references to `env` set: the variables as they stand there."""
     return "\n".join(["# To be sourced: . presets.sh", *_export_unless_set(own)]) + "\n"
 
 
@@ -125,13 +118,7 @@ class Budget:
     """The bytes of `env`, which variables take one after the other; for each that follows, its least is kept."""
 
     def __init__(self, wanted: Iterable[Variable], overflow: OverflowFiles, syntax: str) -> None:
-        """Begin with the whole file.
-
-        Args:
-            wanted: all variables that will be taken.
-            overflow: takes the values that do not fit.
-            syntax: of the file, `quoted` or `plain`.
-        """
+        """Begin with the whole file; `wanted` are all variables that will be taken, `syntax` is `quoted` or `plain`."""
         self._overflow, self._syntax = overflow, syntax
         self._spare = ENV_FILE_LIMIT - sum(map(self._least, wanted))
 
@@ -151,7 +138,7 @@ class Budget:
 
     def _least(self, variable: Variable) -> int:
         """Return the bytes of its own line, or of a shorter one that names a file."""
-        return min(_line_size(variable), self._overflow.line_size(variable))
+        return min(_line_size(variable), _line_size(self._overflow.naming(variable)))
 
 
 def env_file(variables: Sequence[Variable], syntax: str) -> str:

@@ -10,7 +10,6 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 
 from frameworkbarrier.errors import OutputError, SettingsError
 
@@ -48,9 +47,7 @@ class OutputDirectory:
     def __enter__(self) -> "OutputDirectory":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._handle)
 
     def hold(self, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -81,13 +81,7 @@ def render(
     container: Container,
     framework: Mapping[str, Any] | None = None,
 ) -> Rendered:
-    """Make all files of an open gang.
-
-    Args:
-        released: the open gang and this Pod's place in it.
-        settings: the barrier's settings.
-        container: what this container is like.
-        framework: the Framework object, decompressed; None: not wanted or not readable.
+    """Make all files of an open gang; `framework` is the decompressed object, None if not wanted or not readable.
 
     Raises:
         SettingsError: a preset or template cannot be rendered, or FB_PORTS or FB_SLOTS does not fit the gang.
@@ -143,23 +137,12 @@ def _of_presets(
     own: dict[str, Variable] = {}
     made: list[tuple[Preset, File]] = []
     for preset in chosen:
-        variables_of, files_of = _of_preset(released, preset, settings, container, own)
-        own |= {variable.name: variable for variable in variables_of}
-        made += [(preset, file) for file in files_of]
+        names = template_values.build(released, preset, settings, container.interfaces)
+        made += [(preset, _template_file(name, source, names)) for name, source in preset.files.items()]
+        own |= {variable.name: variable for variable in _variables(preset, names, own)}
+        # Before the next preset's are there: what a template may use takes 8 MiB for a gang of 10,000.
+        del names
     return list(own.values()), made
-
-
-def _of_preset(
-    released: Released,
-    preset: Preset,
-    settings: Settings,
-    container: Container,
-    known: Mapping[str, Variable],
-) -> tuple[list[Variable], list[File]]:
-    # Gone with this call, before the next preset's: what a template may use takes 8 MiB for a gang of 10,000.
-    names = template_values.build(released, preset, settings, container.interfaces)
-    files = [_template_file(name, source, names) for name, source in preset.files.items()]
-    return list(_variables(preset, names, known)), files
 
 
 def _variables(preset: Preset, names: Mapping[str, Any], known: Mapping[str, Variable]) -> Iterator[Variable]:

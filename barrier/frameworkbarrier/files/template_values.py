@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files import variables
-from frameworkbarrier.gate.gang import Gang, Role, Task
+from frameworkbarrier.gate.gang import Gang, Task
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.presets.model import Preset
 from frameworkbarrier.settings import Settings
@@ -20,13 +20,7 @@ ID_LIMIT = 128
 
 
 def build(released: Released, preset: Preset, settings: Settings, interfaces: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a template may use.
-
-    Args:
-        released: the open gang and this Pod's place in it.
-        preset: whose ranks, head, slots and default port count.
-        settings: the barrier's settings.
-        interfaces: the network interfaces of this Pod by their addresses.
+    """Return what a template may use; ranks, head, slots and default port are those of the preset.
 
     Returns:
         `gang`: {id, name, namespace, attempt, generation}; `roles`: list of {name, port, slots, gpus, tasks, ips,
@@ -108,21 +102,14 @@ def _fail_for(preset: Preset) -> Any:
     return fail
 
 
-def _filled(gang: Gang) -> list[Role]:
-    return [role for role in gang.roles if role.tasks]
-
-
 def _with_rank(gang: Gang, preset: Preset, chosen: tuple[str, ...]) -> list[str]:
     """Return the roles whose Tasks have ranks, in the order of their ranks; a preset without ranks counts all.
 
     Raises:
         SettingsError: `FB_RANK_ROLES` does not fit the gang, or nothing says which of several roles have ranks.
     """
-    names = [role.name for role in gang.roles]
-    filled = [role.name for role in _filled(gang)]
-    for name in chosen:
-        if name not in names:
-            raise SettingsError(f"FB_RANK_ROLES: there is no role {name!r}; there are {', '.join(names)}")
+    names = variables.names_of(gang, "FB_RANK_ROLES", chosen)
+    filled = [role.name for role in gang.roles if role.tasks]
     found = [name for name in chosen or preset.rank_roles if name in filled]
     if not preset.rank_roles and not chosen:
         return names
@@ -143,7 +130,7 @@ def _head_role(gang: Gang, preset: Preset, chosen: str) -> str:
     Raises:
         SettingsError: `FB_HEAD_ROLE` does not fit the gang, or nothing says who is the head.
     """
-    filled = {role.name: len(role.tasks) for role in _filled(gang)}
+    filled = {role.name: len(role.tasks) for role in gang.roles if role.tasks}
     if chosen:
         if chosen not in filled:
             raise SettingsError(

@@ -53,16 +53,26 @@ def role_prefix(role: str) -> str:
     return "FB_" + _NO_NAME.sub("_", role.upper())
 
 
+def names_of(gang: Gang, setting: str, chosen: Iterable[str]) -> list[str]:
+    """Return the names of the roles, once those that a setting names are found among them.
+
+    Raises:
+        SettingsError: the setting names a role that the gang does not have.
+    """
+    names = [role.name for role in gang.roles]
+    for name in chosen:
+        if name not in names:
+            raise SettingsError(f"{setting}: there is no role {name!r}; there are {', '.join(names)}")
+    return names
+
+
 def ports_of(gang: Gang, chosen: Mapping[str, int], presets: Iterable[Preset]) -> dict[str, int]:
     """Return the port of each role: `FB_PORTS`, else the first preset's default; a role without either is left out.
 
     Raises:
         SettingsError: `FB_PORTS` names a role that the gang does not have, or two roles share a prefix.
     """
-    names = [role.name for role in gang.roles]
-    for name in chosen:
-        if name not in names:
-            raise SettingsError(f"FB_PORTS: there is no role {name!r}; there are {', '.join(names)}")
+    names = names_of(gang, "FB_PORTS", chosen)
     prefixes = {role_prefix(name): name for name in names}
     if len(prefixes) < len(names):
         raise SettingsError(
@@ -85,10 +95,7 @@ def tf_roles_of(gang: Gang, chosen: Mapping[str, str]) -> dict[str, str]:
     Raises:
         SettingsError: `FB_TF_ROLES` names a role that the gang does not have, or two roles would be the same.
     """
-    names = [role.name for role in gang.roles]
-    for name in chosen:
-        if name not in names:
-            raise SettingsError(f"FB_TF_ROLES: there is no role {name!r}; there are {', '.join(names)}")
+    names = names_of(gang, "FB_TF_ROLES", chosen)
     found = {name: chosen.get(name, name) for name in names}
     for name in chosen:
         if same := [each for each in names if each != name and found[each] == found[name]]:
@@ -99,20 +106,14 @@ def tf_roles_of(gang: Gang, chosen: Mapping[str, str]) -> dict[str, str]:
 def slots_of(gang: Gang, chosen: Mapping[str, int], *, run_launcher: bool, by_gpu: bool = False) -> dict[str, int]:
     """Return the slots of each Task, by role.
 
-    A role named `launcher` starts mpirun and computes nothing, as users of the MPI operator expect, if other roles do.
-
-    Args:
-        gang: the complete gang.
-        chosen: `FB_SLOTS`; the key `""` is for all roles, else only named roles have some. Empty: 1 for all roles.
-        run_launcher: whether a launcher computes too.
-        by_gpu: without `FB_SLOTS` a Task has as many slots as its Pod asks for GPUs, if it asks for some.
+    `chosen` is `FB_SLOTS`: the key `""` is for all roles, else only named roles have some. Without it a Task has 1, or
+    with `by_gpu` as many as its Pod asks for GPUs, if it asks for some. A role named `launcher` starts mpirun and
+    computes nothing, as users of the MPI operator expect, if other roles do and `run_launcher` does not say otherwise.
 
     Raises:
         SettingsError: `FB_SLOTS` names a role that the gang does not have.
     """
-    names = [role.name for role in gang.roles]
-    for name in sorted(chosen.keys() - {"", *names}):
-        raise SettingsError(f"FB_SLOTS: there is no role {name!r}; there are {', '.join(names)}")
+    names = names_of(gang, "FB_SLOTS", sorted(chosen.keys() - {""}))
     if chosen:
         found = {name: chosen.get(name, chosen.get("", 0)) for name in names}
     else:

@@ -16,7 +16,10 @@ from frameworkbarrier.settings import Settings
 
 
 class Writer:
-    """The files in the shared folder; it warns of each thing once."""
+    """The files in the shared folder; it warns of each thing once.
+
+    `read_framework` reads the Framework object, decompressed; it returns None if it cannot be read now.
+    """
 
     def __init__(
         self,
@@ -26,15 +29,6 @@ class Writer:
         read_framework: Callable[[], Mapping[str, Any] | None],
         log: Log,
     ) -> None:
-        """Prepare to write.
-
-        Args:
-            folder: where to write.
-            settings: the barrier's settings.
-            container: what this container is like.
-            read_framework: reads the Framework object, decompressed; None if it cannot be read now.
-            log: takes the warnings.
-        """
         self._folder = folder
         self._settings = settings
         self._container = container

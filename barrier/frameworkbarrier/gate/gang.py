@@ -83,16 +83,9 @@ def is_place(node: str, host_ip: str) -> bool:
 
 
 def is_ready(*, uid: str, ip: str, leaving: bool, arrived: bool = False, wait_for: str = "ip") -> bool:
-    """Report whether a Task is ready.
+    """Report whether a Task is ready: its recorded Pod stays, has an IP address, and if asked for has arrived.
 
     The controller applies the same rule before it writes a roster. Source: docs/reference/barrier.md, section 1.
-
-    Args:
-        uid: UID of its current Pod, as recorded; "" if none is.
-        ip: address of the Pod; anything but an IP address counts as none.
-        leaving: whether the Task is being deleted.
-        arrived: whether the barrier of the Pod runs, or has opened.
-        wait_for: `ip`: an address is enough; `arrived`: the Pod must have arrived too.
     """
     return bool(uid) and not leaving and is_ip(ip) and (arrived or wait_for != "arrived")
 
@@ -132,15 +125,8 @@ def assemble(
 ) -> Gang:
     """Build a gang Task by Task, for the sources that have no roster; the generation is left 0.
 
-    Args:
-        numbers: each role with its number of Tasks, in the order of the spec.
-        find: returns the Task of a role and an index if it is ready, otherwise why it is not.
-        gpus: GPUs that each Pod of a role asks for.
-        namespace: where the Pods are.
-        framework: name of the Framework; this and the following are left out for Pods without one.
-        uid: its UID.
-        attempt_id: its current attempt.
-        attempt_instance_uid: the same with the UID of the attempt's ConfigMap.
+    `numbers` has the Tasks of each role, in the order of the spec; `find` returns the Task of a role and an index if it
+    is ready, otherwise why it is not. Pods without a Framework have a namespace only.
     """
     roles: list[Role] = []
     missing: list[Missing] = []

@@ -50,16 +50,12 @@ class Waiting:
     missing: tuple[Missing, ...]
 
     def __str__(self) -> str:
-        """`7/10: worker-3 Pending: Unschedulable, worker-5, worker-6`."""
-        return f"{self.ready}/{self.total}: {self._name_missing()}"
-
-    def _name_missing(self) -> str:
-        """Name who is missing, and how many more there are than the source named."""
+        """`7/10: worker-3 Pending: Unschedulable, worker-5, 1 more`: that is, one more than the source named."""
         named = [f"{each.task} {each.why}".strip() for each in self.missing]
         unnamed = self.total - self.ready - len(self.missing)
         if unnamed > 0:
             named.append(f"{unnamed} more" if named else f"{unnamed} Task{'s' if unnamed > 1 else ''}")
-        return ", ".join(named) or "the gang to be complete"
+        return f"{self.ready}/{self.total}: {', '.join(named) or 'the gang to be complete'}"
 
 
 class Gatekeeper:

@@ -31,19 +31,12 @@ def follow(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
-    """Write the files again whenever the gang has changed and is complete.
+    """Write the files again whenever the gang has changed and is complete; those of `gang` are written already.
 
-    An incomplete gang changes nothing: the applications that run keep the last complete one. Every failure goes to the
-    log and does not end the process, because the kubelet would only start it again. A failed write is tried again, and
-    the same failure is logged once, unless the settings are wrong: then no retry helps.
-
-    Args:
-        reader: a started source.
-        gatekeeper: decides whether files are to be written; what it raises ends the process.
-        gang: the gang whose files are written already.
-        write: writes the files, and returns how many.
-        log: takes a line for each generation and each failure.
-        clock: seconds that never go back.
+    An incomplete gang changes nothing: the applications that run keep the last complete one. What the gatekeeper raises
+    ends the process. Every other failure goes to the log and does not, because the kubelet would only start it again. A
+    failed write is tried again, and the same failure is logged once, unless the settings are wrong: then no retry
+    helps.
     """
     written = gang
     wanted: Released | None = None

@@ -83,7 +83,7 @@ class Progress:
     """
 
     def __init__(self, log: Log, clock: Callable[[], float]) -> None:
-        self._log = log
+        self.log = log
         self._clock = clock
         self._reported: tuple[object, ...] | None = None
         self._reported_text = ""
@@ -109,16 +109,12 @@ class Progress:
             return None
         return max(due - self._clock(), 0.0)
 
-    def info(self, text: str) -> None:
-        """Write a line of its own."""
-        self._log.info(text)
-
     def report(self) -> None:
         """Write the line if it is due."""
         if self.due_in() == 0.0:
             self._reported, self._reported_text = self._state(), self.describe()
             self._reported_at = self._clock()
-            self._log.info(f"waiting{self._reported_text}")
+            self.log.info(f"waiting{self._reported_text}")
 
     def describe(self) -> str:
         """Say who is missing and why, and what keeps the source from observing; continues a word like `waiting`."""
@@ -143,14 +139,9 @@ def wait(
     *,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Released:
-    """Wait until the gate opens.
+    """Wait until the gate opens, for `timeout_sec` since the start of `progress` at most.
 
-    Args:
-        reader: a started source.
-        gatekeeper: decides whether the gate is open.
-        timeout_sec: seconds to wait at most, since the start of `progress`.
-        progress: reports to a person.
-        while_waiting: called once, after the first item that does not open the gate.
+    `while_waiting` is called once, after the first item that does not open the gate.
 
     Raises:
         WaitTimeoutError: not open within the timeout.
@@ -172,7 +163,7 @@ def wait(
                 return decision
             progress.waiting, progress.fault = decision, ""
         elif isinstance(item, Fault) and item.lasting:
-            progress.info(item.text)
+            progress.log.info(item.text)
         elif isinstance(item, Fault):
             progress.fault = item.text
         progress.report()

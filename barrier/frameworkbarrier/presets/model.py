@@ -148,6 +148,15 @@ def decode(name: str, document: object) -> Preset:
         raise PresetError(f"preset {name[:80]!r}: the name must be lower-case letters, digits and '-', at most 63")
     if not isinstance(document, dict):
         raise PresetError(f"preset {name}: is not a table")
+    try:
+        found = _read_fields(document)
+    except PresetError as fault:
+        raise PresetError(f"preset {name}: {fault}") from None
+    sets: dict[str, Any] = {key: frozenset(found.pop(key, ())) for key in ("optional", "long")}
+    return Preset(name=name, document=document, **sets, **found)
+
+
+def _read_fields(document: Mapping[str, object]) -> dict[str, Any]:
     fields = {
         "variables": _templates(_VARIABLE, "the name of a variable, not FB_... or FC_..."),
         "files": _templates(_FILE, "the name of a file"),
@@ -160,23 +169,18 @@ def decode(name: str, document: object) -> Preset:
         "place": _whole(0, _LAST),
         "gpu_slots": _truth,
     }
-    found: dict[str, Any] = {}
-    try:
-        for key, value in document.items():
-            if key not in fields:
-                raise PresetError(f"{key}: there is no such field; there are {', '.join(fields)}")  # noqa: TRY301 -- one form of error
-            found[key] = fields[key](value, key)
-        if not found.get("variables") and not found.get("files"):
-            raise PresetError("variables: is needed, or files")  # noqa: TRY301 -- one form of error
-        for key in ("short_variables", "optional", "long"):
-            for variable in found.get(key, ()):
-                if variable not in found.get("variables", ()):
-                    raise PresetError(f"{key}: {variable} is not one of the variables")  # noqa: TRY301 -- as above
-    except PresetError as fault:
-        raise PresetError(f"preset {name}: {fault}") from None
-    found.setdefault("variables", {})
-    sets: dict[str, Any] = {key: frozenset(found.pop(key, ())) for key in ("optional", "long")}
-    return Preset(name=name, document=document, **sets, **found)
+    found: dict[str, Any] = {"variables": {}}
+    for key, value in document.items():
+        if key not in fields:
+            raise PresetError(f"{key}: there is no such field; there are {', '.join(fields)}")
+        found[key] = fields[key](value, key)
+    if not found["variables"] and not found.get("files"):
+        raise PresetError("variables: is needed, or files")
+    for key in ("short_variables", "optional", "long"):
+        for variable in found.get(key, ()):
+            if variable not in found["variables"]:
+                raise PresetError(f"{key}: {variable} is not one of the variables")
+    return found
 
 
 def _templates(pattern: str, expected: str) -> Any:

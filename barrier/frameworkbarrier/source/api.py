@@ -185,12 +185,8 @@ def _cause(fault: BaseException) -> str:
     """Return the innermost reason of an exception of `requests`; the outer ones show addresses of objects."""
     inner: BaseException = fault
     while True:
-        reason = getattr(inner, "reason", None)
-        following = (
-            reason
-            if isinstance(reason, BaseException)
-            else next((each for each in inner.args if isinstance(each, BaseException)), None)
-        )
+        reasons = (getattr(inner, "reason", None), *inner.args)
+        following = next((each for each in reasons if isinstance(each, BaseException)), None)
         if following is None:
             break
         inner = following
