@@ -7,7 +7,6 @@ than the failure (the informer: resume or list again, forget failures after heal
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 import tenacity
 from tenacity.retry import retry_base
@@ -28,21 +27,13 @@ HEALTHY_SECONDS = 120.0
 _MAX_DOUBLINGS = 10
 """Bounds the exponent: 2.0 ** 1100 would raise after a weekend without a server."""
 
-Draw: TypeAlias = Callable[[], float]
-"""Returns a random number in [0, 1)."""
 
-
-def pause_seconds(failures: int, draw: Draw, retry_after_seconds: float | None = None) -> float:
-    """Return how long to wait before the next attempt.
+def pause_seconds(failures: int, draw: Callable[[], float], retry_after_seconds: float | None = None) -> float:
+    """Return how long to wait after so many failures in a row, never less than the server asked for.
 
     The figures are those of client-go's reflector: 0.8 s to 30 s, doubled with each failure. The jitter is full, so
     that replicas which lost the same server do not come back together, but the pause is never below the floor: a
-    faulty server sees at most one attempt per 0.8 s.
-
-    Args:
-        failures: in a row, at least 1.
-        draw: the source of the jitter.
-        retry_after_seconds: the pause that the server asked for; the result is never shorter.
+    faulty server sees at most one attempt per 0.8 s. `draw` returns a random number in [0, 1).
     """
     ceiling = min(CEILING_SECONDS, FLOOR_SECONDS * 2.0 ** min(failures, _MAX_DOUBLINGS))
     pause = FLOOR_SECONDS + draw() * (ceiling - FLOOR_SECONDS)
@@ -54,25 +45,17 @@ def pause_seconds(failures: int, draw: Draw, retry_after_seconds: float | None =
 class Backoff:
     """Counts failures in a row, and forgets them after two minutes without one.
 
-    This is state only: the caller waits, and decides what to do next.
-
-    Args:
-        clock: monotonic seconds.
-        draw: the source of the jitter.
+    This is state only: the caller waits, and decides what to do next. The clock is monotonic.
     """
 
-    def __init__(self, clock: Callable[[], float], draw: Draw = random.random) -> None:
+    def __init__(self, clock: Callable[[], float], draw: Callable[[], float] = random.random) -> None:
         self._clock = clock
         self._draw = draw
         self._failures = 0
         self._resumes_at = float("-inf")
 
     def next(self, retry_after_seconds: float | None = None) -> float:
-        """Count one more failure and return the seconds to wait.
-
-        Args:
-            retry_after_seconds: the pause that the server asked for.
-        """
+        """Count one more failure and return the seconds to wait."""
         if self._clock() - self._resumes_at >= HEALTHY_SECONDS:
             self._failures = 0
         self._failures += 1
@@ -104,18 +87,13 @@ def retrying(
     stop: stop_base = tenacity.stop_never,
     before_sleep: Callable[[tenacity.RetryCallState], None] | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    draw: Draw = random.random,
+    draw: Callable[[], float] = random.random,
 ) -> tenacity.AsyncRetrying:
     """Return a policy that repeats an idempotent call.
 
-    Used as `body = await retrying()(client.get, path)`. When the policy stops, the last error is raised as it is.
-
-    Args:
-        retry: which outcomes are tried again; by default the errors that are transient (`is_transient`).
-        stop: when to give up; never by default.
-        before_sleep: called before each pause, to log or to count.
-        sleep: waits so many seconds.
-        draw: the source of the jitter.
+    Used as `body = await retrying()(client.get, path)`. By default it tries transient errors again (`is_transient`),
+    and for ever. When it stops, the last error is raised as it is. `before_sleep` is called before each pause, to log
+    or to count.
     """
 
     def wait(state: tenacity.RetryCallState) -> float:

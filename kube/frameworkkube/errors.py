@@ -54,8 +54,7 @@ class ApiStatusError(KubeError):
 
     Attributes:
         code: HTTP status code.
-        reason: machine-readable reason of the Status object (`AlreadyExists`), or the HTTP phrase when there was
-            none.
+        reason: machine-readable reason of the Status object (`AlreadyExists`), or the phrase of HTTP without one.
         message: one sentence for people.
         status: the Status object as decoded JSON; empty if the body was something else (a proxy's HTML page).
         retry_after_seconds: the pause that the server asked for, or None.
@@ -126,14 +125,10 @@ _BY_CODE: dict[int, type[ApiStatusError]] = {
 
 
 def error_of(code: int, phrase: str | None, retry_after: str | None, body: bytes, *, now: float) -> ApiStatusError:
-    """Translate an answer whose status code is not 2xx.
+    """Translate an answer whose status code is not 2xx, and whose body is a Status as JSON, or anything at all.
 
-    Args:
-        code: HTTP status code.
-        phrase: the HTTP reason phrase, used when the body is not a Status.
-        retry_after: the `Retry-After` header, seconds or an HTTP date.
-        body: a Status as JSON, or anything at all.
-        now: Unix time in seconds, to read an HTTP date.
+    Without a Status the phrase of HTTP is used. `retry_after` is the header, seconds or an HTTP date; `now` is the Unix
+    time by which a date is read.
     """
     status = _status_of(body)
     details = status.get("details")

@@ -20,11 +20,7 @@ def before_first_line(configure: Callable[[], None] | None) -> None:
 
 
 class Logger:
-    """A logger of structlog, made for each line.
-
-    Args:
-        name: of the module that writes.
-    """
+    """A logger of structlog for a module, made for each line."""
 
     def __init__(self, name: str) -> None:
         self._name = name

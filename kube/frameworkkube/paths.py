@@ -12,17 +12,10 @@ def resource_path(
     name: str | None = None,
     subresource: str | None = None,
 ) -> str:
-    """Return the path of a collection, an object or a subresource.
+    """Return the path of a collection, an object or a subresource, as `/api/v1/namespaces/default/pods/web-0/log`.
 
-    Args:
-        api_version: `v1` or `group/version`.
-        resource: plural, such as `pods`.
-        namespace: None for a cluster-scoped resource or for all namespaces.
-        name: None for the collection.
-        subresource: such as `status`; needs a name.
-
-    Returns:
-        For example `/api/v1/namespaces/default/pods/web-0/log`.
+    `api_version` is `v1` or `group/version`, `resource` a plural. Without a namespace it is a cluster-scoped resource,
+    or one of all namespaces; without a name it is the collection.
 
     Raises:
         ValueError: a subresource without a name.

@@ -18,24 +18,19 @@ A replica that starts between the deletion of the Lease and the moment when its 
 holder; then two replicas work until the holder's next renewal. Do not delete the Lease.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
 import socket
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NoReturn
 
 from frameworkkube.election.lease_lock import LeaseLock
 from frameworkkube.errors import ApiStatusError, KubeError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.log import Logger
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from frameworkkube.http.client import KubeClient
 
 _log = Logger(__name__)
 
@@ -69,8 +64,6 @@ class LeaderElection:
 
     Args:
         client: of the API server; the Lease's requests pass any pause that the server asked of the client.
-        namespace: of the Lease.
-        name: of the Lease.
         identity: of this process and no other, see `unique_identity`.
         on_overdue: ends the process; called when the work has not stopped by the end of the lease.
         lease_duration_seconds: whole seconds that the other candidates leave a silent holder.
@@ -78,8 +71,6 @@ class LeaderElection:
         retry_period_seconds: between two renewals, and between two attempts of a candidate.
         clock: monotonic seconds.
         wall_clock: Unix seconds; only written, for people.
-        sleep: waits so many seconds of `clock`.
-        draw: a random number in [0, 1).
 
     Raises:
         ValueError: see `check_times`.
@@ -130,22 +121,16 @@ class LeaderElection:
         """The identity that holds the lease as far as is known here, empty if nobody does."""
         return self._lock.holder
 
-    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Compete, work as long as the lease lasts, and compete again when it was lost.
 
-        Cancelled, it cancels the work, goes on renewing until the work has stopped, and releases the lease.
-
-        Args:
-            lead: the work, called again for each term; it is cancelled when the term ends. When it ends by itself, the
-                lease is released and this method ends as it did.
+        Cancelled, it cancels the work, goes on renewing until the work has stopped, and releases the lease. The work is
+        called again for each term, and cancelled when that ends. When the work ends by itself, the lease is released
+        and this method ends as it did.
         """
-
-        async def term() -> None:
-            await lead()
-
         while True:
             await self._acquire()
-            work = asyncio.create_task(term())
+            work = asyncio.create_task(lead())
             cancelled, lost = await self._serve(work)
             self._lock.leading = False
             if cancelled or not lost:

@@ -1,7 +1,5 @@
 """A Lease as candidates read and write it; `election` decides which candidate may do so, and when."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,13 +21,13 @@ class Lease:
     body: dict[str, Any]
 
     @classmethod
-    def absent(cls, namespace: str, name: str) -> Lease:
+    def absent(cls, namespace: str, name: str) -> "Lease":
         """Return a Lease that does not exist yet: creating it is no transition."""
         metadata = {"namespace": namespace, "name": name}
         return cls({"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": {"leaseTransitions": -1}})
 
     @classmethod
-    def decode(cls, data: bytes) -> Lease:
+    def decode(cls, data: bytes) -> "Lease":
         """Decode an answer.
 
         Raises:
@@ -60,13 +58,7 @@ class Lease:
         return float(self._spec.get("leaseDurationSeconds") or 0)
 
     def held_by(self, identity: str, seconds: int, now: str) -> bytes:
-        """Return the body that makes `identity` the holder, or keeps it so.
-
-        Args:
-            identity: of the candidate.
-            seconds: the lease's duration.
-            now: RFC 3339 with microseconds, UTC.
-        """
+        """Return the body that makes `identity` the holder, or keeps it so; `now` is RFC 3339 with microseconds."""
         spec = self._spec | {"holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": now}
         if self.holder != identity:
             spec |= {"acquireTime": now, "leaseTransitions": int(self._spec.get("leaseTransitions") or 0) + 1}

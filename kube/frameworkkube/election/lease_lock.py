@@ -8,23 +8,18 @@ Only this candidate's own clock is read: another candidate's lease has expired w
 its duration.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import tenacity
 
 from frameworkkube.election.lease import API_VERSION, Lease
 from frameworkkube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.log import Logger
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkkube.http.client import KubeClient
 
 _log = Logger(__name__)
 
@@ -32,17 +27,9 @@ _MAX_ATTEMPTS: Final = 3
 
 
 class LeaseLock:
-    """The Lease as this candidate knows it.
+    """The Lease as this candidate knows it; the arguments are those of `LeaderElection`.
 
-    Args:
-        client: of the API server; the requests pass any pause that the server asked of the client.
-        namespace: of the Lease.
-        name: of the Lease.
-        identity: of this process and no other.
-        lease_duration_seconds: whole seconds that the other candidates leave a silent holder.
-        renew_deadline_seconds: how long a claim lasts for its holder; each request is bounded by half of it.
-        clock: monotonic seconds.
-        wall_clock: Unix seconds; only written, for people.
+    A claim lasts for its holder until the deadline for renewals; each request is bounded by half of that.
 
     Attributes:
         leading: whether this candidate made the last claim, as far as is known; the time is not considered.

@@ -90,22 +90,12 @@ class KubeClient:
         max_bytes: int | None = None,
         flow_controlled: bool = True,
     ) -> bytes:
-        """Send one request; only a 401 is repeated, once, with a token that was read again.
+        """Send one request and return the body of its 2xx answer, which has at most `max_bytes`.
 
-        Args:
-            method: HTTP verb.
-            path: encoded, see `resource_path`.
-            query: not encoded.
-            body: JSON, or what `content_type` says.
-            content_type: of the body.
-            accept: see `PARTIAL_METADATA`.
-            timeout_seconds: for all of it but the throttle: waiting for a connection, sending, reading the answer.
-            max_bytes: of the answer; None for any number.
-            flow_controlled: False sends in spite of a pause that the server asked for. Only for a leader's lease, which
-                has its own priority level at the server.
-
-        Returns:
-            The body of a 2xx answer.
+        Only a 401 is repeated, once, with a token that was read again. The path is encoded, see `resource_path`, the
+        query is not. The timeout is for all of it but the throttle: waiting for a connection, sending, reading the
+        answer. What is not flow-controlled is sent in spite of a pause that the server asked for. That is only for a
+        leader's lease, which has its own priority level at the server.
 
         Raises:
             TooManyRequestsError: nothing has happened; if nothing was sent, `retry_after_seconds` is the rest of a
@@ -182,32 +172,20 @@ class KubeClient:
         accept: str = JSON,
         max_bytes: int | None = None,
     ) -> bytes:
-        """Delete the object at `path`.
+        """Delete the object at `path`; returns the object that is being deleted, or a Status.
 
-        Args:
-            path: of the object.
-            uid: precondition; another object of the same name is a `ConflictError`.
-            resource_version: precondition; an object that has changed since is a `ConflictError`.
-            grace_period_seconds: None for the object's own; 0 deletes at once.
-            propagation: `Background`, `Foreground`, `Orphan` or None for the kind's default.
-            accept: see `PARTIAL_METADATA`.
-            max_bytes: see `request`.
-
-        Returns:
-            The object that is being deleted, or a Status.
+        The UID and the resourceVersion are preconditions: another object of the same name, or one that has changed
+        since, is a `ConflictError`. A grace period of 0 deletes at once, None takes the object's own; `propagation` is
+        `Background`, `Foreground`, `Orphan` or None for the kind's default.
         """
-        preconditions = {
-            key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value is not None
-        }
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "gracePeriodSeconds": grace_period_seconds,
-            "preconditions": preconditions or None,
-            "propagationPolicy": propagation,
-        }
-        body = msgspec.json.encode({key: value for key, value in options.items() if value is not None})
-        limit = WRITE_TIMEOUT_SECONDS
+        options = _given(
+            apiVersion="v1",
+            kind="DeleteOptions",
+            gracePeriodSeconds=grace_period_seconds,
+            preconditions=_given(uid=uid, resourceVersion=resource_version) or None,
+            propagationPolicy=propagation,
+        )
+        body, limit = msgspec.json.encode(options), WRITE_TIMEOUT_SECONDS
         return await self.request("DELETE", path, body=body, accept=accept, timeout_seconds=limit, max_bytes=max_bytes)
 
     async def stream(
@@ -220,20 +198,10 @@ class KubeClient:
         inactivity_timeout_seconds: float = INACTIVITY_TIMEOUT_SECONDS,
         on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """Open a watch and yield its lines.
+        """Open a watch and yield its lines, without their newlines.
 
-        Close the iterator (`contextlib.aclosing`) to end it early.
-
-        Args:
-            path: encoded.
-            query: not encoded; the caller adds `watch=true`.
-            accept: see `PARTIAL_METADATA`.
-            connect_timeout_seconds: until the status line.
-            inactivity_timeout_seconds: of silence, after which the watch counts as dead.
-            on_open: called when the status line has arrived.
-
-        Yields:
-            A line without its newline.
+        Close the iterator (`contextlib.aclosing`) to end it early. The caller adds `watch=true` to the query. The
+        status line, at which `on_open` is called, has its own timeout.
 
         Raises:
             TransportError: the answer broke off, or ended within a line.
@@ -300,6 +268,10 @@ class KubeClient:
         finally:
             if response is not None:
                 response.close()
+
+
+def _given(**fields: object) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 async def _body_of(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:

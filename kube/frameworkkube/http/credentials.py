@@ -88,10 +88,8 @@ def from_kubeconfig(
 ) -> Endpoint:
     """Read a kubeconfig: a plain one here, any other with the official client (plugins, OIDC, merged files, proxies).
 
-    Args:
-        path: one file, or several as in `KUBECONFIG`.
-        context: a context's name; the current one by default.
-        content: what `kubeconfig.read` has returned of it; None reads it. A reload reads it in any case.
+    The path is that of one file, or of several as in `KUBECONFIG`. `content` is what `kubeconfig.read` has returned of
+    it; None reads it, and so does a reload in any case.
 
     Raises:
         CredentialsError: no such file or context, a missing key, or a plugin that failed; the message says which.
@@ -140,13 +138,8 @@ def discover(
 
     An address together with a kubeconfig, or with the service account of this Pod, replaces only the server. Without
     them, and always if it is plain http, it means a server that needs no credentials (`kubectl proxy`): credentials are
-    never sent in clear text.
-
-    Args:
-        address: `kubeApiServerAddress`; env `KUBE_APISERVER_ADDRESS` if None.
-        kubeconfig: `kubeConfigFilePath`; env `KUBECONFIG`, then `~/.kube/config` if it exists, then in-cluster.
-        environ: the environment.
-        root: where a Pod's service account is mounted.
+    never sent in clear text. The environment's `KUBE_APISERVER_ADDRESS` and `KUBECONFIG` stand in for what is None;
+    then come `~/.kube/config`, if it exists, and the service account.
 
     Raises:
         CredentialsError: nothing usable was found, or what was found is broken.

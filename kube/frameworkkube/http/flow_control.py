@@ -14,9 +14,6 @@ class FlowControl:
 
     The server's flow control replaces a client-side rate. If thousands of waiting writes were all sent after the pause,
     they would be the next overload. So the first request after the pause goes alone; the others wait for its answer.
-
-    Args:
-        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -26,10 +23,7 @@ class FlowControl:
         self._probe: asyncio.Future[None] | None = None
 
     async def enter(self) -> bool:
-        """Wait while another request probes.
-
-        Returns:
-            Whether the caller is the probing request. The caller passes this value to `leave`, whatever happens.
+        """Wait while another request probes; return whether this one does, which `leave` has to be told in any case.
 
         Raises:
             TooManyRequestsError: the pause has not passed; nothing was sent.
@@ -56,12 +50,7 @@ class FlowControl:
             self._until = max(self._until, self._clock() + seconds)
 
     def leave(self, *, probing: bool, answered: bool) -> None:
-        """End a request.
-
-        Args:
-            probing: what `enter` returned.
-            answered: whether the server answered at all. After a lost probe the next request probes, again alone.
-        """
+        """End a request; after a probe that the server has not answered at all the next request probes, again alone."""
         if not probing:
             return
         if answered and self._until <= self._clock():

@@ -53,11 +53,7 @@ class Plain:
 
 
 def read(files: str) -> dict[str, Any] | None:
-    """Return the content of a kubeconfig that is one file, None for anything else.
-
-    Args:
-        files: as in `KUBECONFIG`.
-    """
+    """Return the content of a kubeconfig that is one file, None for anything else; `files` is as in `KUBECONFIG`."""
     path = Path(files).expanduser()
     if os.pathsep in files or not path.is_file():
         return None
@@ -95,13 +91,9 @@ def plain(
     *,
     content: Mapping[str, Any] | None = None,
 ) -> Plain | None:
-    """Return what a plain kubeconfig says, None for any other.
+    """Return what a plain kubeconfig says of a context (None: the current one), None for any other.
 
-    Args:
-        files: as in `KUBECONFIG`.
-        context: a context's name; None for the current one.
-        environ: may name proxies.
-        content: what `read` has returned of the files, so that they are read once; None reads them.
+    `content` is what `read` has returned of the files, so that they are read once. The environment may name proxies.
     """
     config = read(files) if content is None else content
     if config is None or any(name.lower().endswith("_proxy") and value for name, value in environ.items()):

@@ -7,7 +7,6 @@ value stays in use, and each check logs that.
 import asyncio
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http.credentials import Endpoint
@@ -23,23 +22,16 @@ RELOAD_EVERY_SECONDS = 10.0
 class RotatingCredentials:
     """The Authorization header and the TLS context of the next request.
 
-    Args:
-        endpoint: names the files to read.
-        clock: monotonic seconds; a wall clock that is set back would delay a rotation.
+    The clock is monotonic: a wall clock that is set back would delay a rotation. A reload may replace the `endpoint`.
     """
 
     def __init__(self, endpoint: Endpoint, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._reloaded_at = float("-inf")
         self._reloading = asyncio.Lock()
         self._token = _Token(endpoint, clock)
         self._tls = _Tls(endpoint, clock)
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The description in use; a reload may replace it."""
-        return self._endpoint
 
     def authorization(self) -> str | None:
         """Return the value of the Authorization header, or None to send none.
@@ -60,15 +52,8 @@ class RotatingCredentials:
         return self._tls.current()
 
     async def refused(self, authorization: str | None) -> bool:
-        """Read everything again after the server refused a request.
-
-        Args:
-            authorization: the value of the header that was refused.
-
-        Returns:
-            Whether there is another token or certificate to try.
-        """
-        if self._endpoint.reload is None:
+        """Read everything again after the server refused this header; return whether there is something else to try."""
+        if self.endpoint.reload is None:
             self._token.read_again()
             return self._token.current() != authorization
         async with self._reloading:
@@ -78,15 +63,13 @@ class RotatingCredentials:
                 return False
             self._reloaded_at = self._clock()
             try:
-                fresh = await asyncio.to_thread(self._endpoint.reload)
+                fresh = await asyncio.to_thread(self.endpoint.reload)
             except CredentialsError as error:
                 _log.warning("cannot load the credentials again, the old ones stay in use", error=str(error))
                 return False
-            changed = (fresh.authorization, fresh.client_certificate_file) != (
-                authorization,
-                self._endpoint.client_certificate_file,
-            )
-            self._endpoint = fresh
+            refused = authorization, self.endpoint.client_certificate_file
+            changed = (fresh.authorization, fresh.client_certificate_file) != refused
+            self.endpoint = fresh
             self._token, self._tls = _Token(fresh, self._clock), _Tls(fresh, self._clock)
             return changed
 
@@ -155,7 +138,8 @@ class _Tls:
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             if self._seen is None:
                 raise CredentialsError(f"TLS files of {self._endpoint.server}: {error}") from error
-            _log.warning("cannot use the TLS files, the old ones stay in use", files=_names(files), error=str(error))
+            names = [str(file) for file in files if file is not None]
+            _log.warning("cannot use the TLS files, the old ones stay in use", files=names, error=str(error))
 
 
 def _context(endpoint: Endpoint, ca: bytes) -> ssl.SSLContext:
@@ -171,7 +155,3 @@ def _context(endpoint: Endpoint, ca: bytes) -> ssl.SSLContext:
     if endpoint.client_certificate_file is not None:
         context.load_cert_chain(endpoint.client_certificate_file, endpoint.client_key_file)
     return context
-
-
-def _names(files: tuple[Path | None, ...]) -> list[str]:
-    return [str(file) for file in files if file is not None]

@@ -11,7 +11,6 @@ from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
-from aiohttp.abc import AbstractCookieJar
 
 from frameworkkube.errors import NotSentError
 
@@ -73,10 +72,16 @@ class Sockets:
     def __init__(self) -> None:
         self._made = WeakSet[socket.socket]()
 
-    def make(self, address: tuple[object, ...]) -> socket.socket:
+    def make(self, address: tuple[Any, ...]) -> socket.socket:
         """Make the socket of a connection."""
-        made = _socket(address)
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
         self._made.add(made)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _TCP_OPTIONS:
+            option = getattr(socket, name, None)  # not every system has each of them
+            if option is not None:
+                made.setsockopt(socket.IPPROTO_TCP, option, value)
         return made
 
     async def close(self) -> None:
@@ -99,11 +104,8 @@ def new_session(
 ) -> aiohttp.ClientSession:
     """Make a session without cookies, compression or resends; call it inside the running loop.
 
-    Args:
-        user_agent: header value.
-        max_connections: 0 for no limit.
-        sockets: makes those of the session; to be closed after it.
-        may_write: asked as the bytes of a write go out; if it may not, `NotSentError` is raised.
+    A limit of 0 connections is none. `sockets` is to be closed after the session. `may_write` is asked as the bytes of
+    a write go out; if it may not, `NotSentError` is raised.
     """
     session = aiohttp.ClientSession(
         request_class=aiohttp.ClientRequest if may_write is None else _gated(may_write),
@@ -114,7 +116,7 @@ def new_session(
         ),
         # Compression costs server and client more than it saves on a cluster's network.
         headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
-        cookie_jar=_no_cookies(),
+        cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),  # callers bound every await themselves
         auto_decompress=True,
     )
@@ -123,24 +125,6 @@ def new_session(
     # is no public switch; a test watches this one.
     session._retry_connection = False
     return session
-
-
-def _no_cookies() -> AbstractCookieJar:
-    return aiohttp.DummyCookieJar()
-
-
-def _socket(address: tuple[object, ...]) -> socket.socket:
-    family, kind, protocol, *_ = address
-    assert isinstance(family, int)
-    assert isinstance(kind, int)
-    assert isinstance(protocol, int)
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _TCP_OPTIONS:
-        option = getattr(socket, name, None)  # not every system has each of them
-        if option is not None:
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
 
 
 def cause_of(error: Exception) -> str:

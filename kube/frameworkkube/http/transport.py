@@ -26,13 +26,10 @@ class RequestObserver(Protocol):
     """Counts requests, as `rest_client_requests_total{code,method,host}` and `rest_client_request_duration_seconds`."""
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
-        """Count one HTTP exchange that has ended.
+        """Count one HTTP exchange with `host:port` that has ended.
 
-        Args:
-            method: HTTP verb.
-            host: `host:port`.
-            code: status code as text, `<error>` when there was no answer (client-go's label).
-            seconds: until the status line; reading the body is not included.
+        The code is that of the status, or `<error>` when there was no answer (client-go's label). The time ends with
+        the status line; reading the body is not included.
         """
 
 
@@ -80,13 +77,8 @@ class Transport:
     ) -> aiohttp.ClientResponse:
         """Pass flow control, send, and return the open 2xx answer; the caller closes it.
 
-        Args:
-            kind: `REQUESTS` or `STREAMS`.
-            method: HTTP verb.
-            url: path and query, encoded.
-            headers: without `Authorization`, which is added here.
-            body: or None.
-            flow_controlled: see `KubeClient.request`.
+        `kind` is `REQUESTS` or `STREAMS`; `url` is path and query, encoded. `Authorization` is added to the headers
+        here.
 
         Raises:
             ApiStatusError, CredentialsError: see `KubeClient.request`.

@@ -16,10 +16,6 @@ T = TypeVar("T", bound=HasMetadata)
 _MOST_REPORTED = 1000
 
 
-def _all_of(found: T) -> T:
-    return found
-
-
 class Contents(Generic[T]):
     """The objects of one collection, and the handlers of their changes; see `Informer` for the arguments.
 
@@ -40,11 +36,10 @@ class Contents(Generic[T]):
         on_undecodable: Callable[[UndecodableObject], None] | None,
     ) -> None:
         self._path = path
-        self._on_change = on_change
-        self._keep: Callable[[T], T] = _all_of if keep is None else keep
+        self._keep: Callable[[T], T] = keep or (lambda found: found)
         self._on_deleted = on_deleted
         self._on_undecodable = on_undecodable
-        self.store: Store[T] = Store(self._notify)
+        self.store: Store[T] = Store(lambda old, new: self._call(on_change, old, new))
         self._reported: set[str] = set()
         self.failures = 0
         self.undecodable: dict[ObjectKey, UndecodableObject] = {}
@@ -103,9 +98,6 @@ class Contents(Generic[T]):
         known = self.store.get(*key)
         if known is not None and (deleted or known.metadata.uid != identity.uid):
             self.store.vanished(key)
-
-    def _notify(self, old: T | None, new: T | None) -> None:
-        self._call(self._on_change, old, new)
 
     def _call(self, handler: Callable[..., None], *arguments: object) -> None:
         try:

@@ -40,7 +40,7 @@ from frameworkkube.http.client import (
     KubeClient,
 )
 from frameworkkube.informer.contents import Contents, key_of
-from frameworkkube.informer.lists import LIST_TIMEOUT_SECONDS, STREAM, Lists, NotStreamedError, Pager, Way, is_refusal
+from frameworkkube.informer.lists import LIST_TIMEOUT_SECONDS, REFUSALS, STREAM, Lists, NotStreamedError, Pager, Way
 from frameworkkube.informer.store import Change, HasMetadata, ObjectKey, version_number
 from frameworkkube.informer.watch_events import (
     Event,
@@ -88,7 +88,6 @@ class Informer(Generic[T]):
     """A cache of one collection, and a call for each change.
 
     Args:
-        client: of the API server.
         path: of the collection, such as `/api/v1/pods`.
         decoder: of one object, preferably to a slim frozen struct.
         on_change: called with the object before and after, see `Store`. It must be quick; what it raises is logged and
@@ -96,15 +95,12 @@ class Informer(Generic[T]):
         on_deleted: called with the JSON of an object whose deletion was watched (not of one that a list misses).
         keep: makes of an object what the cache keeps of it, with the same identity; all of it by default.
         on_undecodable: called once for each object that does not decode, and again if the reason changes.
-        label_selector: as the API has it.
-        field_selector: likewise, such as `metadata.name=web-0`.
+        field_selector: as the API has it, such as `metadata.name=web-0`.
         accept: `PARTIAL_METADATA` for metadata only.
         page_size: objects per request of a list at most; large objects come in smaller pages, see `PageSize`.
         streamed: whether to list in one stream where the server can do it, see `Lists`.
         inactivity_seconds: of silence before a watch counts as dead.
         clock: monotonic seconds.
-        sleep: waits so many seconds.
-        draw: a random number in [0, 1).
 
     Attributes:
         synced: set when the first list is complete.
@@ -238,10 +234,6 @@ class Informer(Generic[T]):
         """Decide whether the next attempt lists, and how long to wait before it.
 
         The pause is part of this state machine, which also forgets failures after healthy minutes: hence `Backoff`.
-
-        Args:
-            error: of this attempt.
-            before: how the list or watch before it has ended.
         """
         match error:
             case NotStreamedError():
@@ -327,10 +319,7 @@ class Informer(Generic[T]):
         self.synced.set()
 
     async def _watch(self, open_seconds: float) -> _Ended:
-        """Follow one watch to its orderly end; it begins with a list, if one is due.
-
-        Args:
-            open_seconds: until it must be open.
+        """Follow one watch, open within so many seconds, to its orderly end; it begins with a list, if one is due.
 
         Raises:
             NotStreamedError: A list is due, and the server has to be asked for it in another way.
@@ -363,7 +352,7 @@ class Informer(Generic[T]):
                         if version_number(event.resource_version) >= version_number(self.resource_version):
                             self.resource_version = event.resource_version
         except ApiStatusError as error:
-            if vanished is not None and not self._opened and is_refusal(error):
+            if vanished is not None and not self._opened and error.code in REFUSALS:
                 self._lists.refused()
                 raise NotStreamedError(str(error)) from error
             raise

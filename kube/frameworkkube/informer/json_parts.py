@@ -37,20 +37,14 @@ def members_of(document: bytes, wanted: str) -> dict[str, bytes]:
         ValueError: the document, or that member, is not an object, or not complete.
         KeyError: there is no such member.
     """
-    at = _after(document, 0, b"{")
-    while document[at : at + 1] != b"}":
-        name, at = _value(document, at)
-        at = _after(document, at, b":")
-        if msgspec.json.decode(name, type=str) == wanted:
-            return dict(_members(document, at))
-        _, at = _value(document, at)
-        if document[at : at + 1] != b"}":
-            at = _after(document, at, b",")
+    for name, value in _members(document):
+        if name == wanted:
+            return members(value)
     raise KeyError(wanted)
 
 
-def _members(document: bytes, at: int = 0) -> Iterator[tuple[str, bytes]]:
-    at = _after(document, at, b"{")
+def _members(document: bytes) -> Iterator[tuple[str, bytes]]:
+    at = _after(document, 0, b"{")
     if document[at : at + 1] == b"}":
         return
     while True:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final, Generic, TypeVar
 
-from frameworkkube.errors import AnswerTooLargeError, ApiStatusError, KubeError
+from frameworkkube.errors import AnswerTooLargeError, KubeError
 from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.informer.store import HasMetadata
 from frameworkkube.informer.watch_events import Page, WireDecoder, decoded
@@ -29,8 +29,8 @@ WANTED_BYTES: Final = 8 << 20
 MOST_BYTES: Final = 32 << 20
 _SHRINK_BY: Final = 8
 _UNOPENED_STREAMS: Final = 3
-_REFUSALS: Final = frozenset({400, 422})
-"""Of a server that knows the parameters and does not allow them, and of a proxy that does not know them."""
+REFUSALS: Final = frozenset({400, 422})
+"""What a server that knows the parameters and does not allow them answers, and a proxy that does not know them."""
 
 
 class NotStreamedError(KubeError):
@@ -47,14 +47,7 @@ class Way(Enum):
 
 
 class Lists:
-    """Chooses the way of the next list.
-
-    Args:
-        streamed: whether to stream where the server can do it.
-
-    Attributes:
-        way: of the next list.
-    """
+    """Chooses the `way` of the next list: in a stream, if that is wanted, and the server can do it."""
 
     def __init__(self, *, streamed: bool) -> None:
         self._preferred = Way.STREAMED if streamed else Way.PAGES
@@ -68,9 +61,8 @@ class Lists:
     def broke_off(self, *, opened: bool) -> None:
         """Take in that a stream ended too early, whatever the reason: pages get further.
 
-        Args:
-            opened: whether it was open. One that was not may be tried again, but not for ever: what stands before the
-                server may refuse it in its own way.
+        One that was not open may be tried again, but not for ever: what stands before the server may refuse it in its
+        own way.
         """
         self._unopened += not opened
         if opened or self._unopened >= _UNOPENED_STREAMS:
@@ -86,20 +78,8 @@ class Lists:
         self._unopened = 0
 
 
-def is_refusal(error: KubeError) -> bool:
-    """Report whether this answer to a watch with the parameters of `STREAM` says that there are no such parameters."""
-    return isinstance(error, ApiStatusError) and error.code in _REFUSALS
-
-
 class PageSize:
-    """The number of objects to ask for next.
-
-    Args:
-        most: objects per page, however small they are.
-
-    Attributes:
-        objects: to ask for next.
-    """
+    """The number of `objects` to ask for next, at most so many per page, however small they are."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -122,16 +102,7 @@ class PageSize:
 
 
 class Pager(Generic[T]):
-    """Reads a collection page by page.
-
-    Args:
-        client: of the API server.
-        path: of the collection.
-        wire: decodes the pages.
-        selector: the parameters that choose objects.
-        accept: see `KubeClient.request`; that of the objects.
-        most: objects per page.
-    """
+    """Reads a collection page by page, of so many objects at most; `accept` is that of a single object."""
 
     def __init__(
         self,
@@ -147,11 +118,7 @@ class Pager(Generic[T]):
         self._size = PageSize(most)
 
     async def read(self, token: str, *, whole: bool) -> Page[T]:
-        """Read one page.
-
-        Args:
-            token: leads to it, empty for the first.
-            whole: whether the page is the whole list.
+        """Read the page to which the token leads, the first without one, or the whole list in one answer.
 
         Raises:
             KubeError: see `KubeClient.request`; `MalformedError` if the answer is no list.

@@ -63,21 +63,15 @@ class Store(Generic[T]):
         """Return the object of that name, or None."""
         return self._objects.get((namespace, name))
 
-    def seen(self, new: T) -> bool:
-        """Store an object from an ADDED or MODIFIED event.
-
-        Returns:
-            False if it was ignored, being older than the stored one.
-        """
+    def seen(self, new: T) -> None:
+        """Store an object from an ADDED or MODIFIED event, unless a newer state of it is known."""
         meta = new.metadata
         version = version_number(meta.resource_version)
         if 0 < version <= self._tombstones.get(meta.uid, -1):
-            return False
+            return
         old = self._objects.get((meta.namespace, meta.name))
-        if old is not None and 0 < version <= version_number(old.metadata.resource_version):
-            return False
-        self._put(old, new)
-        return True
+        if old is None or not 0 < version <= version_number(old.metadata.resource_version):
+            self._put(old, new)
 
     def deleted(self, last: T) -> bool:
         """Remove an object because of a DELETED event.
@@ -101,10 +95,7 @@ class Store(Generic[T]):
         return True
 
     def listed(self, new: T) -> None:
-        """Store an object from a complete, consistent list.
-
-        It is consistent, so it outranks all events that came before it.
-        """
+        """Store an object from a complete, consistent list, which outranks all events that came before it."""
         meta = new.metadata
         old = self._objects.get((meta.namespace, meta.name))
         if old is None or (old.metadata.uid, old.metadata.resource_version) != (meta.uid, meta.resource_version):

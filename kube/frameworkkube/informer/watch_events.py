@@ -111,11 +111,7 @@ _list_meta = msgspec.json.Decoder(_ListMeta)
 
 
 class WireDecoder(Generic[T]):
-    """Decodes lists and watch lines of one kind.
-
-    Args:
-        objects: decoder of one object.
-    """
+    """Decodes lists and watch lines of the kind whose decoder it is given."""
 
     def __init__(self, objects: msgspec.json.Decoder[T]) -> None:
         self._objects = objects
@@ -154,10 +150,7 @@ class WireDecoder(Generic[T]):
         return None
 
     def event(self, line: bytes) -> Event[T] | None:
-        """Decode one line.
-
-        Returns:
-            None for a blank line. An event of an unknown type has no object.
+        """Decode one line, None for a blank one. An event of an unknown type has no object.
 
         Raises:
             MalformedError: the line is not an event.

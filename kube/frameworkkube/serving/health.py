@@ -4,19 +4,15 @@ A connection carries one request and lives for ten seconds, whatever its client 
 or never read end as all others do. So nobody who reaches the port keeps the kubelet from its answer.
 """
 
-from __future__ import annotations
-
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from aiohttp import web
 
 from frameworkkube.log import Logger
 from frameworkkube.serving.listener import ConnectionLimits, Listener
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CONNECTIONS: Final = ConnectionLimits(waiting=0, grace_seconds=0)

@@ -7,23 +7,19 @@ share, otherwise of the source that has most. So a source that hoards connection
 Honest clients may open many connections at once, so what has no place waits for one, as a bare socket.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
+
+from aiohttp import web
 
 from frameworkkube.log import Logger
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Iterator
-
-    from aiohttp import web
 
 BACKLOG: Final = 1024
 # After a fault of the system, for example no file descriptor left.
@@ -64,14 +60,13 @@ class Connection(asyncio.Protocol):
     """One connection from its acceptance to its end; passes all that happens to it on to aiohttp.
 
     Attributes:
-        peer: The address and port of the client.
-        source: The address alone.
+        source: The address of the client, without the port that `peer` has.
         since: When it was accepted or last answered, in seconds of the event loop's clock.
         in_request: Whether a request has begun and is not answered.
     """
 
     def __init__(
-        self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, on_lost: Callable[[Connection], None]
+        self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, on_lost: Callable[["Connection"], None]
     ) -> None:
         self.peer = peer
         self.source = str(peer[0])
