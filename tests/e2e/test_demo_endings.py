@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-import localcluster
 from frameworkdemo import manifests
+from localcluster import settings
 from tests.e2e.demo import REPOSITORY, command, demo_cluster, finished
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_a_missing_image_ends_the_demo_with_its_name(name: str, tmp_path: Path) 
 def test_down_leaves_nothing_and_can_be_repeated(name: str) -> None:
     for _ in range(2):
         assert finished(name, "down").returncode == 0
-        assert localcluster.status(name) is None
+        assert not settings.state_folder(name).exists()
     assert not [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"/clusters/{name}/" in line]
 
 

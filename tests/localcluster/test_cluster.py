@@ -41,9 +41,8 @@ def name() -> Iterator[str]:
 
 
 def pids(name: str) -> dict[str, int | None]:
-    found = localcluster.status(name)
-    assert found is not None
-    return found.processes
+    processes = Supervisor(settings.state_folder(name))
+    return {component: processes.running(component) for component in processes.names()}
 
 
 def kill(name: str, *components: str) -> None:
@@ -92,7 +91,7 @@ class TestLife:
         localcluster.down(name)
         assert processes_of(first.state) == []
         assert not first.state.exists()
-        assert (localcluster.get(name), localcluster.status(name)) == (None, None)
+        assert localcluster.get(name) is None
         localcluster.down(name)
         assert localcluster.get(control_plane.name) == control_plane
 
@@ -100,10 +99,7 @@ class TestLife:
         cluster = localcluster.up(name)
         write_something(cluster)
         kill(name, "kube-apiserver")
-        status = localcluster.status(name)
-        assert status is not None
-        assert not status.ready
-        assert status.processes["kube-apiserver"] is None
+        assert pids(name)["kube-apiserver"] is None
         assert localcluster.get(name) is None
         assert something_is_there(localcluster.up(name))
         kill(name, *reversed(CONTROL_PLANE))
@@ -261,7 +257,7 @@ def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def start_something(name: str) -> int:
-    settings.create(name, Depth.CONTROL_PLANE, "1.36.3", nodes=5, controller_qps=1000)
+    settings.create(name, Depth.CONTROL_PLANE, "1.36.3", nodes=5)
     state = Supervisor(settings.state_folder(name))
     return state.start("etcd", ["sleep", "600"], ready=lambda: True)
 
@@ -285,9 +281,7 @@ def test_the_name_of_a_runs_cluster_is_valid(clusters: Path) -> None:
 def test_leftovers_without_settings_are_removed_too(clusters: Path) -> None:
     state = clusters / "remains"
     pid = Supervisor(state).start("etcd", ["sleep", "600"], ready=lambda: True)
-    found = localcluster.status("remains")
-    assert found is not None
-    assert (found.depth, found.processes, found.ready) == (None, {"etcd": pid}, False)
+    assert (settings.read("remains"), pids("remains")) == (None, {"etcd": pid})
     localcluster.down("remains")
     assert identify(pid) is None
     assert not state.exists()

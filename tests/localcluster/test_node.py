@@ -132,9 +132,9 @@ def service(raw: RawClient, namespace: str, name: str, **spec: Any) -> dict[str,
 def test_up_again_changes_nothing_of_a_node_that_offers_the_machines_processors(
     raw: RawClient, cluster: Cluster
 ) -> None:
-    before = status_of(cluster.name).processes
+    before = pids(cluster)
     assert localcluster.up(cluster.name, Depth.NODE) == cluster
-    assert status_of(cluster.name).processes == before
+    assert pids(cluster) == before
     assert all(before.values())
     status = raw.get("/api/v1/nodes/node")["status"]
     assert int(status["allocatable"]["cpu"]) == os.cpu_count()
@@ -290,10 +290,8 @@ def second(cluster: Cluster, raw: RawClient) -> Iterator[Cluster]:
         localcluster.down(name)
 
 
-def status_of(name: str) -> localcluster.Status:
-    found = localcluster.status(name)
-    assert found is not None
-    return found
+def pids(cluster: Cluster) -> dict[str, int | None]:
+    return {component: cluster.processes.running(component) for component in cluster.processes.names()}
 
 
 def left_behind(state: Path, interface: str, container: str) -> list[str]:
@@ -341,7 +339,7 @@ def runs_a_pod(cluster: Cluster, name: str) -> None:
 
 
 def kill_all(cluster: Cluster) -> None:
-    for pid in status_of(cluster.name).processes.values():
+    for pid in pids(cluster).values():
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 

@@ -53,8 +53,7 @@ def new_cluster(name: str, depth: Depth, namespace: str) -> Iterator[tuple[Clust
 
 def component(cluster: Cluster, name: str) -> psutil.Process:
     """Return the process of a component of the cluster, by the name that `localcluster` gives it."""
-    status = localcluster.status(cluster.name)
-    pid = status and status.processes.get(name)
+    pid = cluster.processes.running(name)
     assert pid, f"{name} of cluster {cluster.name} is not running"
     return psutil.Process(pid)
 

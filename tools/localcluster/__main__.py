@@ -44,16 +44,9 @@ def _parser() -> argparse.ArgumentParser:
         "--kubernetes", metavar="VERSION", help="for example 1.30.14 or 1.30; default: $KUBERNETES or the pinned one"
     )
     up.add_argument("--nodes", type=int, default=5, help="simulated nodes at depth kwok; default: %(default)s")
-    up.add_argument(
-        "--controller-qps",
-        type=int,
-        default=1000,
-        help="requests per second of kube-controller-manager (Kubernetes' default: 20); default: %(default)s",
-    )
 
     down = command(_down, "stop a cluster and remove it")
     down.add_argument("--all", action="store_true", help="remove every cluster")
-    status = command(_status, "show the components of a cluster; without --name, of every cluster")
     kubeconfig = command(_kubeconfig, "print the path of the administrator's kubeconfig")
     kubectl = command(_kubectl, "run kubectl on a cluster: kubectl [--name N] -- get pods")
     kubectl.add_argument("arguments", nargs="*")
@@ -62,7 +55,6 @@ def _parser() -> argparse.ArgumentParser:
 
     for one in (up, down, kubeconfig, kubectl):
         one.add_argument("--name", default="default", help="the cluster; default: %(default)s")
-    status.add_argument("--name", help="the cluster; default: all")
     return parser
 
 
@@ -72,7 +64,6 @@ def _up(arguments: argparse.Namespace) -> int:
         arguments.depth,
         kubernetes=arguments.kubernetes,
         nodes=arguments.nodes,
-        controller_qps=arguments.controller_qps,
     )
     print(f"Kubernetes {made.version} ({made.depth}) is ready at {made.server}")
     print(f"export KUBECONFIG={made.kubeconfig}")
@@ -83,22 +74,6 @@ def _down(arguments: argparse.Namespace) -> int:
     for name in settings.names() if arguments.all else [arguments.name]:
         cluster.down(name)
     return 0
-
-
-def _status(arguments: argparse.Namespace) -> int:
-    found = [cluster.status(name) for name in ([arguments.name] if arguments.name else settings.names())]
-    for known in found:
-        if known is None:
-            print(f"{arguments.name}: there is no such cluster; `up --name {arguments.name}` starts one")
-            continue
-        print(f"{known.name}: {'ready' if known.ready else 'NOT READY'}  {known.depth or 'only leftovers'}")
-        if known.version:
-            print(f"  Kubernetes {known.version} at {known.server}")
-        for component, pid in known.processes.items():
-            print(f"  {component:<26} {pid or 'DEAD'}")
-    if not found:
-        print("there is no cluster")
-    return 0 if found and all(known is not None and known.ready for known in found) else 1
 
 
 def _running(name: str) -> cluster.Cluster:

@@ -1,4 +1,4 @@
-"""The life of a cluster: up, status, down. Each can be repeated, also after an earlier run has crashed.
+"""The life of a cluster: up and down. Each can be repeated, also after an earlier run has crashed.
 
 The command line, the fixtures of the tests, the benchmarks and the demo call this module. Changes of one cluster hold
 its lock, so that processes do not start or stop the same cluster at the same time.
@@ -91,34 +91,12 @@ class Cluster(Context):
         down(self.name)
 
 
-@dataclass(frozen=True)
-class Status:
-    """The state of a cluster.
-
-    Attributes:
-        name: Its name.
-        depth: Its depth; None if an interrupted run left a folder without settings.
-        version: Kubernetes' version; None likewise.
-        server: The API server's URL; None likewise.
-        processes: The PIDs of the components by name, in the order of starting; None for a dead component.
-        ready: Whether the API server is ready and no component is dead.
-    """
-
-    name: str
-    depth: Depth | None
-    version: str | None
-    server: str | None
-    processes: dict[str, int | None]
-    ready: bool
-
-
 def up(
     name: str = "default",
     depth: Depth = Depth.CONTROL_PLANE,
     *,
     kubernetes: str | None = None,
     nodes: int = 5,
-    controller_qps: int = 1000,
 ) -> Cluster:
     """Start a cluster, or its missing components, and return when it is ready.
 
@@ -128,13 +106,12 @@ def up(
         kubernetes: The version; None means `KUBERNETES` of the environment, else the pinned one (or, for a cluster
             that exists, its own).
         nodes: The number of simulated nodes at depth kwok.
-        controller_qps: The requests per second that kube-controller-manager may send; Kubernetes' default is 20.
 
     Raises:
         SetupError: This machine does not allow it, or the running cluster of this name has another depth or version.
         BinaryError: A program could not be found, downloaded or built.
-        StartError: A component did not become ready. The components that were started before it keep running, for
-            `status`, the logs and the next `up`; `down` removes them.
+        StartError: A component did not become ready. Those that were started before it keep running, for the next `up`;
+            `down` removes them.
     """
     settings.state_folder(name)
     if depth is Depth.NODE:
@@ -143,7 +120,7 @@ def up(
         known = _reusable(name, depth, kubernetes)
         if known is None:
             version = binaries.kubernetes_version(kubernetes)
-            known = settings.create(name, depth, version, nodes=nodes, controller_qps=controller_qps)
+            known = settings.create(name, depth, version, nodes=nodes)
         for attempt in range(_TRIES):
             context = _cluster(known)
             try:
@@ -165,22 +142,6 @@ def get(name: str) -> Cluster | None:
         return None
     found = _cluster(known)
     return found if _answers(found) else None
-
-
-def status(name: str) -> Status | None:
-    """Return the state of a cluster; None if there is no such cluster."""
-    state = settings.state_folder(name)
-    if not state.is_dir():
-        return None
-    processes = Supervisor(state)
-    pids = {component: processes.running(component) for component in processes.names()}
-    known = settings.read(name)
-    if known is None:
-        return Status(name, None, None, None, pids, ready=False)
-    context = _cluster(known)
-    wanted = controlplane.components(known.depth)
-    ready = all(pids.get(component) for component in wanted) and all(pids.values()) and _answers(context)
-    return Status(name, known.depth, known.version, context.server, pids, ready=ready)
 
 
 def down(name: str) -> None:

@@ -102,7 +102,6 @@ class Settings:
         depth: How much of Kubernetes it has.
         version: Kubernetes' version without `v`, for example `1.36.3`.
         nodes: The number of simulated nodes (depth kwok).
-        controller_qps: The requests per second that kube-controller-manager may send; Kubernetes' default is 20.
         octet: Its network, 10.<octet>.0.0/16.
         admin_token: The bearer token of a member of `system:masters`.
         boot: The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable.
@@ -112,7 +111,6 @@ class Settings:
     depth: Depth
     version: str
     nodes: int
-    controller_qps: int
     octet: int
     admin_token: str
     boot: str

@@ -140,8 +140,8 @@ def _start_controllers(context: Context) -> None:
         f"--root-ca-file={context.pki.ca.certificate}",
         f"--cluster-signing-cert-file={context.pki.ca.certificate}",
         f"--cluster-signing-key-file={context.pki.ca.key}",
-        f"--kube-api-qps={context.controller_qps}",
-        f"--kube-api-burst={2 * context.controller_qps}",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
         "--leader-elect=false",
         "--profiling=false",
     )

@@ -59,7 +59,7 @@ def read(name: str) -> Settings | None:
         return None
 
 
-def create(name: str, depth: Depth, version: str, *, nodes: int, controller_qps: int) -> Settings:
+def create(name: str, depth: Depth, version: str, *, nodes: int) -> Settings:
     """Choose a network and a token for a new cluster, write its settings, and return them."""
     state = state_folder(name)
     state.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def create(name: str, depth: Depth, version: str, *, nodes: int, controller_qps:
         others = {other.octet for known in names() if (other := read(known)) is not None}
         routes = _ROUTES.read_text() if _ROUTES.exists() else ""
         octet = ports.choose_octet(sum(name.encode()), others | ports.taken_octets(routes))
-        settings = Settings(name, depth, version, nodes, controller_qps, octet, secrets.token_urlsafe(24), boot_id())
+        settings = Settings(name, depth, version, nodes, octet, secrets.token_urlsafe(24), boot_id())
         file = state / "cluster.json"
         file.touch(0o600)
         file.write_text(json.dumps(asdict(settings), indent=1))
