@@ -55,9 +55,7 @@ class Base:
 def choose(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
     """Return the base image for this machine, and make it if no registry answers: about a minute, once.
 
-    Args:
-        cache: The folder of image archives.
-        environ: The environment; `BASE_IMAGE` names another base image, for example in a private registry.
+    `BASE_IMAGE` of the environment names another one, for example in a private registry. `cache` has image archives.
 
     Raises:
         SetupError: No registry answers, and mmdebstrap fails or may not run; the text says why.
@@ -99,9 +97,7 @@ def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_S
 def locked(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
     """Return the base image of a release, the one that the lock names; make it if it is not in the cache.
 
-    Args:
-        cache: The folder of image archives.
-        environ: The environment; `DEBIAN_SNAPSHOT` is a time of snapshot.debian.org (`20261122T000000Z`).
+    `DEBIAN_SNAPSHOT` of the environment is a time of snapshot.debian.org (`20261122T000000Z`).
 
     Raises:
         SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.

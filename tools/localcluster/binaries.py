@@ -38,12 +38,12 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find(name: str, *, kubernetes: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of a program; download or build it if this machine does not have it.
+    """Return the path of a program of `CATALOGUE`; download or build it if this machine does not have it.
 
     Args:
-        name: Its name, a key of `CATALOGUE`.
+        name: Its name.
         kubernetes: The version of Kubernetes of the cluster, without `v`.
-        environ: The environment: `KUBEBUILDER_ASSETS`, `PATH`, `KUBERNETES`, `FRAMEWORKCONTROLLER_CACHE`, Go's own.
+        environ: `KUBEBUILDER_ASSETS`, `PATH`, `FRAMEWORKCONTROLLER_CACHE` and what Go reads.
 
     Raises:
         BinaryError: No place has the program; the text says what to install or which build failed.
@@ -91,14 +91,10 @@ def reported_version(file: Path, program: Program) -> str | None:
 
 
 def kubernetes_version(requested: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the version of Kubernetes to use, without `v`.
+    """Return the version of Kubernetes to use, without `v`; see `parse_version` for a requested one.
 
     It is the requested one, else `KUBERNETES` of the environment, else that of kube-apiserver in `KUBEBUILDER_ASSETS`,
     else the pinned one.
-
-    Args:
-        requested: `1.30.14`, `v1.30.14`, or `1.30` for the patch version of it that can be built.
-        environ: The environment.
 
     Raises:
         SetupError: The request is not a version.

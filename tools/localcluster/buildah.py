@@ -22,11 +22,7 @@ UNSHARED = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork",
 
 @dataclass(frozen=True)
 class Buildah:
-    """Buildah with a storage of its own, in a mount namespace of its own.
-
-    Attributes:
-        folder: The storage; intermediate layers stay in it and make later builds fast.
-    """
+    """Buildah in a mount namespace of its own; intermediate layers stay in its storage and make later builds fast."""
 
     folder: Path
 
@@ -51,7 +47,7 @@ class Buildah:
             tag: The full name of the image.
             arguments: The build arguments.
             mounts: Folders that the build may read, by where it finds them.
-            labels: More labels of the image.
+            labels: More labels.
             created: The time of the image and of every file that the build makes, in Unix seconds; None means now.
 
         Raises:

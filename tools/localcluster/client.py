@@ -40,12 +40,7 @@ class Server(Protocol):
 
 
 class ApiStatusError(LocalClusterError):
-    """The API server answered with an error status.
-
-    Attributes:
-        status: The HTTP status.
-        body: The `Status` object, or the text if the answer is none.
-    """
+    """The API server answered with an HTTP status that is an error; `body` is the `Status` object, or else the text."""
 
     def __init__(self, method: str, path: str, status: int, body: object) -> None:
         self.status = status
@@ -55,12 +50,7 @@ class ApiStatusError(LocalClusterError):
 
 
 class RawClient:
-    """One API server as one user.
-
-    Args:
-        server: The cluster.
-        token: The user's bearer token; None means the administrator's.
-    """
+    """One API server as the user of a bearer token, by default as the administrator."""
 
     def __init__(self, server: Server, token: str | None = None) -> None:
         self._server = server.server

@@ -33,11 +33,7 @@ class Cluster(Context):
     """A running cluster, as its users see it."""
 
     def kubectl(self, *args: str, input: str | None = None) -> str:  # noqa: A002 -- as subprocess calls it
-        """Run kubectl as the administrator and return its standard output.
-
-        Args:
-            args: The arguments of kubectl.
-            input: The standard input of kubectl, for `-f -`.
+        """Run kubectl as the administrator, with an input for `-f -`, and return its standard output.
 
         Raises:
             LocalClusterError: kubectl failed; the text holds its standard error.
@@ -101,7 +97,7 @@ def up(
     """Start a cluster, or its missing components, and return when it is ready.
 
     Args:
-        name: Its name; clusters with different names run side by side.
+        name: Clusters with different names run side by side.
         depth: How much of Kubernetes it has.
         kubernetes: The version; None means `KUBERNETES` of the environment, else the pinned one (or, for a cluster
             that exists, its own).

@@ -100,9 +100,9 @@ class Settings:
     Attributes:
         name: Its name.
         depth: How much of Kubernetes it has.
-        version: Kubernetes' version without `v`, for example `1.36.3`.
+        version: Of Kubernetes, without `v`.
         nodes: The number of simulated nodes (depth kwok).
-        octet: Its network, 10.<octet>.0.0/16.
+        octet: See `Network`.
         admin_token: The bearer token of a member of `system:masters`.
         boot: The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable.
     """
@@ -164,11 +164,7 @@ class Context(Settings):
         return self.state / "kubeconfig"
 
     def port(self, name: str) -> int:
-        """Return the TCP port of that name: a free one at the first call, later the same one (kept in `ports.json`).
-
-        Args:
-            name: The name of a port, unique in the cluster: `kube-apiserver`, `etcd-peer` ...
-        """
+        """Return the TCP port of a name such as `etcd-peer`: a free one at the first call, later the same one."""
         return ports.recorded(self.state / ports.FILE, name)
 
     def binary(self, name: str) -> Path:
@@ -189,12 +185,7 @@ class Context(Settings):
     ) -> None:
         """Start a program as the component of its name, and return when it is ready; see `Supervisor.start`.
 
-        Args:
-            name: The name of the program.
-            arguments: Its arguments.
-            ready: Reports whether it is ready.
-            env: Its environment.
-            prefix: The command that runs the program, for example in other namespaces.
+        The command may have a prefix that runs it, for example in other namespaces.
 
         Raises:
             BinaryError: The program could not be found, downloaded or built.
@@ -205,13 +196,9 @@ class Context(Settings):
     def component_kubeconfig(
         self, component: str, *, user: str, group: str = NO_GROUP, server: str | None = None
     ) -> Path:
-        """Write a kubeconfig file with a client certificate of its own, for a component or a test, and return its path.
+        """Write `<component>.kubeconfig` with a client certificate of its own, and return its path; see `Pki.client`.
 
-        Args:
-            component: Names the file `<state>/<component>.kubeconfig`; a valid one is kept.
-            user: The user name that the API server sees (the certificate's common name).
-            group: The user's group (the certificate's organization).
-            server: The API server's URL; None means `server`, on loopback.
+        The server is a URL of the API server, by default the one on loopback.
         """
         files = self.pki.client(component, user=user, group=group)
         content = kubeconfigs.with_certificate(server or self.server, self.ca_file, files)

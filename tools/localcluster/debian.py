@@ -45,13 +45,7 @@ _SAME_BYTES: Final = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 @dataclass(frozen=True)
 class Package:
-    """An installed package of Debian.
-
-    Attributes:
-        name: Its name.
-        version: Its version.
-        sha256: The checksum of its file, from Debian's signed index.
-    """
+    """An installed package of Debian, with the checksum of its file from Debian's signed index."""
 
     name: str
     version: str
@@ -59,16 +53,13 @@ class Package:
 
 
 def make_root(root: Path, pip: Path, *, epoch: int, snapshot: str | None = None) -> tuple[Package, ...]:
-    """Make a Debian root with Python and pip, without what programs do not need at run time.
+    """Make a Debian root with Python and pip, without what programs do not need at run time; return its packages.
 
     Args:
         root: The folder to make.
         pip: The wheel of pip; Debian's package of it depends on a compiler.
         epoch: The time of what the installation writes, in Unix seconds.
         snapshot: A time of snapshot.debian.org; None means the packages of today.
-
-    Returns:
-        The packages, by name.
 
     Raises:
         SetupError: mmdebstrap failed; the text has the end of its output.

@@ -13,16 +13,9 @@ class LocalClusterError(Exception):
 
 
 class StartError(LocalClusterError):
-    """A process exited before it was ready, or was not ready in time.
-
-    Attributes:
-        component: The name under which it was started.
-        log: The file with its output.
-    """
+    """A process exited before it was ready, or was not ready in time."""
 
     def __init__(self, component: str, reason: str, log: Path, tail: str) -> None:
-        self.component = component
-        self.log = log
         super().__init__(f"{component} {reason}; the end of {log}:\n{tail}" if tail else f"{component} {reason}")
 
 

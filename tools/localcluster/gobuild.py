@@ -64,12 +64,7 @@ def go_command(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def download(go: str, module: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Download a module into the cache of Go, and return what Go says about it: its folder `Dir`, its checksum `Sum`.
-
-    Args:
-        go: The path of `go`.
-        module: The path of the module and its version: `golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64`.
-        environ: The environment, for Go.
+    """Download a module, `PATH@VERSION`, into Go's cache; return what Go says: its folder `Dir`, its checksum `Sum`.
 
     Raises:
         BinaryError: The proxy does not have the module, or does not answer.

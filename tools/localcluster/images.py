@@ -36,12 +36,7 @@ _KEPT_ARCHIVES = 2
 
 @dataclass(frozen=True)
 class Image:
-    """One of the project's images.
-
-    Attributes:
-        dockerfile: The path of its Dockerfile in the repository.
-        context: The path of its build context in the repository.
-    """
+    """One of the project's images: the paths of its Dockerfile and its build context in the repository."""
 
     dockerfile: str
     context: str = "."
@@ -70,13 +65,7 @@ def reference(name: str, tag: str = "dev") -> str:
 
 
 def build_all(names: Iterable[str] = tuple(CATALOGUE)) -> dict[str, Path]:
-    """Build the project's images as `docker.io/frameworkcontroller/<name>:dev`.
-
-    Args:
-        names: Keys of `CATALOGUE`.
-
-    Returns:
-        The archives by name, in the order of the names.
+    """Build images of `CATALOGUE` as `docker.io/frameworkcontroller/<name>:dev`; return their archives by name.
 
     Raises:
         SetupError: A name is unknown, a tool is missing, or a build failed; the text has the end of its output.
@@ -85,13 +74,8 @@ def build_all(names: Iterable[str] = tuple(CATALOGUE)) -> dict[str, Path]:
     for name in names:
         if name not in CATALOGUE:
             raise SetupError(f"{name!r} is not an image of the project; choose from: {', '.join(CATALOGUE)}")
-        image = CATALOGUE[name]
-        archives[name] = build(
-            name,
-            dockerfile=REPOSITORY / image.dockerfile,
-            context=REPOSITORY / image.context,
-            tag=reference(name),
-        )
+        dockerfile, context = REPOSITORY / CATALOGUE[name].dockerfile, REPOSITORY / CATALOGUE[name].context
+        archives[name] = build(name, dockerfile=dockerfile, context=context, tag=reference(name))
     return archives
 
 
@@ -102,16 +86,13 @@ def build(
     context: Path,
     tag: str,
 ) -> Path:
-    """Build an image, unless the cache has an archive of the same content.
+    """Build an image, unless the cache has an archive of the same content; return the archive, in Docker's format.
 
     Args:
         name: The prefix of the archive's name.
-        dockerfile: The Dockerfile; it takes its base from the build argument `BASE`.
+        dockerfile: Takes its base from the build argument `BASE`.
         context: The folder that its COPY lines start from.
         tag: The full name of the image.
-
-    Returns:
-        An archive in Docker's format, in the cache.
 
     Raises:
         SetupError: A tool is missing, or the build failed; the text has the end of its output.
@@ -200,9 +181,6 @@ def _offline(copied: Sequence[Path]) -> tuple[dict[str, str], dict[str, Path]]:
 
     Returns:
         The build arguments, and the folders to mount by their places in the build, that make a build read it.
-
-    Raises:
-        SetupError: Something cannot be downloaded.
     """
     arguments: dict[str, str] = {}
     mounts: dict[str, Path] = {}

@@ -42,10 +42,7 @@ def read_lock(file: Path) -> dict[str, str]:
 def download(locks: Sequence[Path], folder: Path, *, repository: str = CENTRAL) -> Path | None:
     """Download the jars of locks that a folder does not have yet, and return the folder; None without locks.
 
-    Args:
-        locks: Files that `read_lock` reads.
-        folder: Keeps the jars under their paths in the repository.
-        repository: The URL of a Maven repository.
+    The folder keeps them under their paths in the Maven repository.
 
     Raises:
         SetupError: A lock is wrong, or a jar cannot be downloaded or is not the one of its checksum.

@@ -20,27 +20,17 @@ _MOST_CHARACTERS = 500
 
 
 def complete_lines(log: Path) -> list[str]:
-    """Return the lines of a log that may be read while a process writes it.
-
-    Args:
-        log: The file.
-
-    Returns:
-        All lines that have their line break; without it, a line may be the beginning of one.
-    """
+    """Return the lines of a log, without a last one that lacks its line break, because a process may still write it."""
     return log.read_bytes().rpartition(b"\n")[0].decode().splitlines()
 
 
 def relevant_tail(log: Path, offset: int = 0, lines: int = 20) -> str:
-    """Return the lines of a log that a person needs to see: the last errors and the last lines.
+    """Return the lines of a log that a person needs to see: the last errors and the last lines, in the file's order.
 
     Args:
         log: The file; if it does not exist, there are no lines.
         offset: The number of bytes at its beginning that an earlier process wrote; they are left out.
         lines: The maximal number of lines; at most half of them are errors from further up.
-
-    Returns:
-        The lines in the order of the file; an ellipsis marks lines that are left out between them.
     """
     try:
         with log.open("rb") as file:

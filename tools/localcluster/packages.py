@@ -16,10 +16,7 @@ _INSTALL = Path(__file__).with_name("install-apt")
 
 
 def require(commands: Sequence[str]) -> None:
-    """Install the packages of these commands if commands are missing; a check alone takes milliseconds.
-
-    Args:
-        commands: Names that the script `install-apt` knows.
+    """Install the packages of commands that `install-apt` knows, if one is missing; a check alone takes milliseconds.
 
     Raises:
         SetupError: Commands are missing and could not be installed; the text is the script's.

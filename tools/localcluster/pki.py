@@ -37,11 +37,7 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Pki:
-    """The certificates and keys in a folder; each is made when it is first requested.
-
-    Attributes:
-        folder: The folder.
-    """
+    """The certificates and keys in a folder; each is made when it is first requested."""
 
     folder: Path
 
@@ -100,11 +96,7 @@ class Pki:
 def _fits(files: KeyPair, authority: KeyPair, hosts: Sequence[str], subject: Sequence[str]) -> bool:
     """Report whether both files exist and the certificate has these hosts, this subject and this authority's signature.
 
-    Args:
-        files: The certificate and its key.
-        authority: The certificate authority.
-        hosts: DNS names and IP addresses.
-        subject: The organization, its unit, and the common name.
+    The subject is the organization, its unit, and the common name.
     """
     try:
         found = x509.load_pem_x509_certificate(files.certificate.read_bytes())

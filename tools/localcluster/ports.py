@@ -12,7 +12,7 @@ from filelock import FileLock
 from localcluster.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Set
     from pathlib import Path
 
 FILE = "ports.json"
@@ -68,10 +68,9 @@ def recorded(file: Path, name: str) -> int:
 
 
 def taken_octets(routes: str) -> set[int]:
-    """Return the x of every 10.x.0.0/16 that overlaps with a route of this machine; a default route overlaps with none.
+    """Return the x of every 10.x.0.0/16 that overlaps with a route of /proc/net/route, which a default route does not.
 
-    Args:
-        routes: The text of /proc/net/route: destination and mask are little-endian hexadecimal numbers.
+    Destination and mask are little-endian hexadecimal numbers there.
     """
     taken: set[int] = set()
     for line in routes.splitlines()[1:]:
@@ -83,21 +82,16 @@ def taken_octets(routes: str) -> set[int]:
     return taken
 
 
-def choose_octet(wish: int, taken: Iterable[int]) -> int:
-    """Return the first free octet, beginning at a preferred one and starting over at the end.
-
-    Args:
-        wish: The position of the preferred octet among all usable ones.
-        taken: The octets that are in use.
+def choose_octet(wish: int, taken: Set[int]) -> int:
+    """Return the first free octet, beginning at the position of a preferred one and starting over at the end.
 
     Raises:
         SetupError: All octets are in use.
     """
-    unavailable = set(taken)
     count = _LAST_OCTET - _FIRST_OCTET + 1
     for step in range(count):
         octet = _FIRST_OCTET + (wish + step) % count
-        if octet not in unavailable:
+        if octet not in taken:
             return octet
     raise SetupError(
         "no network 10.x.0.0/16 is free: too many clusters run, or a route covers 10.0.0.0/8;"

@@ -106,10 +106,7 @@ def pinned_version(project: str) -> str:
 
 
 def parse_version(requested: str) -> str:
-    """Return a full version of Kubernetes, without `v`.
-
-    Args:
-        requested: `1.30.14`, `v1.30.14`, or `1.30` for the patch version of it that can be built.
+    """Return a full version of Kubernetes, without `v`, by `1.30.14`, `v1.30.14`, or `1.30`, of which one can be built.
 
     Raises:
         SetupError: This is not a version, or no patch version of it is known.

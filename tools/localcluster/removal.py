@@ -71,12 +71,7 @@ def remove_folder(state: Path) -> None:
 
 
 def mounts_below(folder: Path, table: str | None = None) -> list[str]:
-    """Return the mount points at or below a folder, deepest first.
-
-    Args:
-        folder: The folder.
-        table: The text of /proc/self/mountinfo; None means the present one.
-    """
+    """Return the mount points at or below a folder, deepest first, by the text of a /proc/self/mountinfo."""
     lines = (table if table is not None else Path("/proc/self/mountinfo").read_text()).splitlines()
     # Field 5 is the mount point, without symbolic links, with \040 for a space (proc(5)).
     points = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in lines]

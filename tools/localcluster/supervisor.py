@@ -45,12 +45,7 @@ _START_SECONDS = 240.0
 
 @dataclass(frozen=True)
 class Record:
-    """The content of a PID file.
-
-    Attributes:
-        identity: The process.
-        argv: The command that it was started with.
-    """
+    """The content of a PID file: the process, and the command that it was started with."""
 
     identity: Identity
     argv: tuple[str, ...]
@@ -58,11 +53,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Supervisor:
-    """The processes of one cluster; methods take the name of a component.
-
-    Attributes:
-        state: The folder of PID and log files.
-    """
+    """The processes of one cluster, by the folder of PID and log files; methods take the name of a component."""
 
     state: Path
 
@@ -132,10 +123,7 @@ class Supervisor:
         return identity.pid
 
     def stop(self, name: str, *, grace_seconds: float = 10.0) -> bool:
-        """Stop a component, if it runs, and remove its PID file; see `process.terminate`.
-
-        Returns:
-            Whether the component ran.
+        """Stop a component, and remove its PID file; return whether it ran. See `process.terminate`.
 
         Raises:
             LocalClusterError: The process survived SIGKILL for a minute.
@@ -156,8 +144,6 @@ class Supervisor:
     def stop_orphans(self, *, grace_seconds: float = 2.0) -> int:
         """Stop all orphans and return their number."""
         return sum(terminate(identity, grace_seconds) for identity in self.orphans())
-
-    # The rest is private: spawning, waiting, the PID file.
 
     def _spawn(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None) -> Identity:
         program = shutil.which(argv[0])

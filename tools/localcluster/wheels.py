@@ -23,9 +23,7 @@ PYTHON = "3.11"
 def download(locks: Sequence[Path], folder: Path) -> Path | None:
     """Download the wheels of lock files, and return the folder that holds them and nothing else; None without locks.
 
-    Args:
-        locks: Requirements files that pin hashes.
-        folder: Keeps a folder for each set of locks.
+    The locks are requirements files that pin hashes; `folder` keeps a folder for each set of them.
 
     Raises:
         SetupError: pip cannot download one of them; the text is pip's.
