@@ -30,46 +30,37 @@ if TYPE_CHECKING:
 
 
 SETTLE_SECONDS = 2.0
+RUNS = 20
+"""Of the start."""
+RELEASED = 1000
+"""The Tasks of the gang that is released."""
+PROCESSES = (4, 50)
+"""How many of its barriers are processes, one measurement each; all others are bare watches."""
 Columns = dict[str, float]
 
 
 def main() -> int:
     """Measure and print tables."""
-    parser = flags(__doc__, "barrier")
-    parser.add_argument(
-        "--only",
-        default="starts,4,50",
-        help="what to measure; a number: a gang with that many barriers as processes (%(default)s)",
-    )
-    parser.add_argument("--tasks", type=int, default=1000, help="of the gang that is released (%(default)s)")
-    parser.add_argument("--runs", type=int, default=20, help="of the start (%(default)s)")
-    arguments = parser.parse_args()
+    arguments = flags(__doc__, "barrier").parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8 * arguments.tasks), hard), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8 * RELEASED), hard), hard))
     results = Results(arguments.csv)
     with stage() as here:
-        for part in arguments.only.split(","):
-            print(f"{part} ...", flush=True)
-            if part == "starts":
-                shape, found = f"run:{TASKS}", measure_starts(here, arguments.runs)
-            else:
-                shape, found = f"release:{arguments.tasks}", measure_release(here, arguments.tasks, int(part))
-            for by, figures in found.items():
-                results.add(shape, f"barrier, {by}", figures, here.cluster.version)
+        print("starts ...", flush=True)
+        for by, figures in measure_starts(here, RUNS).items():
+            results.add(f"run:{TASKS}", f"barrier, {by}", figures, here.cluster.version)
+        for processes in PROCESSES:
+            print(f"a release, with {processes} processes ...", flush=True)
+            for by, figures in measure_release(here, processes).items():
+                results.add(f"release:{RELEASED}", f"barrier, {by}", figures, here.cluster.version)
     results.show()
     return 0
 
 
-def measure_release(stage: Stage, tasks: int, processes: int) -> dict[str, Columns]:
-    """Release a gang once; return columns by what they are about.
-
-    Args:
-        stage: The environment.
-        tasks: The Tasks of the gang.
-        processes: How many of its barriers are processes; all others are bare watches.
-    """
-    gang = Gang(stage, tasks)
-    bare = tasks - processes
+def measure_release(stage: Stage, processes: int) -> dict[str, Columns]:
+    """Release a gang once; return columns by what they are about."""
+    gang = Gang(stage, RELEASED)
+    bare = RELEASED - processes
     # With it each barrier begins; the bare watches here do not read it.
     roster = len(json.dumps(stage.frameworks.config_map(gang.name), separators=(",", ":")))
     with (

@@ -116,13 +116,7 @@ while barriers:
 
 
 class Barriers:
-    """Real barriers of the first Tasks of a gang, as processes; all of them wait for the gang.
-
-    Args:
-        gang: The gang.
-        count: The number of barriers.
-        folder: Below which they write.
-    """
+    """Real barriers of the first Tasks of a gang, as processes that write below a folder; all wait for the gang."""
 
     def __init__(self, gang: Gang, count: int, folder: Path) -> None:
         outputs = [folder / str(index) for index in range(count)]

@@ -31,14 +31,7 @@ _PREPARE_SECONDS = 300.0
 
 @dataclass
 class Stage:
-    """The environment of gangs: a namespace with a running controller.
-
-    Attributes:
-        cluster: The cluster.
-        frameworks: Those of the namespace.
-        account: The folder of the service account's token, as a Pod has it.
-        numbers: Numbers the gangs.
-    """
+    """The environment of gangs: a namespace with a running controller; `account` is the folder that its Pods mount."""
 
     cluster: Cluster
     frameworks: Frameworks
@@ -52,15 +45,7 @@ class Stage:
 
 
 class Gang:
-    """A Framework of which all Tasks but the last have an address in the roster.
-
-    Args:
-        stage: The environment.
-        tasks: The number of its Tasks.
-
-    Attributes:
-        name: Its name.
-    """
+    """A Framework of which all Tasks but the last have an address in the roster."""
 
     def __init__(self, stage: Stage, tasks: int) -> None:
         self._stage, self._tasks = stage, tasks
@@ -82,12 +67,7 @@ class Gang:
         return at
 
     def environment(self, index: int, output: str) -> dict[str, str]:
-        """Return the whole environment of one Task's barrier as a process of this machine.
-
-        Args:
-            index: Of the Task.
-            output: The folder into which the barrier writes.
-        """
+        """Return the whole environment of one Task's barrier as a process of this machine that writes into a folder."""
         pod = self._pods[index]
         given = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"] if "value" in each}
         return given | {

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from controller_runs import Columns
 
 
-async def run(shapes: list[Shape], results: Results, *, barrier: bool) -> None:
+async def run(shapes: list[Shape], results: Results) -> None:
     """Measure each shape, with the bare loop and with the controller."""
     for shape in shapes:
         print(f"{shape.name} ...", flush=True)
-        async with new_scene(barrier=barrier) as scene:
+        async with new_scene() as scene:
             bare = await BareLoop(scene, shape).run()
             results.add(shape.name, "bare loop", bare, scene.cluster.version)
-        async with new_scene(barrier=barrier) as scene:
+        async with new_scene() as scene:
             with controller(scene.cluster) as process:
                 ours = await ControllerRun(scene, shape, process).run()
             results.add(shape.name, "controller", {**ours, **compared(ours, bare)}, scene.cluster.version)
@@ -50,14 +50,13 @@ def main() -> int:
     parser = flags(__doc__, "controller")
     parser.add_argument("--shapes", default=SHAPES, help="separated by commas (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the shapes (default: %(default)s)")
-    parser.add_argument("--barrier", action="store_true", help="give the Pods the label of the barrier")
     arguments = parser.parse_args()
     try:
         shapes = [parse(text).scaled(arguments.scale) for text in arguments.shapes.split(",")]
     except ValueError as error:
         parser.error(str(error))
     results = Results(arguments.csv)
-    asyncio.run(run(shapes, results, barrier=arguments.barrier))
+    asyncio.run(run(shapes, results))
     results.show()
     return 0
 

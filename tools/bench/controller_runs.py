@@ -35,13 +35,7 @@ _LOOK_SECONDS = 0.5
 
 
 class Run(ABC):
-    """Makes the figures of one shape.
-
-    Args:
-        scene: The scene.
-        shape: The shape.
-        controller: The process of the controller, None if the benchmark makes the Pods itself.
-    """
+    """Makes the figures of one shape; without a controller the benchmark makes the Pods itself."""
 
     def __init__(self, scene: Scene, shape: Shape, controller: psutil.Process | None = None) -> None:
         self._scene, self._shape = scene, shape

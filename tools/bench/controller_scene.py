@@ -43,19 +43,11 @@ _PAST_PODS = 3000
 
 @dataclass(frozen=True)
 class Scene:
-    """Where one row is made.
-
-    Attributes:
-        cluster: The cluster.
-        raw: A client of its API server for what is not measured.
-        client: A client of its API server.
-        barrier: Whether the Pods carry the label of the barrier, so that the controller grants access to the roster.
-    """
+    """Where one row is made; `raw` is for what is not measured."""
 
     cluster: Cluster
     raw: RawClient
     client: KubeClient
-    barrier: bool
 
     def processes(self) -> dict[str, psutil.Process]:
         """Return the processes whose CPU seconds are columns, by the names of these."""
@@ -69,8 +61,7 @@ class Scene:
         """Return a Pod template of a usual size."""
         annotations = {} if shape.run_seconds is None else {RUN_SECONDS: str(shape.run_seconds)}
         # The gate of a gang is for its barriers.
-        barrier = self.barrier or shape.kind is Kind.BESIDE
-        labels = {names.BARRIER_LABEL: "enabled"} if barrier else {}
+        labels = {names.BARRIER_LABEL: "enabled"} if shape.kind is Kind.BESIDE else {}
         main = {
             "name": "main",
             "image": "none",
@@ -84,7 +75,7 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
+async def new_scene() -> AsyncIterator[Scene]:
     """Make a cluster with simulated nodes for the block."""
     with new_cluster(CLUSTER, Depth.KWOK, NAMESPACE) as (cluster, raw):
         # The namespace gets its service account, and the components come to rest.
@@ -92,7 +83,7 @@ async def new_scene(*, barrier: bool) -> AsyncIterator[Scene]:
         client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
         try:
             await _fill_watch_cache(client)
-            yield Scene(cluster, raw, client, barrier)
+            yield Scene(cluster, raw, client)
         finally:
             await client.close()
 

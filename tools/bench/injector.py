@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 NAMESPACE = "bench-injector"
 POD_BYTES = 10 * 1024
+SECONDS = 10.0
+"""Of each load."""
+RATE = 300.0
+"""Reviews a second."""
+CREATES = 500
+"""Of a Pod at the API server, of each kind."""
 _WARM_UP = 20
 _CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/bench"
 Columns = dict[str, object]
@@ -38,35 +44,26 @@ Columns = dict[str, object]
 
 def main() -> int:
     """Measure everything and print a table."""
-    parser = flags(__doc__, "injector")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each load (%(default)s)")
-    parser.add_argument("--rate", type=float, default=300.0, help="reviews a second (%(default)s)")
-    parser.add_argument(
-        "--creates", type=int, default=500, help="of a Pod at the API server, of each kind (%(default)s)"
-    )
-    parser.add_argument("--no-cluster", action="store_true", help="without the creates")
-    arguments = parser.parse_args()
-    seconds, body, version = arguments.seconds, review(), ""
-    alone = function_rate(body, seconds / 3)
+    arguments = flags(__doc__, "injector").parse_args()
+    body = review()
+    alone = function_rate(body, SECONDS / 3)
     with server() as target:
         process = psutil.Process(target.process.pid)
         figures: Columns = {"MiB at the start": round(resident_mib(process))}
         before = cpu_seconds(process)
-        rate = asyncio.run(throughput(target, body, seconds))
-        of_a_core = rate * seconds / (cpu_seconds(process) - before)
-        with idler(seconds) as idle:
-            latencies = asyncio.run(at_rate(target, body, arguments.rate, seconds))
+        rate = asyncio.run(throughput(target, body, SECONDS))
+        of_a_core = rate * SECONDS / (cpu_seconds(process) - before)
+        with idler(SECONDS) as idle:
+            latencies = asyncio.run(at_rate(target, body, RATE, SECONDS))
             late = float(idle.communicate()[0])
         figures |= {"reviews/s": round(rate), "reviews/s of a core": round(of_a_core)}
         figures |= {**_quantiles("review", latencies), "wake-up p99 ms": late}
-        if not arguments.no_cluster:
-            with new_cluster("bench-injector", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw):
-                figures |= creates(target, raw, arguments.creates)
-                version = cluster.version
+        with new_cluster("bench-injector", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw):
+            figures |= creates(target, raw)
         figures |= {"peak MiB": round(peak_mib(process)), "then MiB": round(resident_mib(process))}
-    results, shape = Results(arguments.csv), f"review:{round(len(body) / 1024)}KiB@{arguments.rate:g}"
-    results.add(shape, "the function alone", {"reviews/s": round(alone)}, version)
-    results.add(shape, "injector", figures, version)
+    results, shape = Results(arguments.csv), f"review:{round(len(body) / 1024)}KiB@{RATE:g}"
+    results.add(shape, "the function alone", {"reviews/s": round(alone)}, cluster.version)
+    results.add(shape, "injector", figures, cluster.version)
     results.show()
     return 0
 
@@ -121,7 +118,7 @@ def function_rate(body: bytes, seconds: float) -> float:
     return count / seconds
 
 
-def creates(target: Server, raw: RawClient, count: int) -> Columns:
+def creates(target: Server, raw: RawClient) -> Columns:
     """Measure dry-run creates at a real API server, with the label and without it in turn; return columns."""
     webhook = {
         "name": "bench.frameworkcontroller.microsoft.com",
@@ -138,7 +135,7 @@ def creates(target: Server, raw: RawClient, count: int) -> Columns:
     raw.apply(_CONFIGURATION, {**kind, "metadata": {"name": "bench"}, "webhooks": [webhook]})
     time.sleep(2)
     found: dict[bool, list[float]] = {True: [], False: []}
-    for _ in range(count + _WARM_UP):
+    for _ in range(CREATES + _WARM_UP):
         for labelled, times in found.items():
             body, begun = pod(labelled=labelled), time.perf_counter()
             created = raw.create(f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", body)

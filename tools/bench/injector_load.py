@@ -30,13 +30,7 @@ CONNECTIONS = 8
 
 @dataclass
 class Server:
-    """An injector process that serves a certificate from files.
-
-    Attributes:
-        process: The process.
-        port: The port of the webhook.
-        trust: The certificate authority, in PEM.
-    """
+    """An injector process, the port of its webhook, and the certificate authority that it is trusted by, in PEM."""
 
     process: subprocess.Popen[bytes]
     port: int

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
 
 NAMESPACE = "gang"
+TASKS = 1000
+"""Of the gang that no kubelet runs."""
 _SECONDS = 600.0
 
 
@@ -33,7 +35,6 @@ def main() -> int:
     """Measure and print tables."""
     parser = flags(__doc__, "restart")
     parser.add_argument("--crashes", type=int, default=10, help="of each way, 0 for none (%(default)s)")
-    parser.add_argument("--tasks", type=int, default=1000, help="of the simulated gang, 0 for none (%(default)s)")
     arguments = parser.parse_args()
     results = Results(arguments.csv)
     if arguments.crashes:
@@ -41,17 +42,15 @@ def main() -> int:
             for way, seconds in crashes(cluster, raw, arguments.crashes):
                 figures = {"all run again p50 s": median(seconds), "least s": min(seconds), "most s": max(seconds)}
                 results.add(f"crash:{RANKS}", WAYS[way], figures, cluster.version)
-    if arguments.tasks:
-        with new_cluster("bench-restart", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw), controller(cluster):
-            figures = restart(raw, arguments.tasks)
-            results.add(f"crash:{arguments.tasks}", "in-place restart, simulated", figures, cluster.version)
+    with new_cluster("bench-restart", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw), controller(cluster):
+        results.add(f"crash:{TASKS}", "in-place restart, simulated", restart(raw), cluster.version)
     results.show()
     return 0
 
 
-def restart(raw: RawClient, tasks: int) -> dict[str, float]:
-    """Start a gang of so many Tasks, end one instance, and start all again; return columns."""
-    gang = RestartingGang(Frameworks(raw, NAMESPACE), "gang", tasks)
+def restart(raw: RawClient) -> dict[str, float]:
+    """Start a gang without a kubelet, end one instance, and start all again; return columns."""
+    gang = RestartingGang(Frameworks(raw, NAMESPACE), "gang", TASKS)
     gang.create()
     eventually(gang.has_pods, _SECONDS, 0.5)
     gang.report_all(0)

@@ -37,13 +37,7 @@ WAYS = {IN_PLACE: "in-place restart", FRAMEWORK_RETRY: "Framework retry"}
 
 
 def crashes(cluster: Cluster, raw: RawClient, number: int) -> Iterator[tuple[str, list[float]]]:
-    """Install the three programs on the node, and yield the seconds of so many crashes of each way.
-
-    Args:
-        cluster: A cluster with a node, and the namespace of this benchmark.
-        raw: A client of its API server.
-        number: Of the crashes.
-    """
+    """Install the three programs on the node, and yield the seconds of so many crashes of each way."""
     for archive in images.build_all(manifests.PROGRAM_IMAGES).values():
         cluster.load(archive)
     connection = local_cluster(cluster)
@@ -56,13 +50,7 @@ def crashes(cluster: Cluster, raw: RawClient, number: int) -> Iterator[tuple[str
 
 
 class _Crashes:
-    """A gang whose rank 1 crashes again and again.
-
-    Args:
-        cluster: Where it runs.
-        raw: A client of its API server.
-        way: How it starts again, of `WAYS`.
-    """
+    """A gang whose rank 1 crashes again and again, and which starts again in one of the `WAYS`."""
 
     def __init__(self, cluster: Cluster, raw: RawClient, way: str) -> None:
         self._cluster, self._frameworks, self._way = cluster, Frameworks(raw, NAMESPACE), way

@@ -22,11 +22,9 @@ def flags(description: str | None, name: str) -> argparse.ArgumentParser:
 
 
 class Results:
-    """The measurements of one run.
+    """The measurements of one run, which are kept in a file after each.
 
-    Args:
-        file: Where they are kept after each; `make scale` takes them over into docs/performance.csv and docs/scale.md,
-            which says what they mean.
+    `make scale` takes them over into docs/performance.csv and docs/scale.md, which says what they mean.
     """
 
     def __init__(self, file: Path) -> None:

@@ -77,12 +77,7 @@ def peak_mib(process: psutil.Process) -> float:
 
 @dataclass(frozen=True)
 class Controller:
-    """The controller, seen from outside.
-
-    Attributes:
-        process: Its process.
-        port: Of its metrics and of its health.
-    """
+    """The controller, seen from outside: its process, and the port of its metrics and of its health."""
 
     process: psutil.Process
     port: int
@@ -100,10 +95,7 @@ class Controller:
 def controller(cluster: Cluster, program: tuple[str, ...] = PROGRAM, *, works: bool = True) -> Iterator[Controller]:
     """Run a controller for the block, in a process of its own with the permissions that users give it.
 
-    Args:
-        cluster: The cluster.
-        program: What Python runs.
-        works: Whether the block begins when its caches are full, or at once.
+    The block begins when its caches are full, unless `works` is False.
     """
     with TemporaryDirectory() as folder:
         made = ControllerProcess(cluster, Path(folder), {}, health_port=free_port(), program=program)

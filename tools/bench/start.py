@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "bench-start"
 NAMESPACE = "full"
+TASKS = 100
+"""Of each running Framework; with more than 400 its status would be compressed, and could not be copied."""
 TASKS_OF_A_COMPLETED = 10
 WAYS = {"streamed": PROGRAM, "in pages": (str(Path(__file__).with_name("start_in_pages.py")),)}
 MEMORY_STEP_MIB = 32
@@ -67,20 +69,15 @@ def main() -> int:
     parser = flags(__doc__, "start")
     parser.add_argument("--pods", type=_numbers, default=[100_000], help="of running Frameworks (100000)")
     parser.add_argument("--completed", type=_numbers, default=[10_000], help="completed Frameworks (10000)")
-    parser.add_argument("--tasks", type=int, default=100, help="of each running Framework, at most 400 (%(default)s)")
-    parser.add_argument("--lists", default="streamed,in pages", help="ways of filling caches (%(default)s)")
     arguments = parser.parse_args()
     if len(arguments.pods) != len(arguments.completed):
         parser.error("--pods and --completed: give as many numbers of one as of the other")
-    ways = arguments.lists.split(",")
-    if not set(ways) <= set(WAYS):
-        parser.error(f"--lists: {arguments.lists!r} is not a list of {' and '.join(map(repr, WAYS))}")
     results = Results(arguments.csv)
     for pods, completed in zip(arguments.pods, arguments.completed, strict=True):
-        content = Content(pods, completed, min(arguments.tasks, pods))
+        content = Content(pods, completed, min(TASKS, pods))
         with new_cluster(CLUSTER, Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw):
             fill(cluster, raw, content)
-            for lists in ways:
+            for lists in WAYS:
                 print(f"a start with {pods} Pods, {lists} ...", flush=True)
                 measured = start(cluster, raw, content, lists)
                 shape = f"full:{content.frameworks * content.tasks}+{completed}"

@@ -74,7 +74,7 @@ def copies(objects: Objects, number_of_copies: int) -> Iterator[tuple[str, str]]
     """Yield copies of a Framework's objects, as JSON by their keys, numbered from 1 on, owners first."""
     name = RUNNING if RUNNING in objects[0][0] else COMPLETED
     texts = [(key, json.dumps(body, separators=(",", ":"))) for key, body in objects]
-    assert not any('Compressed":"' in text or names.ROSTER_GZIP_KEY in text for _, text in texts), "use fewer --tasks"
+    assert not any('Compressed":"' in text or names.ROSTER_GZIP_KEY in text for _, text in texts), "use fewer Tasks"
     uids = {uid for _, text in texts for uid in _UID.findall(text)}
     # Cut once, so that a copy is a join, and what was replaced is not replaced again.
     cut = re.compile(f"({'|'.join(map(re.escape, (name, *uids)))})")
@@ -87,12 +87,7 @@ def copies(objects: Objects, number_of_copies: int) -> Iterator[tuple[str, str]]
 
 
 def put(port: int, objects: Iterable[tuple[str, str]]) -> int:
-    """Write objects into the etcd of a local cluster, in their order; return their number.
-
-    Args:
-        port: Of the clients of etcd, on loopback.
-        objects: Of each a key below /registry and its JSON.
-    """
+    """Write objects, JSON by keys below /registry, into the etcd of a port in their order; return their number."""
     written = 0
     with urllib3.PoolManager(retries=False, timeout=60) as pool:
         for batch in _batches(objects):

@@ -22,14 +22,7 @@ _SECONDS = 300.0
 
 
 def create(frameworks: Frameworks, name: str, tasks: int, **labels: str) -> list[Json]:
-    """Create a Framework of one role, `worker`, and return its Pods by index when all are there.
-
-    Args:
-        frameworks: Of the namespace.
-        name: Of the Framework.
-        tasks: The number of its Tasks.
-        labels: Of the Pods.
-    """
+    """Create a Framework of one role, `worker`, whose Pods have labels; return them by index when all are there."""
     container = {"name": "main", "image": "none", "command": ["python3", "train.py"]}
     spec = {"restartPolicy": "Never", "nodeName": NODE, "containers": [container]}
     frameworks.create(name, role("worker", tasks, pod={"metadata": {"labels": labels}, "spec": spec}))
@@ -49,13 +42,7 @@ def find(frameworks: Frameworks, name: str, tasks: int) -> list[Json]:
 
 
 def report(frameworks: Frameworks, pods: Iterable[Json], status: Callable[[int], Json]) -> None:
-    """Write the statuses of Pods as kubelets do, many at a time.
-
-    Args:
-        frameworks: Of the namespace.
-        pods: The Pods.
-        status: Returns the status by the index of the Task.
-    """
+    """Write the statuses of Pods, by the index of the Task, as kubelets do, many at a time."""
 
     def one(pod: Json) -> None:
         path = f"{frameworks.pods_path}/{pod['metadata']['name']}/status"

@@ -32,11 +32,8 @@ POD: Json = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", 
 def role(name: str, number: int, **more: Any) -> Json:
     """Return a TaskRole of a spec.
 
-    Args:
-        name: Its name.
-        number: Its number of Tasks.
-        more: `retry` is the retry policy of the Tasks, `completion` the completion policy of the TaskRole, `pod` the
-            Pod template; everything else goes into `task`.
+    `retry` is the retry policy of the Tasks, `completion` the completion policy of the TaskRole, `pod` the Pod
+    template; everything else goes into `task`.
     """
     retry, completion, pod = more.pop("retry", None), more.pop("completion", None), more.pop("pod", POD)
     entry: Json = {"name": name, "taskNumber": number, "task": {"pod": pod, **more}}
@@ -59,12 +56,7 @@ def framework(namespace: str, name: str, *roles: Json, **spec: Any) -> Json:
 
 @dataclass
 class Frameworks:
-    """The Frameworks of one namespace.
-
-    Attributes:
-        raw: The client of the API server.
-        namespace: The namespace.
-    """
+    """The Frameworks of one namespace."""
 
     raw: RawClient
     namespace: str
@@ -142,7 +134,7 @@ class ControllerProcess:
         settings: The fields of its configuration file.
         process: The process that runs, or the last one that ran.
         starts: How often it was started.
-        health_port: The port of its health endpoints; 0 turns them off.
+        health_port: 0 turns its health endpoints off.
         server: The URL of the API server if not the cluster's, for example that of a proxy.
         program: What Python runs.
         account: Namespace and name of the service account that it uses.
@@ -181,19 +173,8 @@ class ControllerProcess:
         kubeconfigs.write(kubeconfig, kubeconfigs.with_token(server, self.cluster.ca_file, token))
         self.starts += 1
         with (self.folder / "controller.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    *self.program,
-                    "--config",
-                    str(config),
-                    "--health-port",
-                    str(self.health_port),
-                ],
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-            )
+            command = [sys.executable, *self.program, "--config", str(config), "--health-port", str(self.health_port)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
 
     @property
     def log(self) -> str:
@@ -223,11 +204,7 @@ def two_controllers(cluster: Cluster, folder: Path, settings: Json) -> tuple[Con
 
 
 def manifests_of(program: str) -> list[Json]:
-    """Return what users install of one program and its namespace, in the order of the creation.
-
-    Args:
-        program: `frameworkcontroller` or `frameworkinjector`.
-    """
+    """Return what users install of `frameworkcontroller` or `frameworkinjector`, and its namespace, in their order."""
     return [
         document
         for document in _installed()

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Module:
-    """One version of a module.
-
-    Attributes:
-        path: Its path.
-        version: Its version, without `v`.
-        checksum: The checksum of its files, as in a go.sum.
-    """
+    """One version of a module, without `v`, with the checksum of its files as in a go.sum."""
 
     path: str
     version: str
@@ -41,10 +35,6 @@ CERT_MANAGER: Final = Module(
 
 def folder_of(module: Module, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder with the files of a module, which Go downloads where they are missing.
-
-    Args:
-        module: The module.
-        environ: The environment, for Go.
 
     Raises:
         BinaryError: There is no Go, the proxy does not have the module, or its files are not those that are pinned.

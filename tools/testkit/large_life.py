@@ -32,14 +32,7 @@ AT_A_TIME = 16
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the life.
-
-    Attributes:
-        name: What happens.
-        begin: What a user does.
-        is_under_way: Whether the controller is in the middle of it.
-        is_over: Whether it is over.
-    """
+    """A part of the life, which begins with what a user does; the controller may be in the middle of it."""
 
     name: str
     begin: Callable[[], object]
@@ -48,12 +41,7 @@ class Phase:
 
 
 class LargeLife:
-    """One Framework of so many Tasks.
-
-    Args:
-        frameworks: The Frameworks of its namespace.
-        tasks: How many; at least 20.
-    """
+    """One Framework of so many Tasks, at least 20."""
 
     def __init__(self, frameworks: Frameworks, tasks: int) -> None:
         self._frameworks, self._tasks, self._half = frameworks, tasks, tasks // 2

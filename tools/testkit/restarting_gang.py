@@ -38,13 +38,7 @@ TEMPLATE: Json = {
 
 
 class RestartingGang:
-    """The Tasks of one TaskRole, `worker`; their barriers are in the template, because no webhook is there.
-
-    Args:
-        frameworks: Of its namespace.
-        name: Of the Framework.
-        tasks: The number of its Tasks.
-    """
+    """The Tasks of one TaskRole, `worker`; their barriers are in the template, because no webhook is there."""
 
     def __init__(self, frameworks: Frameworks, name: str, tasks: int) -> None:
         self._frameworks, self._raw, self._name, self._tasks = frameworks, frameworks.raw, name, tasks
@@ -77,12 +71,7 @@ class RestartingGang:
             list(writers.map(lambda index: self.report(index, restarts), range(self._tasks)))
 
     def report(self, index: int, restarts: int, *, restarting: bool = False) -> None:
-        """Report as a kubelet about one Pod.
-
-        Args:
-            index: Of the Task.
-            restarts: How often its barrier has been restarted.
-            restarting: All its containers are about to be restarted.
+        """Report as a kubelet how often a barrier was restarted, and whether all containers of its Pod are about to be.
 
         Raises:
             AssertionError: There is no such Pod.
