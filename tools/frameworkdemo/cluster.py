@@ -28,10 +28,10 @@ GONE_SECONDS = 300
 
 @dataclass(frozen=True)
 class Cluster:
-    """Access to one cluster.
+    """Access to one cluster by `kubectl`.
 
     Attributes:
-        program: The program `kubectl`.
+        program: The path of kubectl.
         kubeconfig: The kubeconfig file; None for `KUBECONFIG` or the file in the home folder.
         context: The context in it; None for the current one.
     """
@@ -41,11 +41,7 @@ class Cluster:
     context: str | None = None
 
     def kubectl(self, *arguments: str, text: str | None = None) -> str:
-        """Run kubectl and return its output.
-
-        Args:
-            arguments: The command.
-            text: Its standard input, for `-f -`.
+        """Run kubectl, with a text for `-f -`, and return its output.
 
         Raises:
             DemoError: kubectl failed; the text has its error.

@@ -20,13 +20,7 @@ _END_SECONDS = 5.0
 
 
 class Frameworkctl:
-    """The command line, for one cluster and namespace.
-
-    Args:
-        cluster: The cluster.
-        namespace: The namespace of all commands.
-        show: Takes the line of each command.
-    """
+    """The command line for one cluster and namespace; `show` takes the line of each command."""
 
     def __init__(self, cluster: Cluster, namespace: str, show: Callable[[str], None]) -> None:
         self._flags = ["-n", namespace, *(["--context", cluster.context] if cluster.context else [])]
@@ -39,12 +33,7 @@ class Frameworkctl:
             self._show(f"$ export {name}={shlex.quote(value)}")
 
     def run(self, *words: str, text: str = "") -> int:
-        """Run a command to its end and return its exit code.
-
-        Args:
-            words: The command with its arguments.
-            text: Its standard input; "" for that of this program.
-        """
+        """Run a command, with a text or else this program's standard input, to its end; return its exit code."""
         with self.running(*words, text=text) as process:
             process.communicate(text or None)
         return process.returncode

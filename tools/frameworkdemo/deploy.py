@@ -25,12 +25,7 @@ LOG_TAIL = 25
 
 
 def install(cluster: Cluster, objects: list[Manifest], seconds: float = READY_SECONDS) -> None:
-    """Apply the programs and wait until all of them are ready.
-
-    Args:
-        cluster: The cluster.
-        objects: The manifests of the programs, in order.
-        seconds: The limit of the wait for each Deployment.
+    """Apply the programs in their order, and wait until all of them are ready, for some seconds for each Deployment.
 
     Raises:
         DemoError: An object was refused, an image cannot be pulled, or a Deployment was not ready in time.
@@ -83,11 +78,7 @@ def log_tail(cluster: Cluster, deployment: Manifest) -> list[str]:
 
 
 class MissingImages:
-    """Notices that an image of Pods stays away.
-
-    Args:
-        seconds: How long it may be missing.
-    """
+    """Notices that an image of Pods has been missing for some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

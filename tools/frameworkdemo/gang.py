@@ -32,14 +32,7 @@ LOOK_SECONDS = 1.0
 
 
 class Gang:
-    """One run of a Framework.
-
-    Args:
-        cluster: The cluster.
-        namespace: The namespace of the Framework; it exists when `run` is called.
-        steps: Tells what happens.
-        image_seconds: The time for a missing image to be pulled after all.
-    """
+    """One run of a Framework, in a namespace that exists when `run` is called."""
 
     def __init__(self, cluster: Cluster, namespace: str, steps: Steps, image_seconds: float = IMAGE_SECONDS) -> None:
         self._cluster = cluster
@@ -49,12 +42,7 @@ class Gang:
         self._images = MissingImages(image_seconds)
 
     def run(self, file: Path, image_names: ImageNames, seconds: float) -> None:
-        """Submit a Framework and watch it until it has succeeded; after a failure, show what tells why.
-
-        Args:
-            file: Its manifest.
-            image_names: The names that its images have in the cluster.
-            seconds: The limit from the submission to Completed.
+        """Submit a Framework and watch it until it has succeeded; after a failure or the seconds, show what tells why.
 
         Raises:
             DemoError: It did not succeed; the text says why.

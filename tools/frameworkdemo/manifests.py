@@ -56,9 +56,7 @@ class ImageNames:
 def programs(image_names: ImageNames, revision: str = "") -> list[Manifest]:
     """Return the objects of the controller and the injector, in the order in which to apply them.
 
-    Args:
-        image_names: The names of the images.
-        revision: A digest of the images' content; Deployments roll out when it changes, although the tag does not.
+    Deployments roll out when the revision, a digest of the images' content, changes, although the tag does not.
 
     Raises:
         DemoError: There are no manifests: the checkout is not complete.
@@ -77,10 +75,6 @@ def deployments(objects: list[Manifest]) -> list[Manifest]:
 
 def framework(image_names: ImageNames, file: Path = FRAMEWORK) -> Manifest:
     """Return the manifest of a Framework, by default the example's.
-
-    Args:
-        image_names: The names of the images.
-        file: The file of the manifest.
 
     Raises:
         DemoError: The file cannot be read, or does not hold exactly one Framework.

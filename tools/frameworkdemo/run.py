@@ -18,14 +18,9 @@ if TYPE_CHECKING:
 
 
 def run(steps: Steps, target: Target, namespace: str, file: Path, seconds: float) -> None:
-    """Run the demo until the Framework is Completed; after a failure, show what tells why.
+    """Run the demo until the Framework of a file is Completed, some seconds after its submission at the latest.
 
-    Args:
-        steps: Tells what happens.
-        target: The cluster.
-        namespace: The namespace of the Framework.
-        file: The Framework's manifest.
-        seconds: The time that the Framework may take from its submission to Completed.
+    After a failure, show what tells why.
 
     Raises:
         DemoError, ClientError, LocalClusterError: The Framework did not succeed, or a step before failed.

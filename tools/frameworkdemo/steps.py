@@ -17,12 +17,7 @@ def _print(line: str) -> None:
 
 
 class Steps:
-    """Writes what happens.
-
-    Args:
-        write: Takes each line.
-        clock: Returns monotonic seconds.
-    """
+    """Writes what happens, each line by `write`."""
 
     def __init__(self, write: Callable[[str], None] = _print, clock: Callable[[], float] = time.monotonic) -> None:
         self.write = write

@@ -29,10 +29,6 @@ CLUSTER = "demo"
 class LocalTarget:
     """A real Kubernetes node that the demo starts on this machine.
 
-    Args:
-        name: The name of the local cluster.
-        images: The project's images that it needs.
-
     Attributes:
         image_names: The names of the project's images on its node.
         revision: A digest of the programs' images after `prepare`.
@@ -76,13 +72,7 @@ class LocalTarget:
 
 
 class ContextTarget:
-    """A cluster that the user has, by the name of its kubeconfig context.
-
-    Args:
-        context: The context.
-        prefix: The registry and the path of the project's images.
-        tag: Their tag.
-        kubeconfig: The file with the context; None for `KUBECONFIG` or the file in the home folder.
+    """A cluster that the user has, by the name of its kubeconfig context; see `Cluster`.
 
     Attributes:
         image_names: The names of the project's images on its nodes.

@@ -36,12 +36,7 @@ _DISTRIBUTION: Final = "debian-12"
 
 
 def contents(image: Path, digest: str) -> list[Component]:
-    """Return what an image contains: packages of Debian and Python distributions.
-
-    Args:
-        image: Its OCI layout.
-        digest: The digest of its manifest.
-    """
+    """Return what the manifest of an OCI layout contains: packages of Debian and Python distributions."""
     texts = _files(image, digest)
     found = []
     for one in paragraphs(texts.get(_DPKG, "")):
@@ -57,14 +52,7 @@ def contents(image: Path, digest: str) -> list[Component]:
 
 
 def of_image(reference: str, digest: str, parts: Iterable[Component], epoch: int) -> str:
-    """Return the bill of an image.
-
-    Args:
-        reference: Its full name, with the tag.
-        digest: The digest of its manifest.
-        parts: What it contains.
-        epoch: The time of the bill, in Unix seconds.
-    """
+    """Return the bill of an image, by its full name with the tag; `epoch` is the time of the bill, in Unix seconds."""
     name, _, version = reference.rpartition(":")
     qualifiers = {"repository_url": name, "tag": version, "arch": architecture()}
     purl = PackageURL("oci", None, name.rpartition("/")[2], digest, qualifiers)
@@ -75,11 +63,7 @@ def of_image(reference: str, digest: str, parts: Iterable[Component], epoch: int
 def of_wheel(wheel: Path, version: str, tested_with: Iterable[Component], epoch: int) -> str:
     """Return the bill of the wheel: it contains no libraries, so these are the ones that it was tested with.
 
-    Args:
-        wheel: The wheel.
-        version: Its version.
-        tested_with: What the images contain.
-        epoch: The time of the bill, in Unix seconds.
+    They are those of the images. `epoch` is the time of the bill, in Unix seconds.
     """
     root = _component(PackageURL("pypi", None, PROJECT, version), "MIT")
     root.type, root.bom_ref.value = ComponentType.APPLICATION, "wheel"

@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sources:
-    """A commit.
-
-    Attributes:
-        folder: Its files.
-        version: Their version.
-        revision: Its hash.
-        epoch: The time of everything that is built from it, in Unix seconds.
-    """
+    """The files of a commit, and the time of everything that is built from them, in Unix seconds."""
 
     folder: Path
     version: str
@@ -51,13 +44,9 @@ class Sources:
 
 
 def export(wanted: str, folder: Path, commit: str = "HEAD", environ: Mapping[str, str] = os.environ) -> Sources:
-    """Write the files of a commit into an empty folder.
+    """Write the files of a commit of a version into an empty folder.
 
-    Args:
-        wanted: The version of the release.
-        folder: The folder.
-        commit: The commit.
-        environ: The environment; `SOURCE_DATE_EPOCH` takes the place of the time of the commit.
+    `SOURCE_DATE_EPOCH` of the environment takes the place of the time of the commit.
 
     Raises:
         ReleaseError: The commit is not of this version, or git knows no such commit.
@@ -83,12 +72,9 @@ def require_clean() -> None:
 
 
 def build(sources: Sources, target: Path, *, prefix: str) -> None:
-    """Build everything but the signature.
+    """Build everything but the signature, into a folder that is emptied first.
 
-    Args:
-        sources: The commit.
-        target: The folder, which is emptied first.
-        prefix: Where the images will be: a registry and a path, such as `docker.io/frameworkcontroller`.
+    The images will be at `prefix`, a registry and a path, such as `docker.io/frameworkcontroller`.
 
     Raises:
         ReleaseError: A step failed.

@@ -27,11 +27,7 @@ def program(name: str = "helm") -> Path:
 
 
 def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
-    """Run helm and return its standard output.
-
-    Args:
-        arguments: Its arguments.
-        kubeconfig: The credentials of a cluster, for the commands that talk to one.
+    """Run helm, with the credentials of a cluster if it talks to one, and return its standard output.
 
     Raises:
         ReleaseError: helm failed.
@@ -41,13 +37,7 @@ def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
 
 
 def rendered(*arguments: str, release: str = RELEASE, namespace: str = NAMESPACE, chart: Path = CHART) -> str:
-    """Return the manifests of the chart as helm renders them without a cluster.
-
-    Args:
-        arguments: More arguments of `helm template`, such as `--set`.
-        release: The name of the release.
-        namespace: Its namespace.
-        chart: The folder or the archive of the chart.
+    """Return the manifests of a chart, a folder or an archive, as `helm template` renders them with more arguments.
 
     Raises:
         ReleaseError: The values are wrong.

@@ -31,9 +31,7 @@ _DEFINITION = "frameworks.frameworkcontroller.microsoft.com"
 def check(release: Release, private: str) -> None:
     """Check a release on a local cluster, which is removed at the end.
 
-    Args:
-        release: The release.
-        private: The key that signed it, with which its images are signed in the local registry.
+    The key that signed it signs its images in a local registry.
 
     Raises:
         ReleaseError: Something is not as it should be; the text says what.
@@ -82,12 +80,7 @@ def programs(release: Release, environment: Path) -> None:
 
 
 def installed(cluster: Cluster, release: Release, prefix: str) -> None:
-    """Install a release from a registry, by helm and by kubectl, and run a gang with each.
-
-    Args:
-        cluster: A cluster with a real node that can pull from the registry.
-        release: The release.
-        prefix: The registry and the path.
+    """Install a release from a registry that the node can pull from, by helm and by kubectl; run a gang with each.
 
     Raises:
         ReleaseError: A program runs another image or version.

@@ -34,13 +34,7 @@ ADDED: Final = (
 
 @dataclass(frozen=True)
 class Field:
-    """One field of the schema.
-
-    Attributes:
-        path: Its names, joined by dots; `[]` stands for each entry of a list.
-        schema: Its own.
-        required: Whether an object without it is refused.
-    """
+    """One field of the schema; in its path `[]` stands for each entry of a list."""
 
     path: str
     schema: Mapping[str, Any]
@@ -48,11 +42,7 @@ class Field:
 
 
 def page(written: str) -> str:
-    """Return the reference with its tables renewed.
-
-    Args:
-        written: The page, with its markers.
-    """
+    """Return the reference, which has the markers, with its tables renewed."""
     return _TABLES.sub(lambda found: f"{found[1]}\n{_table(found[2])}\n\n{found[3]}", written)
 
 

@@ -97,14 +97,7 @@ def run(
     arguments: Sequence[str],
     environ: Mapping[str, str] = os.environ,
 ) -> list[Row]:
-    """Build what is missing, run the tests, and return what came of it.
-
-    Args:
-        suite: What to run.
-        kubernetes: The version, without `v`.
-        files: The files and folders of tests; none: the whole suite.
-        arguments: More arguments of pytest.
-        environ: The environment.
+    """Build what is missing, run the tests in some files or all, and return what came of it; see `run_all`.
 
     Raises:
         BinaryError: A program cannot be built.
@@ -167,12 +160,7 @@ def replaced(kept: Iterable[Row], new: Sequence[Row]) -> list[Row]:
 
 
 def page(written: str, kept: Iterable[Row]) -> str:
-    """Return the page with its tables renewed.
-
-    Args:
-        written: The text of the page, with its markers.
-        kept: The rows of the runs.
-    """
+    """Return the page, which has the markers, with its tables renewed."""
     made = "\n".join(tables(kept))
     return _TABLES.sub(lambda _: f"\n{made}\n\n", written)
 

@@ -41,9 +41,7 @@ def row(shape: str, by: str, figures: Mapping[str, object]) -> Row:
 def origin(kubernetes: str, ours: Sequence[Path] = (FILE, PAGE)) -> dict[str, str]:
     """Return where figures come from that are measured now, as columns.
 
-    Args:
-        kubernetes: The version of Kubernetes, without `v`.
-        ours: The files that the caller writes, which do not make the commit a changed one.
+    The files that the caller writes, `ours`, do not make the commit a changed one.
     """
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -90,12 +88,7 @@ def table(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
 
 
 def tables(written: str, rows: Sequence[Row]) -> str:
-    """Return a page with the rows of its tables renewed.
-
-    Args:
-        written: The page, with the header of each table.
-        rows: The measurements.
-    """
+    """Return a page, which has the header of each table, with the rows renewed."""
     return _TABLE.sub(lambda found: "\n".join(table(found[1].split(" | "), rows)) + "\n", written)
 
 

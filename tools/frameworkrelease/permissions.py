@@ -43,20 +43,12 @@ _OF_PODS: Final = (
 
 
 def page(written: str, rendered: str) -> str:
-    """Return the security page with its table renewed.
-
-    Args:
-        written: The page, with its markers.
-        rendered: What helm renders of the chart without values.
-
-    Raises:
-        ReleaseError: A rule has no reason; the text names it.
-    """
+    """Return the security page, which has the markers, with its table renewed; see `table`."""
     return _TABLE.sub(lambda _: f"\n{table(rendered)}\n\n", written)
 
 
 def table(rendered: str) -> str:
-    """Return the table of all permissions.
+    """Return the table of all permissions, of what helm renders of the chart without values.
 
     Raises:
         ReleaseError: A rule has no reason; the text names it.

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def publish(release: Release, prefix: str, private: str) -> dict[str, str]:
-    """Copy the images and push the chart, and sign all of them.
-
-    Args:
-        release: The release.
-        prefix: The registry and the path; 127.0.0.1 is spoken to without TLS.
-        private: The key, as cosign reads it.
+    """Copy the images and push the chart to a registry and path, without TLS on 127.0.0.1, and sign all of them.
 
     Returns:
         The references with digests by name: those of the images, and `chart`.

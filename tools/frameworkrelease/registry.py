@@ -22,10 +22,7 @@ _CONFIG: Final = "registry.yml"
 
 @contextlib.contextmanager
 def on_loopback(folder: Path) -> Iterator[str]:
-    """Run an empty registry, and yield its address, such as `127.0.0.1:5000`.
-
-    Args:
-        folder: An empty folder for its files.
+    """Run a registry in an empty folder, and yield its address, such as `127.0.0.1:5000`.
 
     Raises:
         StartError: The registry has ended, or does not answer within five minutes; the text has the end of its log.

@@ -23,12 +23,7 @@ _IMAGES_HEAD: Final = "# The images of a release, each by its digest: `helm inst
 
 @dataclass(frozen=True)
 class Release:
-    """A release.
-
-    Attributes:
-        folder: Its files.
-        version: Its version.
-    """
+    """The files of a release."""
 
     folder: Path
     version: str
@@ -77,12 +72,7 @@ def bill_of(file: Path) -> Path:
 
 
 def images(prefix: str, digests: Mapping[str, str]) -> str:
-    """Return the values of the chart by which it installs the images of a release, each by its digest.
-
-    Args:
-        prefix: Where the images will be: a registry and a path.
-        digests: Their digests by program.
-    """
+    """Return the values of the chart by which it installs images of a registry and path, each by its digest."""
     registry, _, path = prefix.partition("/")
     by_program = {
         program: {"image": {"repository": f"{path}/{program}".lstrip("/"), "digest": digest}}

@@ -23,11 +23,7 @@ BY_THE_CHART: Final = {"Settings": ("namespace",), "LeaderElectionSettings": ("n
 
 
 def text(written: str) -> str:
-    """Return the schema with the definitions of the controller's settings renewed.
-
-    Args:
-        written: The schema as it is stored.
-    """
+    """Return the schema with the definitions of the controller's settings renewed."""
     schema = json.loads(written)
     by_hand = {name: one for name, one in schema["$defs"].items() if name[0].islower()}
     return json.dumps({**schema, "$defs": by_hand | _settings()}, indent=2) + "\n"

@@ -23,19 +23,7 @@ _PAUSE_SECONDS = 0.3
 
 
 class Example:
-    """An example in a namespace of its own.
-
-    Args:
-        folder: The folder of the example.
-        namespace: The namespace; it exists.
-        cluster: Access to the cluster.
-        client: A client for the namespace.
-        story: Tells what happens.
-
-    Attributes:
-        folder: The folder of the example.
-        namespace: The namespace.
-    """
+    """An example in a namespace of its own, which exists and which the client is for."""
 
     def __init__(self, folder: Path, namespace: str, cluster: Cluster, client: Client, story: Story) -> None:
         self.folder = folder
@@ -111,12 +99,7 @@ class Example:
         return found[0]
 
     def ends(self, result: str = "Succeeded", framework: str | None = None, seconds: float = PATIENCE_SECONDS) -> Any:
-        """Wait until a Framework is Completed, and return it.
-
-        Args:
-            result: The name of the completion's type: `Succeeded` or `Failed`.
-            framework: Its name; the only one if the example has only one.
-            seconds: The limit of the wait.
+        """Wait until a Framework, by default the only one, is Completed as `Succeeded` or `Failed`, and return it.
 
         Raises:
             DemoError: It ended otherwise.
@@ -131,12 +114,7 @@ class Example:
         return self.get(f"framework/{name}")
 
     def until(self, what: str, holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until a condition holds.
-
-        Args:
-            what: What the wait is for, in a few words, for the error.
-            holds: Returns something true once it holds.
-            seconds: The limit of the wait.
+        """Wait until a condition holds; the error says what the wait was for.
 
         Raises:
             DemoError: It did not hold in time.

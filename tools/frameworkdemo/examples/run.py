@@ -24,13 +24,7 @@ _SHORT = 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an example went.
-
-    Attributes:
-        name: The name of the example.
-        seconds: The seconds until its last step was done.
-        result: `AS_EXPECTED`, or what went wrong.
-    """
+    """How long an example took until its last step was done, and `AS_EXPECTED` or what went wrong."""
 
     name: str
     seconds: float
@@ -39,11 +33,6 @@ class Outcome:
 
 def run(cluster: Cluster, folder: Path, write: Callable[[str], None] = print) -> Outcome:
     """Run an example on a node that has the three programs, until it ends as it should or does not.
-
-    Args:
-        cluster: The cluster.
-        folder: The folder of the example.
-        write: Takes each line about what happens.
 
     Raises:
         DemoError: It could not be prepared or removed.

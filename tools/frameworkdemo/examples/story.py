@@ -25,12 +25,7 @@ _END_SECONDS = 60.0
 
 
 class Story:
-    """The story of one example.
-
-    Args:
-        client: A client for the namespace of the example.
-        write: Takes each line.
-    """
+    """The story of one example, by a client for its namespace; `write` takes each line."""
 
     def __init__(self, client: Client, write: Callable[[str], None]) -> None:
         self._client = client
