@@ -16,7 +16,7 @@ from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from localcluster.client import Json, RawClient
+    from localcluster.client import Json
     from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.player import Player
 
@@ -38,7 +38,7 @@ def create_nested(cluster: Cluster, frameworks: Frameworks, name: str, depth: in
     assert answer.status == 201, answer.data[:300]
 
 
-def make_hostile(cluster: Cluster, raw: RawClient, frameworks: Frameworks, when: str) -> None:
+def make_hostile(cluster: Cluster, frameworks: Frameworks, when: str) -> None:
     """Create the Frameworks that cannot be read, each between healthy ones."""
     for name, depth in DEPTHS.items():
         create_nested(cluster, frameworks, f"{name}{when}", depth)
@@ -55,25 +55,17 @@ def make_hostile(cluster: Cluster, raw: RawClient, frameworks: Frameworks, when:
     }
     path = f"{frameworks.path}/corrupt{when}"
     # The controller, where it runs, writes too: a patch names no version that could be an old one.
-    raw.merge(f"{path}/status", {"status": status})
+    frameworks.raw.merge(f"{path}/status", {"status": status})
     frameworks.create(f"corrupt{when}good", role("worker", 1))
-
-
-def events(raw: RawClient, namespace: str) -> dict[str, set[str]]:
-    """Return the reasons of the Events by Framework."""
-    found: dict[str, set[str]] = {}
-    for event in raw.get(f"/api/v1/namespaces/{namespace}/events")["items"]:
-        found.setdefault(event["involvedObject"]["name"], set()).add(event["reason"])
-    return found
 
 
 @pytest.mark.parametrize("when", ["listed", "watched"])
 def test_frameworks_that_cannot_be_read_stop_no_other(
-    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, player: Player, when: str
+    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, player: Player, when: str
 ) -> None:
     if when == "listed":
         assert controller.stop() == 0
-    make_hostile(cluster, raw, frameworks, when)
+    make_hostile(cluster, frameworks, when)
     if when == "listed":
         controller.start()
     with player.playing():
@@ -83,9 +75,8 @@ def test_frameworks_that_cannot_be_read_stop_no_other(
         frameworks.wait("last", "Completed", timeout=60)
 
     def is_said() -> None:
-        said = events(raw, frameworks.namespace)
-        assert "Unreadable" in said.get(f"deepest{when}", ())
-        assert "Quarantined" in said.get(f"corrupt{when}", ())
+        for name, reason in (("deepest", "Unreadable"), ("corrupt", "Quarantined")):
+            assert reason in {event["reason"] for event in frameworks.events(f"{name}{when}")}
 
     eventually(is_said)
     assert controller.process is not None

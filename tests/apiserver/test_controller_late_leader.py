@@ -115,12 +115,8 @@ def without_retries(found: dict[str, Any]) -> dict[str, Any]:
 async def test_a_request_that_goes_out_late_changes_nothing(
     cluster: Cluster, frameworks: Frameworks, player: Player
 ) -> None:
-    roles = (
-        role("ps", 1),
-        role(
-            "worker", 2, retry={"fancyRetryPolicy": True, "maxRetryCount": 1}, completion={"minSucceededTaskCount": 2}
-        ),
-    )
+    retry = {"fancyRetryPolicy": True, "maxRetryCount": 1}
+    roles = (role("ps", 1), role("worker", 2, retry=retry, completion={"minSucceededTaskCount": 2}))
     player.plan = {"ps-0": ["stay"], "worker-1": [1, 0]}
     with player.playing():
         await asyncio.to_thread(frameworks.create, "whole", *roles)

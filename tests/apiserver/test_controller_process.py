@@ -1,9 +1,7 @@
-"""The controller as a process: health, metrics, a bad start, two replicas."""
+"""The controller as a process: health, metrics, a definition that lacks something, two replicas."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +10,7 @@ from frameworkcontroller.api import definition as crd
 from frameworkcontroller.api import names
 from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, apply_definition, role, two_controllers
-from testkit.waiting import eventually, patience
+from testkit.waiting import eventually
 from tests.support.http import fetch
 
 if TYPE_CHECKING:
@@ -70,22 +68,6 @@ def test_metrics_count_what_has_happened(
         assert controller.stop() == 0
 
 
-def test_a_configuration_that_is_not_usable_stops_the_start_with_one_line(tmp_path: Path) -> None:
-    config = tmp_path / "frameworkcontroller.yaml"
-    config.write_text("largeFrameworkCompresion: true\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "frameworkcontroller"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=patience(30),
-        check=False,
-    )
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "largeFrameworkCompresion" in done.stderr
-
-
 def test_a_definition_without_the_status_subresource_is_named_and_waited_for(
     cluster: Cluster,
     raw: RawClient,
@@ -125,38 +107,7 @@ def test_a_definition_without_the_status_subresource_is_named_and_waited_for(
         assert controller.stop() == 0
 
 
-def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped(
-    cluster: Cluster,
-    namespace: str,
-    frameworks: Frameworks,
-    player: Player,
-    tmp_path: Path,
-) -> None:
-    first, second = replicas = two_controllers(cluster, tmp_path, {"namespace": namespace, "leaderElection": ELECTION})
-    first.start()
-    second.start(works=False)
-    try:
-        player.plan = {"worker-0": ["stay"]}
-        frameworks.create("fw", role("worker", 1))
-        with player.playing():
-            frameworks.wait("fw", "AttemptRunning")
-            assert "state changed" not in second.log
-            uid = frameworks.pods()["fw-worker-0"]["metadata"]["uid"]
-            assert first.stop() == 0
-
-            def follows() -> None:
-                assert "caches are full" in second.log
-
-            eventually(follows)
-            player.plan = {}
-            frameworks.wait("fw", "Completed")
-        assert frameworks.tasks("fw")["worker-0"]["attemptStatus"]["podUID"] == uid
-    finally:
-        for replica in replicas:
-            replica.stop()
-
-
-def test_a_killed_replica_is_replaced_and_nothing_is_done_twice(
+def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_or_killed(
     cluster: Cluster,
     namespace: str,
     frameworks: Frameworks,
@@ -167,27 +118,32 @@ def test_a_killed_replica_is_replaced_and_nothing_is_done_twice(
     first, second = two_controllers(cluster, tmp_path, {"namespace": namespace, "leaderElection": ELECTION})
     first.start()
     second.start(works=False)
+
+    def waits() -> None:
+        assert "waiting for the lease" in first.log[stopped:]
+
+    def leads(replica: ControllerProcess, times: int) -> None:
+        assert replica.log.count("caches are full") == times, replica.log[-1000:]
+
     try:
         player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
         frameworks.create("fw", role("worker", 2))
         with player.playing():
             frameworks.wait("fw", "AttemptRunning")
-
-            def waits() -> None:
-                assert "waiting for the lease" in second.log
-
-            eventually(waits)
             uids = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
-            first.kill()
-
-            def follows() -> None:
-                assert "became the leader" in second.log, second.log[-1000:]
-
-            eventually(follows, 30)
+            assert "state changed" not in second.log
+            assert first.stop() == 0
+            stopped = len(first.log)
+            eventually(lambda: leads(second, 1))
+            first.start(works=False)
+            eventually(waits)
+            second.kill()
+            eventually(lambda: leads(first, 2), 30)
             player.plan = {}
-            frameworks.wait("fw", "Completed", 30)
+            frameworks.wait("fw", "Completed")
         tasks = frameworks.tasks("fw")
         assert {f"fw-{slot}": task["attemptStatus"]["podUID"] for slot, task in tasks.items()} == uids
         assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks.values()] == [0, 0]
     finally:
-        second.stop()
+        for replica in (first, second):
+            replica.stop()

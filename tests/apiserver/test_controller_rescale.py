@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.apiserver
 
-STAY = {f"{name}-{index}": ["stay"] for name in ("worker", "ps", "late") for index in range(4)}
-
-
-def uids(frameworks: Frameworks) -> dict[str, str]:
-    return {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
-
 
 def until_running(frameworks: Frameworks, *slots: str) -> dict[str, Json]:
     """Exactly these Tasks are in the status, and all run."""
@@ -40,47 +34,14 @@ def until_running(frameworks: Frameworks, *slots: str) -> dict[str, Json]:
     return eventually(check, 30)
 
 
-def test_tasks_are_added_and_removed_at_the_end_of_a_role_and_the_others_are_not_touched(
-    controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
-    player.plan = dict(STAY)
-    frameworks.create("fw", role("worker", 2))
-    with player.playing():
-        until_running(frameworks, "worker-0", "worker-1")
-        first = uids(frameworks)
-        frameworks.merge("fw", taskRoles=[role("worker", 4)])
-        until_running(frameworks, "worker-0", "worker-1", "worker-2", "worker-3")
-        assert first.items() < uids(frameworks).items()
-        frameworks.merge("fw", taskRoles=[role("worker", 1)])
-        until_running(frameworks, "worker-0")
-    assert uids(frameworks) == {"fw-worker-0": first["fw-worker-0"]}
-    assert frameworks.status("fw")["ready"] == "1/1"
-
-
-def test_a_role_is_added_and_another_removed_while_the_framework_runs(
-    controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
-    player.plan = dict(STAY)
-    frameworks.create("fw", role("ps", 1), role("worker", 2))
-    with player.playing():
-        until_running(frameworks, "ps-0", "worker-0", "worker-1")
-        kept = uids(frameworks)["fw-worker-1"]
-        frameworks.merge("fw", taskRoles=[role("worker", 2), role("late", 1)])
-        until_running(frameworks, "worker-0", "worker-1", "late-0")
-    assert uids(frameworks)["fw-worker-1"] == kept
-    assert [entry["name"] for entry in frameworks.status("fw")["attemptStatus"]["taskRoleStatuses"]] == [
-        "worker",
-        "late",
-    ]
-
-
+@pytest.mark.usefixtures("controller")
 def test_a_task_that_is_added_again_while_it_is_deleted_is_a_new_one_and_begins_when_the_old_one_is_gone(
-    controller: ControllerProcess, frameworks: Frameworks, player: Player
+    frameworks: Frameworks, player: Player
 ) -> None:
-    player.plan = dict(STAY)
+    player.plan = {f"worker-{index}": ["stay"] for index in range(3)}
     frameworks.create("fw", role("worker", 2))
     with player.playing():
-        before = until_running(frameworks, "worker-0", "worker-1")["worker-1"]
+        first, before = until_running(frameworks, "worker-0", "worker-1").values()
     # No kubelet is simulated: the Pod is being deleted and stays.
     frameworks.merge("fw", taskRoles=[role("worker", 1)])
 
@@ -92,15 +53,13 @@ def test_a_task_that_is_added_again_while_it_is_deleted_is_a_new_one_and_begins_
     eventually(goes)
     frameworks.merge("fw", taskRoles=[role("worker", 3)])
 
-    def comes() -> None:
-        assert "fw-worker-2" in uids(frameworks)
-
-    eventually(comes)
+    frameworks.created("fw-worker-0", "fw-worker-1", "fw-worker-2")
     still = frameworks.tasks("fw")["worker-1"]
     assert (still["instanceUID"], still["deletionPending"]) == (before["instanceUID"], True)
-    assert uids(frameworks)["fw-worker-1"] == before["attemptStatus"]["podUID"]
+    assert frameworks.pods()["fw-worker-1"]["metadata"]["uid"] == before["attemptStatus"]["podUID"]
     with player.playing():
-        after = until_running(frameworks, "worker-0", "worker-1", "worker-2")["worker-1"]
+        untouched, after, _ = until_running(frameworks, "worker-0", "worker-1", "worker-2").values()
+    assert untouched["attemptStatus"]["podUID"] == first["attemptStatus"]["podUID"]
     assert after["instanceUID"] != before["instanceUID"]
     assert after["attemptStatus"]["podUID"] != before["attemptStatus"]["podUID"]
     assert (after["attemptStatus"]["id"], after["retryPolicyStatus"]["totalRetriedCount"]) == (0, 0)

@@ -10,18 +10,15 @@ from testkit.frameworks import role
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
-    from localcluster.client import RawClient
-    from testkit.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("controller")]
 
 ONE_FAILS = {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}
 
 
-def test_what_has_failed_stays_until_its_framework_is_deleted(
-    controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
+def test_what_has_failed_stays_until_its_framework_is_deleted(frameworks: Frameworks, player: Player) -> None:
     player.plan = {"worker-0": ["stay"], "worker-1": [210]}
     frameworks.create("fw", role("worker", 2, completion=ONE_FAILS), retainPods="OnFailure")
     with player.playing():
@@ -40,9 +37,7 @@ def test_what_has_failed_stays_until_its_framework_is_deleted(
     eventually(gone, 30)
 
 
-def test_a_retry_of_all_takes_the_names_of_what_has_stayed(
-    controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
+def test_a_retry_of_all_takes_the_names_of_what_has_stayed(frameworks: Frameworks, player: Player) -> None:
     player.plan = {"worker-0": [1, 0]}
     retry = {"fancyRetryPolicy": False, "maxRetryCount": 1}
     frameworks.create("fw", role("worker", 1, completion=ONE_FAILS), retainPods="OnFailure", retryPolicy=retry)
@@ -50,28 +45,3 @@ def test_a_retry_of_all_takes_the_names_of_what_has_stayed(
         status = frameworks.wait("fw", "Completed", 60)
     assert (status["attemptStatus"]["id"], status["attemptStatus"]["completionStatus"]["code"]) == (1, 0)
     assert frameworks.pods() == {}
-
-
-def test_a_controller_that_takes_over_finds_what_has_stayed(
-    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, player: Player
-) -> None:
-    """As after a crash between the request and the next write of the status."""
-    player.plan = {"worker-0": ["stay"], "worker-1": [210]}
-    frameworks.create("fw", role("worker", 2), retainPods="Always")
-    with player.playing():
-        frameworks.wait("fw", "AttemptRunning")
-
-        def has_failed() -> None:
-            assert frameworks.pods()["fw-worker-1"]["status"]["phase"] == "Failed"
-
-        eventually(has_failed)
-
-        def stays() -> None:
-            assert frameworks.tasks("fw")["worker-1"]["state"] == "Completed"
-
-        eventually(stays)
-        controller.kill()
-        controller.start()
-        frameworks.merge("fw", executionType="Stop")
-        frameworks.wait("fw", "Completed")
-    assert list(frameworks.pods()) == ["fw-worker-1"]

@@ -182,7 +182,8 @@ def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
                 raw.create(frameworks.path, manifest)
 
             def is_reported() -> None:
-                assert not [name for name in stuck if "FailedStatusWrite" not in reasons(raw, frameworks, name)]
+                for name in stuck:
+                    assert "FailedStatusWrite" in {event["reason"] for event in frameworks.events(name)}, name
 
             eventually(is_reported, timeout=60)
             frameworks.create("fw", role("worker", 1))
@@ -193,12 +194,6 @@ def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
             assert not [name for name in stuck if frameworks.get(name).get("status")]
     for name in stuck:
         frameworks.wait(name, "AttemptPreparing", timeout=120)
-
-
-def reasons(raw: RawClient, frameworks: Frameworks, name: str) -> set[str]:
-    """Return the reasons of the Events about a Framework."""
-    events = raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events?fieldSelector=involvedObject.name%3D{name}")
-    return {event["reason"] for event in events["items"]}
 
 
 def one_of(pods: dict[str, Json]) -> Json:

@@ -161,6 +161,18 @@ def start(identity: Path, folder: Path, *arguments: str, port: int | None = None
     return Replica(process, port, health_port, log)
 
 
+@contextlib.contextmanager
+def called(raw: RawClient, identity: Path, folder: Path, *arguments: str) -> Iterator[Replica]:
+    """Start a replica that is ready and called by the API server; in the end it must stop cleanly."""
+    replica = start(identity, folder, *arguments)
+    try:
+        replica.wait_until_ready()
+        call(raw, replica.port)
+        yield replica
+    finally:
+        assert replica.stop() == 0
+
+
 def call(raw: RawClient, port: int) -> None:
     """Let the API server call this port, and wait until it trusts the replica there."""
     found = raw.get(CONFIGURATION)

@@ -114,10 +114,30 @@ class Frameworks:
 
         return eventually(check, timeout)
 
+    def conditions(self, name: str) -> dict[str, Json]:
+        """Return the conditions of a Framework by type."""
+        return {condition["type"]: condition for condition in self.status(name)["conditions"]}
+
+    def events(self, name: str) -> list[Json]:
+        """Return the Events about a Framework."""
+        found = self.raw.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]
+        about = {"kind": names.KIND, "name": name}
+        return [event for event in found if about.items() <= event["involvedObject"].items()]
+
     def pods(self) -> dict[str, Json]:
         """Return the Pods of the namespace by name."""
         found = self.raw.get(self.pods_path)["items"]
         return {pod["metadata"]["name"]: pod for pod in found}
+
+    def created(self, *names: str) -> dict[str, Json]:
+        """Wait until the namespace has Pods of these names and no others, and return them."""
+
+        def check() -> dict[str, Json]:
+            found = self.pods()
+            assert set(found) == set(names), sorted(found)
+            return found
+
+        return eventually(check, 30)
 
     def config_map(self, name: str) -> Json:
         """Return the ConfigMap of a Framework's attempt, which holds the roster."""
