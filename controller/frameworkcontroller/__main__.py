@@ -1,11 +1,9 @@
 """The controller's command line: `frameworkcontroller [--config FILE]`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -16,9 +14,6 @@ from frameworkcontroller.engine.requests.discovery import NotServedError
 from frameworkcontroller.engine.run import serve
 from frameworkkube.errors import CredentialsError, EtcdRestoredError
 from frameworkkube.http.credentials import discover
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,7 +1,5 @@
 """Completion codes and types of the end of an attempt (docs/reference/framework-api.md, section 6)."""
 
-from __future__ import annotations
-
 from enum import IntEnum, StrEnum
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The CustomResourceDefinition, from `crd.yaml` beside this module, which is read when it is first asked for."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

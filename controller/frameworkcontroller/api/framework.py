@@ -1,7 +1,5 @@
 """A Framework as the API server has it: its parts are decoded when they are first asked for."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Final
 

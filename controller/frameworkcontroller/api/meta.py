@@ -3,10 +3,8 @@
 `Wire` is the base of all wire values. Fields that are not named here are skipped when an object is decoded.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct, field
@@ -52,7 +50,7 @@ class Identity(Wire, frozen=True):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
-    def is_older_than(self, other: Identity) -> bool:
+    def is_older_than(self, other: "Identity") -> bool:
         """Report whether this is an earlier state than `other`, which has the same name.
 
         resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
@@ -76,7 +74,7 @@ class Meta(Identity, frozen=True):
         """The owner that controls this object."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
-    def slim(self, annotations: frozenset[str]) -> Meta:
+    def slim(self, annotations: frozenset[str]) -> Self:
         """Return it as it is kept: with these annotations and the owner that controls, their texts cut.
 
         Anybody may write some MiB there. What is longer than any value of the controller, or no ASCII, matches nothing.

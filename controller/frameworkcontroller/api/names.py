@@ -1,7 +1,5 @@
 """Every name that other programs rely on, in one place (docs/reference/framework-api.md, sections 1 and 4)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 GROUP: Final = "frameworkcontroller.microsoft.com"

@@ -4,8 +4,6 @@ Values are frozen and name the fields of the stored JSON that this program uses;
 bytes that came.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Final
 

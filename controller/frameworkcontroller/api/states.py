@@ -1,7 +1,5 @@
 """The state machine of a Framework attempt (about its ConfigMap) and of a Task attempt (about its Pod)."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Final
 

@@ -4,13 +4,12 @@ Values are frozen and name the fields of the stored JSON that this program uses.
 whole seconds where the controller writes them.
 """
 
-from __future__ import annotations
-
 import zlib
 from base64 import b64decode
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, field
@@ -19,9 +18,6 @@ from msgspec.structs import replace
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_ROLES_BYTES: Final = 32 * 1024 * 1024
 """Of a compressed status, unpacked: some 30,000 Tasks. A mebibyte may pretend to be a gibibyte."""

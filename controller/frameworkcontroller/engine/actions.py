@@ -5,15 +5,15 @@ act and the work is still the Framework's; a status waits for the history that i
 with the work, for its next pass.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
 import structlog
 
+from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CreatePod,
     DeletePod,
@@ -21,6 +21,7 @@ from frameworkcontroller.core.effects import (
     Dropped,
     Effect,
     Missing,
+    Outcome,
     Refused,
     RetainPod,
     Subject,
@@ -28,17 +29,11 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.pods.facts import LARGE_BYTES
 from frameworkcontroller.core.reconcile.outcomes import failure_of
+from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+from frameworkcontroller.engine.cache.caches import FrameworkKey
+from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, Executor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.effects import Outcome
-    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-    from frameworkcontroller.engine.cache.caches import FrameworkKey
-    from frameworkcontroller.engine.observe.metrics import Metrics
-    from frameworkcontroller.engine.requests.performer import Performer
 
 _log = structlog.get_logger(__name__)
 

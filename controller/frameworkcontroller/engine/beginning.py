@@ -3,19 +3,14 @@
 Each takes up to 12 MiB until then, and most of those that are Completed, or not to start, nothing after it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakSet
 
-from frameworkcontroller.api.spec import SPEC_DECODER
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.engine.cache.caches import FrameworkKey
+from frameworkcontroller.engine.cache.caches import FrameworkKey
 
 PLACES: Final = 6
 """Of a namespace."""

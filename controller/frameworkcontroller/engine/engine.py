@@ -11,18 +11,19 @@ The promise: decisions about one Framework are made one after the other; why a k
 effect starts unless this process may still act; whatever one Framework raises, the others go on (see `Reloader`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import structlog
+from msgspec import Raw
 
+from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.status import GangRestart
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
@@ -30,6 +31,8 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
 from frameworkcontroller.core.policies.backoff import Spending
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import ends_turn
 from frameworkcontroller.core.status.reports import Milestone, Transition
@@ -42,21 +45,12 @@ from frameworkcontroller.engine.observe.history import History
 from frameworkcontroller.engine.observe.log import STDERR, LineWriter
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.quarantine import Reloader, edition_of
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.rest import Rest
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from msgspec import Raw
-
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-    from frameworkcontroller.core.reconcile.decision import Decision
-    from frameworkcontroller.engine.requests.performer import Performer
-    from frameworkkube.http.client import KubeClient
-    from frameworkkube.informer.watch_events import UndecodableObject
+from frameworkkube.http.client import KubeClient
+from frameworkkube.informer.watch_events import UndecodableObject
 
 _log = structlog.get_logger(__name__)
 

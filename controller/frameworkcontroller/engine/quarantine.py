@@ -6,33 +6,27 @@ until the time is over or somebody edits the Framework. The promise: whatever is
 waits, and `run` of the engine goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
+import tenacity
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.status import UnreadableStatusError
+from frameworkcontroller.engine.cache.caches import FrameworkKey
+from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkkube.backoff import retrying
 from frameworkkube.errors import KubeError, NotFoundError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import tenacity
-
-    from frameworkcontroller.engine.cache.caches import FrameworkKey
-    from frameworkcontroller.engine.observe.metrics import Metrics
-    from frameworkkube.http.client import KubeClient
 
 _log = structlog.get_logger(__name__)
 

@@ -4,14 +4,9 @@ Source: docs/reference/framework-api.md, section 11. `KubeClient` waits here bef
 about the Lease have a client of their own, without this limit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 
 class RateLimiter:

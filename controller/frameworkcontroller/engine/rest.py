@@ -4,27 +4,21 @@ The engine puts each here with its `Outline`. The promise: one whose time is ove
 at a time, and without being read: thousands may be over at once, and each may have ten thousand Tasks.
 """
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import duration
-from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, Subject
+from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, Outcome, Subject
 from frameworkcontroller.core.machines.framework import expiry_of
+from frameworkcontroller.engine.cache.caches import FrameworkKey
+from frameworkcontroller.engine.cache.outline import Outline
+from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.workers import Executor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frameworkcontroller.api.states import State
-    from frameworkcontroller.core.effects import Outcome
-    from frameworkcontroller.engine.cache.caches import FrameworkKey
-    from frameworkcontroller.engine.cache.outline import Outline
-    from frameworkcontroller.engine.requests.performer import Performer
 
 _log = structlog.get_logger(__name__)
 

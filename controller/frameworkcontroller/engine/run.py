@@ -4,15 +4,15 @@
 each term of leadership, next to the health server.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -22,14 +22,8 @@ from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.election.election import LeaderElection, exit_at_once, unique_identity
 from frameworkkube.errors import EtcdRestoredError
 from frameworkkube.http.client import KubeClient
-from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT
+from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT, Endpoint
 from frameworkkube.serving.health import HealthServer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkcontroller.engine.config.settings import Settings
-    from frameworkkube.http.credentials import Endpoint
 
 _log = structlog.get_logger(__name__)
 

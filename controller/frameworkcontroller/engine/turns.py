@@ -4,15 +4,11 @@ An owner is a path, such as namespace and name. Whoever has cost least of late c
 thousands of busy Frameworks waits for itself, and a gang of two does not wait behind a gang of ten thousand.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 

@@ -6,17 +6,13 @@ items start in their order, but urgent ones, for which a whole Framework waits (
 of single Tasks; of an item that was performed nothing is kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Final, Generic, NoReturn, TypeVar
 
 from frameworkcontroller.engine.turns import Turns
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 T = TypeVar("T")
 

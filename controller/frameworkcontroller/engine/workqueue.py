@@ -4,16 +4,12 @@ The engine adds a key for every change and every outcome, and one loop takes the
 worker in one event loop). Namespaces and Frameworks whose decisions take long come behind the others (`turns`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from frameworkcontroller.engine.turns import Turns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 K = TypeVar("K", bound=tuple[str, ...])
 

@@ -4,10 +4,9 @@ The promise: a listener's method is called after the cache shows the change, in 
 must return quickly, because one loop reads all watches.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,12 +17,8 @@ from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.watch_events import UndecodableObject
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frameworkkube.informer.watch_events import UndecodableObject
 
 FrameworkKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Framework."""

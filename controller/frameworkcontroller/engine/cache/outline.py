@@ -5,8 +5,6 @@ if the status speaks of its newest spec. Only time or a user changes that. So th
 and nothing else: it deletes exactly what it has seen. One that somebody holds by a finalizer needs no more.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

@@ -4,21 +4,15 @@
 UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from collections.abc import Hashable
+from typing import Final, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import ContainerStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from frameworkcontroller.api.meta import Partial, Wire
-    from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
+from frameworkcontroller.api.meta import Partial, Wire
+from frameworkcontroller.api.pod import Container, ContainerStatus, Pod, PodCondition, PodSpec
 
 V = TypeVar("V")
 P = TypeVar("P", bound="Wire | None")

@@ -6,16 +6,12 @@ unquoted `on` into true, `0140` into 96 and `1:30` into 90, and of two equal key
 accepted only as people read it, text must be text, and a key must be unique. Null is the same as absent.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -3,8 +3,6 @@
 Source: docs/reference/framework-api.md, section 6.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct

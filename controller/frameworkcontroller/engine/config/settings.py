@@ -8,11 +8,10 @@ The structs below are the one home of names, limits and defaults; a test compare
 election's defaults are those of `frameworkkube.election.election`.
 """
 
-from __future__ import annotations
-
 import re
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from pathlib import Path
+from typing import Annotated, Final, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -30,9 +29,6 @@ from frameworkkube.election.election import (
 )
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http.credentials import Endpoint
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE_NAME: Final = "frameworkcontroller.yaml"
 FOREVER_SECONDS: Final = 100 * 365 * 86400
@@ -171,7 +167,7 @@ class Settings(_Group, frozen=True):
             if name.endswith("_sec"):
                 msgspec.structs.force_setattr(self, name, min(getattr(self, name), FOREVER_SECONDS))
 
-    def in_namespace(self, namespace: str) -> Settings:
+    def in_namespace(self, namespace: str) -> Self:
         """Return the same settings for one namespace.
 
         Raises:

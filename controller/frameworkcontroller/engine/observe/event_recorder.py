@@ -6,28 +6,23 @@ raises the count of the existing one. Namespaces take turns, and so do the Frame
 client-go's spam filter: a burst of 25 for a Framework, then one in five minutes.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 import structlog
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.core.effects import Subject
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.engine.workers import Executor
 from frameworkkube.errors import NotFoundError
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from frameworkcontroller.core.effects import Subject
-    from frameworkcontroller.core.events import KubeEvent
 
 _log = structlog.get_logger(__name__)
 

@@ -1,23 +1,18 @@
 """Writes the snapshots of history (`core.pods.snapshots`) as lines of the log."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.engine.observe.log import LineWriter
+from frameworkcontroller.engine.observe.log import LineWriter
 
 # How long a status waits for the history that it may overwrite.
 WRITTEN_SECONDS: Final = 0.1

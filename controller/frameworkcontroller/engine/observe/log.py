@@ -4,8 +4,6 @@ A gang of thousands of Tasks logs tens of thousands of state changes, so a line 
 join or one call of the JSON encoder. Who reads them may be slow, or stop reading: nothing else waits for that.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import logging
@@ -13,18 +11,15 @@ import os
 import select
 import threading
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
+from structlog.typing import EventDict, WrappedLogger
 
 from frameworkkube import log as kube_log
 from frameworkkube.log import timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from structlog.typing import EventDict, WrappedLogger
 
 _log = structlog.get_logger(__name__)
 

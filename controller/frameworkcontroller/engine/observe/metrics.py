@@ -1,10 +1,9 @@
 """Prometheus metrics, with the names of controller-runtime and client-go where they exist, so that dashboards fit."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -14,16 +13,11 @@ from prometheus_client.registry import Collector
 
 from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import Missing, Refused
+from frameworkcontroller.core.effects import Missing, Outcome, Refused
 from frameworkcontroller.core.gang.publisher import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-
-    from frameworkcontroller.core.effects import Outcome
-    from frameworkcontroller.core.policies.classification import CodeInfo
-    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-    from frameworkcontroller.core.status.reports import Milestone, Transition
+from frameworkcontroller.core.policies.classification import CodeInfo
+from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
+from frameworkcontroller.core.status.reports import Milestone, Transition
 
 CONTROLLER: Final = "framework"
 OTHER: Final = "other"

@@ -5,14 +5,11 @@ Status of the answer, whose `metadata` is always written, and whose other fields
 out where they are empty (docs/reference/framework-api.md, section 5).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-if TYPE_CHECKING:
-    from frameworkkube.errors import ApiStatusError
+from frameworkkube.errors import ApiStatusError
 
 _METADATA: Final = ("selfLink", "resourceVersion", "continue", "remainingItemCount")
 _STATUS: Final = ("status", "message", "reason", "details", "code")

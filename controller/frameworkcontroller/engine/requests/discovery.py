@@ -4,10 +4,7 @@ The API server's discovery says what it serves: every authenticated client may r
 at its namespace, and it speaks of what is served now and not of what somebody has declared.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -15,9 +12,7 @@ import tenacity
 
 from frameworkcontroller.api import names
 from frameworkkube.errors import KubeError
-
-if TYPE_CHECKING:
-    from frameworkkube.http.client import KubeClient
+from frameworkkube.http.client import KubeClient
 
 _log = structlog.get_logger(__name__)
 

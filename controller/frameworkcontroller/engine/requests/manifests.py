@@ -1,25 +1,20 @@
 """The bodies of the objects that the controller writes, other than Pods."""
 
-from __future__ import annotations
-
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from frameworkcontroller.api import names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkcontroller.core.effects import (
-        CreateConfigMap,
-        GrantRosterAccess,
-        LabelConfigMap,
-        RetainPod,
-        Subject,
-        WriteRoster,
-    )
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    GrantRosterAccess,
+    LabelConfigMap,
+    RetainPod,
+    Subject,
+    WriteRoster,
+)
 
 
 def _owned_by(api_version: str, kind: str, name: str, uid: str) -> list[dict[str, Any]]:

@@ -5,18 +5,17 @@ The engine's workers call `perform` with the Framework instance and the effect. 
 it changes or deletes something; every failure becomes an `Outcome`, and the core decides when to try again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
 from frameworkcontroller.core.effects import (
@@ -60,11 +59,6 @@ from frameworkkube.errors import (
 )
 from frameworkkube.http.client import JSON, PARTIAL_METADATA, KubeClient
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkcontroller.api.meta import Meta
 
 # From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
 # half of the time if it is a quarter of the size.

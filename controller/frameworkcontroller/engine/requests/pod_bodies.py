@@ -1,18 +1,14 @@
 """The bodies of Pods: prepared templates of small ones are kept, large ones are made beside the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from msgspec import Raw
+
+from frameworkcontroller.core.effects import CreatePod
 from frameworkcontroller.core.pods.facts import LARGE_BYTES
-
-if TYPE_CHECKING:
-    from msgspec import Raw
-
-    from frameworkcontroller.core.effects import CreatePod
-    from frameworkcontroller.core.pods.template import PodSource, PodTemplate, RoleAttempt
+from frameworkcontroller.core.pods.template import PodSource, PodTemplate, RoleAttempt
 
 CAPACITY: Final = 8 * 1024 * 1024
 """Bytes of prepared templates that are kept, with those that they were made of."""

@@ -5,21 +5,23 @@ step: long texts first, then what the Pods show. What is left out here stays in 
 `frameworkcontroller.api.status.is_same` knows the status again when it is read.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from base64 import b64encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from frameworkcontroller.api.status import excess_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.status import FrameworkStatus, PodEnd, TaskCompletion, TaskRoleStatus, TaskStatus
+from frameworkcontroller.api.status import (
+    FrameworkStatus,
+    PodEnd,
+    TaskCompletion,
+    TaskRoleStatus,
+    TaskStatus,
+    excess_of,
+)
 
 COMPRESS_FROM_BYTES: Final = 700 * 1024
 """Of the status: about what FC compresses from on."""
