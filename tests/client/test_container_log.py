@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frameworkclient.errors import ForbiddenError
 from frameworkclient.logs.container import LOST, Connections, ContainerLog
 from frameworkclient.logs.lines import LogSource
 from frameworkclient.logs.selection import LogSelection
-from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import container, pod

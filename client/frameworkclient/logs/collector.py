@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkclient.cluster.following import Collection, followed_pods, following
 from frameworkclient.cluster.pages import pods_of
-from frameworkclient.errors import DeletedError, translated
+from frameworkclient.errors import DeletedError
 from frameworkclient.logs.container import Connections, ContainerLog, most_connections
 from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.logs.merge import merged
@@ -43,7 +43,7 @@ async def read_logs(kube: KubeClient, view: FrameworkView, selection: LogSelecti
     """
     pods = await pods_of(kube, view.namespace, view.name)
     logs = [
-        _present(kube, view, source, selection)
+        ContainerLog(kube, view.namespace, source, selection).read(previous=selection.previous)
         for pod in pods
         for source, status in selection.sources(pod)
         if (status.restart_count > 0 if selection.previous else status.has_started)
@@ -56,17 +56,6 @@ async def read_logs(kube: KubeClient, view: FrameworkView, selection: LogSelecti
             async with aclosing(merged(logs[start : start + most])) as batches:
                 async for batch in batches:
                     yield batch
-
-
-async def _present(
-    kube: KubeClient, view: FrameworkView, source: LogSource, selection: LogSelection
-) -> AsyncGenerator[LogBatch, None]:
-    """Yield one log; a container that is gone by now costs only a note."""
-    log = ContainerLog(kube, view.namespace, source, selection)
-    with translated(f"read the log of {view.namespace}/{source.pod}"):
-        async with aclosing(log.read(previous=selection.previous)) as batches:
-            async for batch in batches:
-                yield batch
 
 
 async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
@@ -167,19 +156,16 @@ class _Follower:
         selection = self._selection if is_initial else replace(self._selection, since_seconds=None, tail=None)
         if source.attempt != (0, 0) and not is_initial:
             await self._put(LogBatch(note=_begins(source), source=source))
-        with translated(f"read the log of {namespace}/{source.pod}"):
-            if source.restart and not is_initial and not self._knows_run_before(source):
-                async with self._connections.turns:
-                    async for batch in ContainerLog(kube, namespace, source, selection).read(previous=True):
-                        await self._put(batch)
-            log = ContainerLog(kube, namespace, source, selection)
-            following = log.follow(lambda: self._pod(source), asyncio.sleep, self._connections)
-            async with aclosing(following) as batches:
-                async for batch in batches:
+        if source.restart and not is_initial and not self._knows_run_before(source):
+            async with self._connections.turns:
+                async for batch in ContainerLog(kube, namespace, source, selection).read(previous=True):
                     await self._put(batch)
-
-    def _pod(self, source: LogSource) -> TaskPod | None:
-        return self._pods.objects.get((self._view.namespace, source.pod))
+        log = ContainerLog(kube, namespace, source, selection)
+        key = namespace, source.pod
+        following = log.follow(lambda: self._pods.objects.get(key), asyncio.sleep, self._connections)
+        async with aclosing(following) as batches:
+            async for batch in batches:
+                await self._put(batch)
 
     def _knows_run_before(self, source: LogSource) -> bool:
         return any(

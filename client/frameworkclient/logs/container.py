@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from frameworkclient.errors import translated
 from frameworkclient.logs.lines import LineCutter, LogBatch, Position
 from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkkube.backoff import pause_seconds
@@ -38,12 +39,6 @@ def most_connections() -> int:
     return MOST if soft == resource.RLIM_INFINITY else min(soft // 2, MOST)
 
 
-def reason_of(error: KubeError) -> str:
-    """Return why a log could not be read, "" if it is not there: its container has not started, or is gone."""
-    is_absent = isinstance(error, ApiStatusError) and error.code in {400, 404}
-    return "" if is_absent else f"its log could not be read: {error}"
-
-
 class Connections:
     """Shared by logs that are followed: most connections stay open, and by the others all other logs take turns."""
 
@@ -61,6 +56,7 @@ class ContainerLog:
         self._source = source
         self._selection = selection
         self._pod_path = resource_path("v1", "pods", namespace=namespace, name=source.pod)
+        self._what = f"read the log of {namespace}/{source.pod}"
         self._position = Position()
         self._superseded = False
 
@@ -68,15 +64,13 @@ class ContainerLog:
         """Yield what there is now, or what the run before has written; if it is gone or cannot be read, a note.
 
         Raises:
-            ForbiddenError, UnauthorizedError: The user may not read it.
+            ClientError: The user may not read it.
         """
         try:
             async for batch in self._answer(follow=False, previous=previous):
                 yield batch
-        except (ForbiddenError, UnauthorizedError):
-            raise
         except KubeError as error:
-            yield LogBatch(note=reason_of(error) or LOST, source=self._source)
+            yield LogBatch(note=self._reason(error) or LOST, source=self._source)
 
     async def follow(
         self, pod_of: Callable[[], TaskPod | None], sleep: Callable[[float], Awaitable[None]], connections: Connections
@@ -87,7 +81,7 @@ class ContainerLog:
         from the last line on. `pod_of` returns the newest state of the Pod, None if it is gone.
 
         Raises:
-            ForbiddenError, UnauthorizedError: The user may not read it.
+            ClientError: The user may not read it.
         """
         failures = 0
         while True:
@@ -101,13 +95,11 @@ class ContainerLog:
                         follow=not (previous or takes_turns), previous=previous, whole=was_over or not takes_turns
                     ):
                         yield batch
-                except (ForbiddenError, UnauthorizedError):
-                    raise
                 except NotFoundError:
                     note = REST_LOST if takes_turns and self._position.stamp else ""
                     break
                 except KubeError as error:
-                    note = reason_of(error)
+                    note = self._reason(error)
                 if takes_turns and not note and not self._position.stamp and self._selection.tail:
                     # There was nothing before.
                     self._selection = replace(self._selection, tail=None)
@@ -120,6 +112,18 @@ class ContainerLog:
                 await sleep(pause_seconds(1 if takes_turns else max(failures, 1), random.random))
         if note or not self._position.stamp:
             yield LogBatch(note=note or LOST, source=self._source)
+
+    def _reason(self, error: KubeError) -> str:
+        """Return why it could not be read, "" if it is not there: its container has not started, or is gone.
+
+        Raises:
+            ClientError: The user may not read it.
+        """
+        if isinstance(error, ForbiddenError | UnauthorizedError):
+            with translated(self._what):
+                raise error
+        is_absent = isinstance(error, ApiStatusError) and error.code in {400, 404}
+        return "" if is_absent else f"its log could not be read: {error}"
 
     def _has_successor(self, pod: TaskPod | None) -> bool:
         """Report whether the kubelet has restarted the container since: this run is then the previous one."""
@@ -183,7 +187,9 @@ class ContainerLog:
         A Pod that is gone by now was there when its log was opened.
         """
         try:
-            pod = TASK_POD_DECODER.decode(await self._kube.get(self._pod_path))
+            answer = await self._kube.get(self._pod_path)
         except KubeError:
             return True
+        with translated(self._what):
+            pod = TASK_POD_DECODER.decode(answer)
         return pod.metadata.uid == self._source.uid and not self._has_successor(pod)
