@@ -25,27 +25,6 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "integer": int,
 }
 _BITS: Final = {"int32": 31, "int64": 63}
-CHECKED: Final = frozenset(
-    {
-        "type",
-        "properties",
-        "items",
-        "required",
-        "nullable",
-        "enum",
-        "pattern",
-        "minimum",
-        "maximum",
-        "maxItems",
-        "format",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-validations",
-        "x-kubernetes-preserve-unknown-fields",
-    }
-)
-"""Keywords that make a value invalid, or that change what is valid."""
-ANNOTATIONS: Final = frozenset({"default", "description", "x-kubernetes-list-type", "x-kubernetes-map-type"})
-"""Keywords that do not."""
 
 
 def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
