@@ -80,9 +80,13 @@ class Cluster:
 
 def guarded(work: Callable[[], int | None]) -> int:
     """Call a command and return its exit code."""
+    import logging
+
     from frameworkkube.log import before_first_line
 
-    _quiet_libraries()
+    # What the Kubernetes client logs goes to stderr, one line each: stdout is the output.
+    before_first_line(_configure_structlog)
+    logging.basicConfig(format=f"{program()}: %(message)s", level=logging.ERROR)
     try:
         code = work()
         sys.stdout.flush()
@@ -101,16 +105,6 @@ def guarded(work: Callable[[], int | None]) -> int:
     finally:
         before_first_line(None)
     return ExitCode.DONE if code is None else code
-
-
-def _quiet_libraries() -> None:
-    """Send what the Kubernetes client logs to stderr, one line each: stdout is the output."""
-    import logging
-
-    from frameworkkube.log import before_first_line
-
-    before_first_line(_configure_structlog)
-    logging.basicConfig(format=f"{program()}: %(message)s", level=logging.ERROR)
 
 
 def _configure_structlog() -> None:

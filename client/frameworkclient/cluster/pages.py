@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,14 +22,9 @@ PAGE: Final = 100
 LIST_TIMEOUT_SECONDS: Final = 60.0
 
 
-class _ListMeta(msgspec.Struct, frozen=True):
-    # "continue" is a keyword in Python.
-    token: str = msgspec.field(default="", name="continue")
-
-
 class _List(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None
-    metadata: _ListMeta = _ListMeta()
+    metadata: dict[str, Any] = {}
 
 
 async def objects(
@@ -56,9 +51,9 @@ async def objects(
         page = msgspec.json.decode(body, type=_List)
         for item in page.items or ():
             yield bytes(item)
-        if not page.metadata.token:
+        query["continue"] = page.metadata.get("continue") or ""
+        if not query["continue"]:
             return
-        query["continue"] = page.metadata.token
 
 
 async def pods_of(kube: KubeClient, namespace: str, name: str) -> tuple[TaskPod, ...]:

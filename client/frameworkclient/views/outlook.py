@@ -50,7 +50,8 @@ def waiting(view: FrameworkView, now: datetime) -> str:
     if status.state is State.ATTEMPT_COMPLETED:
         return retry_time(view, now)
     if status.state in COMPLETING:
-        return _ending(view)
+        left = [task.name for task in view.tasks if not task.ended]
+        return f"{counted(len(left), 'Pod')} to end: {listed(left)}" if left else "its ConfigMap to go"
     return _not_ready(view)
 
 
@@ -64,17 +65,12 @@ def retry_time(view: FrameworkView, now: datetime) -> str:
     return f"attempt {view.attempts + 1}, in {duration(left)}" if left > 0 else f"attempt {view.attempts + 1}"
 
 
-def _ending(view: FrameworkView) -> str:
-    left = [task.name for task in view.tasks if not task.ended]
-    return f"{counted(len(left), 'Pod')} to end: {listed(left)}" if left else "its ConfigMap to go"
-
-
 def _not_ready(view: FrameworkView) -> str:
-    missing = missing_tasks(view)
-    parts = [f"{counted(len(missing), 'Task')}: {listed(missing)}"] if missing else []
-    gang = view.conditions.get("GangReady")
-    if missing and gang is not None and (why := gang.message.partition(": ")[2]):
-        parts = [f"{counted(len(missing), 'Task')}: {shorten(why, _MESSAGE)}"]
+    parts = []
+    if missing := missing_tasks(view):
+        gang = view.conditions.get("GangReady")
+        why = gang.message.partition(": ")[2] if gang is not None else ""
+        parts.append(f"{counted(len(missing), 'Task')}: {shorten(why, _MESSAGE) if why else listed(missing)}")
     if (dependency := condition(view, "WaitingForDependency")) is not None:
         parts.append(shorten(dependency.message, _MESSAGE))
     return "; ".join(parts)

@@ -28,12 +28,19 @@ ASKED_BARRIERS: Final = 3
 
 
 async def why(client: AsyncClient, name: str, output: Format) -> None:
-    """Write why a Framework does not run, and what to do."""
-    evidence = await gather(client, name)
+    """Write why a Framework does not run, and what to do; what the user may not read is left out with a line about it.
+
+    Raises:
+        ClientError: There is no such Framework.
+    """
+    view = await client.get(name)
+    pods, events = await pods_and_events(client, view)
+    logs = await _barrier_logs(client, name, pods)
+    evidence = Evidence(view, pods, events, datetime.now(UTC), barrier_logs=logs, program=program())
     found = findings(evidence)
     if output in {Format.JSON, Format.YAML}:
         document = {
-            "framework": f"{evidence.view.namespace}/{evidence.view.name}",
+            "framework": f"{view.namespace}/{view.name}",
             "findings": [{"tasks": list(one.tasks), "what": one.what, "todo": one.todo} for one in found],
         }
         write_document(document, output)
@@ -41,24 +48,6 @@ async def why(client: AsyncClient, name: str, output: Format) -> None:
     write(summary(evidence, found) + "\n")
     for one in found:
         write("\n" + "\n".join(sanitize(line) for line in str(one).splitlines()) + "\n")
-
-
-async def gather(client: AsyncClient, name: str) -> Evidence:
-    """Read everything that is known of a Framework; what the user may not read is left out with a line about it.
-
-    Raises:
-        ClientError: There is no such Framework.
-    """
-    view = await client.get(name)
-    by_task, events = await pods_and_events(client, view)
-    return Evidence(
-        view,
-        by_task,
-        events,
-        datetime.now(UTC),
-        barrier_logs=await _barrier_logs(client, name, by_task),
-        program=program(),
-    )
 
 
 async def _barrier_logs(client: AsyncClient, name: str, pods: Mapping[str, TaskPod]) -> dict[str, str]:
