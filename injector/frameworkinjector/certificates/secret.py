@@ -41,10 +41,6 @@ _MAX_RACES: Final = 20
 _log = structlog.get_logger(__name__)
 
 
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedObjects:
     """The objects that the injector writes, by name."""
@@ -81,7 +77,7 @@ class ManagedCertificates:
         *,
         check_seconds: float,
         settle_seconds: float,
-        now: Callable[[], dt.datetime] = _now,
+        now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
     ) -> None:
         self._client = client
         self._objects = objects

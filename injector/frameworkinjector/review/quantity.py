@@ -55,8 +55,7 @@ def written(resource: str, value: Fraction) -> Quantity:
         text = f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000)
         return Quantity(Fraction(thousandths, 1000), text)
     kibibytes = amount = -(-value // 1024)
-    suffixes = iter(_BINARY)
-    suffix = next(suffixes)
-    while amount and amount % 1024 == 0 and suffix != _BINARY[-1]:
-        amount, suffix = amount // 1024, next(suffixes)
-    return Quantity(Fraction(kibibytes * 1024), f"{amount}{suffix}")
+    power = 0
+    while amount and amount % 1024 == 0 and power < len(_BINARY) - 1:
+        amount, power = amount // 1024, power + 1
+    return Quantity(Fraction(kibibytes * 1024), f"{amount}{_BINARY[power]}")

@@ -73,8 +73,8 @@ def refuse_too_many_sources(chosen: Sequence[Container], way: Delivery) -> None:
     if count > MAX_ENV_SOURCES:
         raise RefusalError(Reason.TOO_MANY_ENV_SOURCES, count=count, limit=MAX_ENV_SOURCES)
     for one in chosen:
-        for position, (_, reference) in enumerate(_sources(one)):
-            if any(len(source["name"]) > MAX_NAME for source in reference.values()):
+        for position, (_, _, source) in enumerate(_sources(one)):
+            if len(source) > MAX_NAME:
                 problem = (
                     f"container {shown(one.name)}: the name in envFrom[{position}] has more than {MAX_NAME} characters"
                 )
@@ -96,7 +96,7 @@ def variables_of(
         for name, entry in entry_of.items():
             entries.append(entry)
             entries += _from_sources(name, sources)
-    prefixes = tuple(prefix for prefix, _ in sources)
+    prefixes = tuple(prefix for prefix, _, _ in sources)
     markers = {names.VARIABLES: ",".join(name for name in entry_of if not name.startswith(prefixes))}
     if way is Delivery.WRAP and settings.env is Delivery.AUTO:
         # By `auto` a program finds the same variables in each cluster.
@@ -128,21 +128,21 @@ def _made(variables: Sequence[presets.PresetVariable]) -> Mapping[str, JSON]:
     return entries
 
 
-def _from_sources(name: str, sources: Sequence[tuple[str, JSON]]) -> Iterator[JSON]:
+def _from_sources(name: str, sources: Sequence[tuple[str, str, str]]) -> Iterator[JSON]:
     """Yield a variable once more for each source of `envFrom` that may have it.
 
     A later entry of `env` replaces an earlier one, and the kubelet skips an optional reference to what is not there. So
     the value of the user wins if there is one.
     """
-    for prefix, reference in sources:
+    for prefix, kind, source in sources:
         if name.startswith(prefix) and name != prefix:
-            key: JSON = {"key": name.removeprefix(prefix), "optional": True}
-            yield {"name": name, "valueFrom": {kind: {**source, **key} for kind, source in reference.items()}}
+            reference = {"name": source, "key": name.removeprefix(prefix), "optional": True}
+            yield {"name": name, "valueFrom": {kind: reference}}
 
 
-def _sources(one: Container) -> Iterator[tuple[str, JSON]]:
-    """Yield prefix and reference of each source in `envFrom`."""
+def _sources(one: Container) -> Iterator[tuple[str, str, str]]:
+    """Yield the prefix, the kind of the reference and the name of each source in `envFrom`."""
     for source in one.env_from or ():
         for kind, named in (("configMapKeyRef", source.config_map_ref), ("secretKeyRef", source.secret_ref)):
             if named is not None:
-                yield source.prefix or "", {kind: {"name": named.name}}
+                yield source.prefix or "", kind, named.name

@@ -34,26 +34,6 @@ RETRY_KNOWN_SECONDS: Final = 60.0
 FIRST_QUOTED_MINOR: Final = 35
 _log = structlog.get_logger(__name__)
 
-_REFERENCE: Final = {"volumeName": "probe", "path": "env", "key": "NAME"}
-
-
-def _template(**container: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PodTemplate",
-        "metadata": {"generateName": "frameworkinjector-probe-"},
-        "template": {
-            "spec": {
-                "containers": [{"name": "probe", "image": "probe", **container}],
-                "volumes": [{"name": "probe", "emptyDir": {}}],
-            }
-        },
-    }
-
-
-_WITH_ENV_FILE: Final = _template(env=[{"name": "NAME", "valueFrom": {"fileKeyRef": _REFERENCE}}])
-_WITH_RESTART: Final = _template(restartPolicy=restart.NEVER, restartPolicyRules=list(restart.BARRIER_RULES))
-
 
 class Capabilities:
     """Knows what the cluster supports, once the API server has answered; before, `env_files` is None.
@@ -93,14 +73,15 @@ class Capabilities:
         Raises:
             KubeError: There is no answer, or one that is neither yes nor no.
         """
+        asked = {"volumeName": "probe", "path": "env", "key": "NAME"}
         # Gate off: the server drops the field, and a valueFrom without a source is invalid.
-        container = await self._created(_WITH_ENV_FILE)
+        container = await self._created({"env": [{"name": "NAME", "valueFrom": {"fileKeyRef": asked}}]})
         if container is None:
             return EnvFiles.NONE
         (variable,) = container["env"]
-        reference = variable.get("valueFrom", {}).get("fileKeyRef") or {}
-        # One server drops an unknown field silently, the other adds the default of `optional`.
-        if not _REFERENCE.items() <= reference.items():
+        stored = variable.get("valueFrom", {}).get("fileKeyRef") or {}
+        # One server drops an unknown field silently, another adds the default of `optional`.
+        if not asked.items() <= stored.items():
             return EnvFiles.NONE
         return syntax_of(msgspec.json.decode(await self._client.get("/version")))
 
@@ -110,13 +91,19 @@ class Capabilities:
         Raises:
             KubeError: There is no answer, or one that is neither yes nor no.
         """
-        container = await self._created(_WITH_RESTART)
-        return container is not None and container.get("restartPolicyRules") == list(restart.BARRIER_RULES)
+        rules = list(restart.BARRIER_RULES)
+        container = await self._created({"restartPolicy": restart.NEVER, "restartPolicyRules": rules})
+        return container is not None and container.get("restartPolicyRules") == rules
 
-    async def _created(self, template: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the container of the template as the API server would store it, None if it is invalid."""
+    async def _created(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a container with these fields as the API server would store it, None if it is invalid."""
         path = f"/api/v1/namespaces/{self._namespace}/podtemplates"
-        body = msgspec.json.encode(template)
+        containers = [{"name": "probe", "image": "probe", **fields}]
+        template = {"spec": {"containers": containers, "volumes": [{"name": "probe", "emptyDir": {}}]}}
+        metadata = {"generateName": "frameworkinjector-probe-"}
+        body = msgspec.json.encode(
+            {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
+        )
         try:
             answer = await self._client.request("POST", path, query={"dryRun": "All"}, body=body)
         except InvalidError:

@@ -53,8 +53,7 @@ class Options:
         certificate_files: The certificate and the key to serve; None to make them.
         env_files: What the cluster supports; None to ask the API server.
         host: The address to listen on; None for every address.
-        check_seconds: Time between two looks at the certificates.
-        settle_seconds: Time that an authority is in the webhook configuration before it is relied on.
+        check_seconds: For `ManagedCertificates`, as `settle_seconds`.
     """
 
     config: Config
