@@ -55,19 +55,11 @@ class Cluster:
         return done.stdout
 
     def apply(self, objects: Iterable[Manifest]) -> None:
-        """Apply objects on the server's side, also over what others have changed in them.
-
-        Raises:
-            DemoError: The API server refused an object, or does not answer.
-        """
+        """Apply objects on the server's side, also over what others have changed in them."""
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=yaml.safe_dump_all(objects))
 
     def delete(self, *arguments: str, text: str | None = None) -> None:
-        """Run `kubectl delete` and return when the objects are gone; absent ones are skipped.
-
-        Raises:
-            DemoError: An object could not be deleted, or was not gone in time.
-        """
+        """Run `kubectl delete` and return when the objects are gone; absent ones are skipped."""
         self.kubectl("delete", "--ignore-not-found", f"--timeout={GONE_SECONDS}s", *arguments, text=text)
 
     def client(self, namespace: str) -> Client:

@@ -85,11 +85,7 @@ class MissingImages:
         self._since: float | None = None
 
     def check(self, pods: Iterable[TaskPod], now: float) -> None:
-        """Look at Pods as they are now, in monotonic seconds.
-
-        Raises:
-            DemoError: An image has been missing for too long.
-        """
+        """Look at Pods as they are now, in monotonic seconds."""
         missing = next((pod for pod in pods if _misses_image(pod)), None)
         if missing is None:
             self._since = None

@@ -36,11 +36,7 @@ def run(steps: Steps, target: Target, namespace: str, file: Path, seconds: float
 
 
 def install(steps: Steps, target: Target) -> Cluster:
-    """Make a cluster ready, install the programs in it, and return access to it.
-
-    Raises:
-        DemoError, LocalClusterError: A step failed; the text says why.
-    """
+    """Make a cluster ready, install the programs in it, and return access to it."""
     cluster = target.prepare(steps)
     try:
         with steps.step("programs"), task("controller, injector"):

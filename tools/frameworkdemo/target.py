@@ -63,11 +63,7 @@ class LocalTarget:
         return local_cluster(running)
 
     def remove(self, namespace: str) -> None:  # noqa: ARG002 -- the namespace is removed with the cluster
-        """Stop the cluster and remove it; programs and images stay in the cache.
-
-        Raises:
-            LocalClusterError: Something could not be removed.
-        """
+        """Stop the cluster and remove it; programs and images stay in the cache."""
         localcluster.down(self._name)
 
 
@@ -98,11 +94,7 @@ class ContextTarget:
         return cluster
 
     def remove(self, namespace: str) -> None:
-        """Delete the namespace with its Framework, while the controller still runs, and then the programs.
-
-        Raises:
-            DemoError: An object could not be deleted, or was not gone in time.
-        """
+        """Delete the namespace with its Framework, while the controller still runs, and then the programs."""
         cluster = self._connect()
         with task(f"remove the demo from {self._context}"):
             cluster.delete("namespace", namespace)

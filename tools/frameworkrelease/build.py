@@ -75,10 +75,6 @@ def build(sources: Sources, target: Path, *, prefix: str) -> None:
     """Build everything but the signature, into a folder that is emptied first.
 
     The images will be at `prefix`, a registry and a path, such as `docker.io/frameworkcontroller`.
-
-    Raises:
-        ReleaseError: A step failed.
-        SetupError: An image cannot be built.
     """
     release = Release(target, sources.version)
     shutil.rmtree(target, ignore_errors=True)
@@ -100,11 +96,7 @@ def build(sources: Sources, target: Path, *, prefix: str) -> None:
 
 
 def distributions(sources: Sources, target: Path) -> None:
-    """Build the wheel and the source distribution, with the tool that the lock of the development environment pins.
-
-    Raises:
-        ReleaseError: The build failed.
-    """
+    """Build the wheel and the source distribution, with the tool that the lock of the development environment pins."""
     hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", target)
     run(*hatchling, folder=sources.folder, environ=sources.environ)
 

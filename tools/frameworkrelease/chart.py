@@ -18,20 +18,12 @@ NAMESPACE: Final = "frameworkcontroller-system"
 
 
 def program(name: str = "helm") -> Path:
-    """Return the path of helm, or of another tool of charts; it is built where it is missing.
-
-    Raises:
-        BinaryError: It can be neither found nor built.
-    """
+    """Return the path of helm, or of another tool of charts; it is built where it is missing."""
     return binaries.find(name, kubernetes=pinned_version("kubernetes"))
 
 
 def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
-    """Run helm, with the credentials of a cluster if it talks to one, and return its standard output.
-
-    Raises:
-        ReleaseError: helm failed.
-    """
+    """Run helm, with the credentials of a cluster if it talks to one, and return its standard output."""
     access = [] if kubeconfig is None else [f"--kubeconfig={kubeconfig}"]
     return run(program(), *arguments, *access)
 

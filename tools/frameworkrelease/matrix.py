@@ -97,12 +97,7 @@ def run(
     arguments: Sequence[str],
     environ: Mapping[str, str] = os.environ,
 ) -> list[Row]:
-    """Build what is missing, run the tests in some files or all, and return what came of it; see `run_all`.
-
-    Raises:
-        BinaryError: A program cannot be built.
-        ReleaseError: pytest did not get to its end.
-    """
+    """Build what is missing, run the tests in some files or all, and return what came of it; see `run_all`."""
     for program in _PROGRAMS[suite]:
         binaries.find(program, kubernetes=kubernetes, environ=environ)
     about = {"Kubernetes": kubernetes, "suite": suite, "project": metadata.version("frameworkcontroller")}

@@ -24,11 +24,7 @@ _HELMS: Final = re.compile(
 
 
 def manifests(*arguments: str, source: Path = chart.CHART) -> str:
-    """Return the manifests of a default installation in a namespace of its own; see `chart.rendered`.
-
-    Raises:
-        ReleaseError: helm does not render the chart.
-    """
+    """Return the manifests of a default installation in a namespace of its own; see `chart.rendered`."""
     return _HEAD + without_helm(chart.rendered("--set", "namespace.create=true", *arguments, chart=source))
 
 

@@ -114,11 +114,7 @@ def locked(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
 
 
 def relock(cache: Path) -> baselock.Lock:
-    """Make the base image of Debian's packages of today, and write the lock that names it.
-
-    Raises:
-        SetupError: This machine cannot make it.
-    """
+    """Make the base image of Debian's packages of today, and write the lock that names it."""
     day = 24 * 60 * 60
     epoch = int(time.time()) // day * day
     with task("make a base image of Debian's packages of today"):

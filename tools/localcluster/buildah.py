@@ -22,7 +22,10 @@ UNSHARED = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork",
 
 @dataclass(frozen=True)
 class Buildah:
-    """Buildah in a mount namespace of its own; intermediate layers stay in its storage and make later builds fast."""
+    """Buildah in a mount namespace of its own; intermediate layers stay in its storage and make later builds fast.
+
+    Where it fails, a method raises SetupError with the end of its output.
+    """
 
     folder: Path
 
@@ -49,9 +52,6 @@ class Buildah:
             mounts: Folders that the build may read, by where it finds them.
             labels: More labels.
             created: The time of the image and of every file that the build makes, in Unix seconds; None means now.
-
-        Raises:
-            SetupError: buildah failed; the text has the end of its output.
         """
         if origin.archive and not self._has(origin.reference):
             self._run("pull", "--quiet", f"docker-archive:{origin.archive}")
@@ -65,11 +65,7 @@ class Buildah:
         self._run("build", "--layers", "--tag", tag, "--file", str(dockerfile), *options, str(context))
 
     def push(self, tag: str, destination: str) -> None:
-        """Write an image of the storage to a destination, such as `docker-archive:FILE:NAME` or `oci:FOLDER:NAME`.
-
-        Raises:
-            SetupError: buildah failed; the text has the end of its output.
-        """
+        """Write an image of the storage to a destination, such as `docker-archive:FILE:NAME` or `oci:FOLDER:NAME`."""
         self._run("push", "--quiet", tag, destination)
 
     def _has(self, image: str) -> bool:

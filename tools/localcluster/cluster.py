@@ -72,12 +72,7 @@ class Cluster(Context):
         containerd.load(self, image_tar)
 
     def tag(self, image: str, other: str) -> None:
-        """Give an image on the real node a second full name, such as that of a release.
-
-        Raises:
-            SetupError: The cluster has no real node that runs.
-            LocalClusterError: The node does not have the image.
-        """
+        """Give an image that was loaded a second full name, such as that of a release; see `load`."""
         from localcluster import containerd
 
         containerd.tag(self, image, other)
@@ -155,11 +150,7 @@ def down(name: str) -> None:
 
 
 def require_root() -> None:
-    """Return if this user can run a real node.
-
-    Raises:
-        SetupError: The user is not root.
-    """
+    """Return if this user can run a real node."""
     if os.geteuid() != 0:
         raise SetupError("depth node needs root for network namespaces, mounts and cgroups: run it with sudo")
 
@@ -197,15 +188,12 @@ def _remove(name: str, state: Path) -> None:
 
 def _start(context: Context) -> None:
     controlplane.start(context)
-    match context.depth:
-        case Depth.KWOK:
-            kwok.start(context)
-        case Depth.NODE:
-            from localcluster import node
+    if context.depth is Depth.KWOK:
+        kwok.start(context)
+    elif context.depth is Depth.NODE:
+        from localcluster import node
 
-            node.start(context)
-        case Depth.CONTROL_PLANE:
-            pass
+        node.start(context)
 
 
 def _answers(context: Context) -> bool:

@@ -55,11 +55,7 @@ SystemdCgroup = false
 
 
 def start(context: Context, init_pid: int) -> None:
-    """Start containerd on the node and load the sandbox image.
-
-    Raises:
-        StartError: containerd did not become ready.
-    """
+    """Start containerd on the node and load the sandbox image."""
     folder = context.state / namespaces.NAME
     networks = folder / "cni"
     networks.mkdir(exist_ok=True)

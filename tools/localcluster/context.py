@@ -168,11 +168,7 @@ class Context(Settings):
         return ports.recorded(self.state / ports.FILE, name)
 
     def binary(self, name: str) -> Path:
-        """Return the path of a program such as `kubelet`; a download or build, which may take minutes, is shown.
-
-        Raises:
-            BinaryError: The program is neither here nor can it be downloaded or built; the text says what to install.
-        """
+        """Return the path of a program such as `kubelet`; a download or build, which may take minutes, is shown."""
         return binaries.find(name, kubernetes=self.version)
 
     def start(
@@ -186,10 +182,6 @@ class Context(Settings):
         """Start a program as the component of its name, and return when it is ready; see `Supervisor.start`.
 
         The command may have a prefix that runs it, for example in other namespaces.
-
-        Raises:
-            BinaryError: The program could not be found, downloaded or built.
-            StartError: It exited, or was not ready in time.
         """
         self.processes.start(name, [*prefix, str(self.binary(name)), *arguments], env=env, ready=ready)
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from localcluster.context import Context
 
-# In the order of starting.
-COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 # With Go's defaults a small API server spends a quarter of its CPU on garbage collection. The environment has the last
 # word: a large one at its limit spends half of it.
@@ -39,20 +37,12 @@ _NODE_CONTROLLERS = (
 )
 
 
-def components(depth: Depth) -> tuple[str, ...]:
-    """Return the components of the control plane at this depth, in the order of starting."""
-    return COMPONENTS[:3] if depth is Depth.CONTROL_PLANE else COMPONENTS
-
-
 def start(context: Context) -> None:
-    """Start the components that do not run, and return when all are ready.
-
-    Raises:
-        StartError: A component did not become ready.
-        BinaryError: A program could not be found, downloaded or built.
-    """
-    wanted = components(context.depth)
-    for name in wanted:
+    """Start the components that do not run, and return when all are ready."""
+    starters: dict[str, Callable[[Context], None]] = {"kube-controller-manager": _start_controllers}
+    if context.depth is not Depth.CONTROL_PLANE:
+        starters["kube-scheduler"] = _start_scheduler
+    for name in ("etcd", "kube-apiserver", *starters):
         context.binary(name)
     with task("etcd"):
         _start_etcd(context)
@@ -60,12 +50,8 @@ def start(context: Context) -> None:
         _start_server(context)
     token = kubeconfigs.with_token(context.server, context.ca_file, context.admin_token)
     kubeconfigs.write(context.kubeconfig, token)
-    starters: dict[str, Callable[[Context], None]] = {
-        "kube-controller-manager": _start_controllers,
-        "kube-scheduler": _start_scheduler,
-    }
-    with task(" and ".join(wanted[2:])), ThreadPoolExecutor() as pool:
-        for started in [pool.submit(starters[name], context) for name in wanted[2:]]:
+    with task(" and ".join(starters)), ThreadPoolExecutor() as pool:
+        for started in [pool.submit(starter, context) for starter in starters.values()]:
             started.result()
 
 

@@ -136,7 +136,7 @@ def build_release(
     created: int,
     labels: Mapping[str, str],
 ) -> None:
-    """Build images of a release, on the locked base: the same sources give the same digests.
+    """Build images of a release, on the locked base: the same sources give the same digests. See `build`.
 
     They are built from nothing, because the layers of an earlier build have other times.
 
@@ -146,9 +146,6 @@ def build_release(
         target: Gets an OCI layout `<name>` for each image.
         created: The time of everything that is built, in Unix seconds.
         labels: The labels of all images.
-
-    Raises:
-        SetupError: A tool is missing, or a build failed; the text has the end of its output.
     """
     folder = cache_root() / "images"
     files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}

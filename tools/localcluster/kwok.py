@@ -26,11 +26,7 @@ _POLICY = Path(__file__).with_name("kwok-policy.yaml")
 
 
 def start(context: Context) -> None:
-    """Create the Node objects, start kwok, and return when all nodes are Ready.
-
-    Raises:
-        StartError: kwok, or a node, did not become ready.
-    """
+    """Create the Node objects, start kwok, and return when all nodes are Ready."""
     port = context.port("kwok")
     config = context.component_kubeconfig("kwok", user="kwok", group="system:masters")
     with task(f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:

@@ -56,11 +56,7 @@ exec catatonit -P
 
 
 def start(context: Context) -> int:
-    """Make the namespaces, or find those that exist, and return the PID of their init process on this machine.
-
-    Raises:
-        StartError: The kernel refused; the text has the messages.
-    """
+    """Make the namespaces, or find those that exist, and return the PID of their init process on this machine."""
     folder = context.state / NAME
     folder.mkdir(exist_ok=True)
     command = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--"]

@@ -42,13 +42,7 @@ _NEVER = "1970-01-01T00:00:00Z"
 
 
 def start(context: Context) -> None:
-    """Start the components of the node that do not run, and return when it is Ready.
-
-    Raises:
-        SetupError: A tool is missing and cannot be installed, or the kernel refused something.
-        StartError: A component did not become ready.
-        BinaryError: A program could not be found, downloaded or built.
-    """
+    """Start the components of the node that do not run, and return when it is Ready."""
     require(_COMMANDS)
     if int(_INOTIFY.read_text()) < _INOTIFY_INSTANCES:
         _INOTIFY.write_text(str(_INOTIFY_INSTANCES))
@@ -67,11 +61,7 @@ def start(context: Context) -> None:
 
 
 def stop(context: Context) -> None:
-    """End all processes of the node and remove its interface and cgroups, as far as they exist.
-
-    Raises:
-        LocalClusterError: Something could not be removed.
-    """
+    """End all processes of the node and remove its interface and cgroups, as far as they exist."""
     namespaces.stop(context)
     for name in reversed(COMPONENTS):
         context.processes.stop(name, grace_seconds=0)

@@ -22,8 +22,7 @@ def stop(context: Context) -> None:
     """Stop a cluster: first its node, then all processes, even if the node cannot be stopped.
 
     Raises:
-        LocalClusterError: Something survived or could not be removed.
-        OSError: The same.
+        LocalClusterError, OSError: Something survived or could not be removed.
     """
     failure: Exception | None = None
     if context.depth is Depth.NODE:

@@ -123,11 +123,7 @@ class Supervisor:
         return identity.pid
 
     def stop(self, name: str, *, grace_seconds: float = 10.0) -> bool:
-        """Stop a component, and remove its PID file; return whether it ran. See `process.terminate`.
-
-        Raises:
-            LocalClusterError: The process survived SIGKILL for a minute.
-        """
+        """Stop a component, and remove its PID file; return whether it ran. See `process.terminate`."""
         record = self._record(name)
         ran = record is not None and terminate(record.identity, grace_seconds)
         self.pid_file(name).unlink(missing_ok=True)

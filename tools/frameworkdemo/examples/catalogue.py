@@ -25,11 +25,7 @@ def names() -> list[str]:
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of an example.
-
-    Raises:
-        DemoError: There is no such example.
-    """
+    """Return the folder of an example."""
     if name not in names():
         raise DemoError(f"there is no example {name!r}; choose from: {', '.join(names())}")
     return FOLDER / name

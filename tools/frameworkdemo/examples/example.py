@@ -51,11 +51,7 @@ class Example:
         self._story.follow(framework)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl in the namespace, say so, and return its output.
-
-        Raises:
-            DemoError: kubectl failed; the text has its error.
-        """
+        """Run kubectl in the namespace, say so, and return its output."""
         self.say(f"$ kubectl {shlex.join(arguments)}")
         return self._run(*arguments, stdin=stdin)
 
@@ -114,11 +110,7 @@ class Example:
         return self.get(f"framework/{name}")
 
     def until(self, what: str, holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until a condition holds; the error says what the wait was for.
-
-        Raises:
-            DemoError: It did not hold in time.
-        """
+        """Wait until a condition holds; the error says what the wait was for."""
         deadline = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > deadline:
