@@ -51,16 +51,10 @@ def test_what_is_not_applicable_has_failed_or_was_left_out_is_named() -> None:
         ("failed", "tests.a::b", "1"), ("not applicable", "needs Kubernetes 1.36: x", "3"), ("passed", "", "7"),
         ("skipped", "no root", "2"),
     ]  # fmt: skip
-    text = "\n".join(
-        tables([{**RUN, "files": "tests/a tests/b", "result": word, "of": of, "tests": n} for word, of, n in found])
-    )
-    assert "a part: 7 passed, 1 failed, 3 not applicable, 2 skipped" in text
+    text = "\n".join(tables([{**RUN, "result": word, "of": of, "tests": n} for word, of, n in found]))
+    assert "7 passed, 1 failed, 3 not applicable, 2 skipped" in text
     assert f"| needs Kubernetes 1.36: x | {OLDEST} | 3 |" in text
-    for about in (
-        "failed:\n\n- `tests.a::b`",
-        "skipped:\n\n- `no root`",
-        "only these files ran:\n\n- `tests/a`\n- `tests/b`",
-    ):
+    for about in ("failed:\n\n- `tests.a::b`", "skipped:\n\n- `no root`"):
         assert f"{OLDEST}, API server, {about}" in text
 
 
@@ -71,13 +65,6 @@ def test_a_new_run_takes_the_place_of_the_last_one_of_its_kind() -> None:
     failed = {**RUN, "result": "failed", "of": "a::b", "tests": "1"}
     other, new = {**PASSED, "Kubernetes": NEWEST}, {**PASSED, "tests": "8"}
     assert replaced([failed, PASSED, other], [new]) == [other, new]
-
-
-def test_a_part_does_not_take_the_place_of_the_whole() -> None:
-    part = {**PASSED, "files": "tests/apiserver/test_crd.py"}
-    assert replaced([PASSED], [part]) == [PASSED]
-    assert replaced([part], [PASSED]) == [PASSED]
-    assert replaced([part], [{**part, "files": "tests/apiserver"}]) == [{**part, "files": "tests/apiserver"}]
 
 
 @pytest.mark.parametrize(("word", "code"), [("passed", 0), ("not applicable", 0), ("skipped", 1), ("failed", 1)])

@@ -135,11 +135,10 @@ def lock_base() -> None:
 @app.command("matrix")
 def run_matrix(
     versions: Annotated[list[str] | None, typer.Argument(help="Of Kubernetes; by default all supported ones.")] = None,
-    files: Annotated[list[str] | None, typer.Option(help="Of the API server suite, run only this file.")] = None,
     pytest: Annotated[str, typer.Option(help="More arguments of pytest, such as '-n 4'.")] = "",
 ) -> None:
     """Run the tests on versions of Kubernetes, and write the page of supported versions."""
-    if not matrix.run_all(versions or BUILDABLE, files or (), shlex.split(pytest)):
+    if not matrix.run_all(versions or BUILDABLE, shlex.split(pytest)):
         raise typer.Exit(1)
 
 

@@ -53,16 +53,11 @@ _PROGRAMS: Final = {
 _COMPLETE: Final = (0, 1)
 
 
-def run_all(versions: Iterable[str], files: Sequence[str], arguments: Sequence[str]) -> bool:
+def run_all(versions: Iterable[str], arguments: Sequence[str]) -> bool:
     """Run what the matrix has of some versions, and write what came of each before the next one starts.
 
-    Args:
-        versions: Versions of Kubernetes, complete or minor ones.
-        files: Of the API server suite, run only these files, and no other suite; none: run everything.
-        arguments: More arguments of pytest.
-
-    Returns:
-        Whether every test passed or is not applicable.
+    The versions are complete or minor ones; pytest gets more arguments. Return whether every test passed or is not
+    applicable.
 
     Raises:
         SetupError: There is no such version.
@@ -71,10 +66,8 @@ def run_all(versions: Iterable[str], files: Sequence[str], arguments: Sequence[s
     """
     clean = True
     for version, suite in planned(map(parse_version, versions)):
-        if files and suite is not Suite.API_SERVER:
-            continue
         print(f"\n=== Kubernetes {version}, {suite}", flush=True)
-        found = run(suite, version, files, arguments)
+        found = run(suite, version, arguments)
         clean = clean and all(one["result"] in {"passed", NOT_APPLICABLE} for one in found)
         write(replaced(read(FILE), found), FILE)
         PAGE.write_text(page(PAGE.read_text(), read(FILE)))
@@ -90,25 +83,17 @@ def planned(versions: Iterable[str] = BUILDABLE) -> Iterator[tuple[str, Suite]]:
             yield version, Suite.END_TO_END
 
 
-def run(
-    suite: Suite,
-    kubernetes: str,
-    files: Sequence[str],
-    arguments: Sequence[str],
-    environ: Mapping[str, str] = os.environ,
-) -> list[Row]:
-    """Build what is missing, run the tests in some files or all, and return what came of it; see `run_all`."""
+def run(suite: Suite, kubernetes: str, arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[Row]:
+    """Build what is missing, run the tests, and return what came of it; see `run_all`."""
     for program in _PROGRAMS[suite]:
         binaries.find(program, kubernetes=kubernetes, environ=environ)
     about = {"Kubernetes": kubernetes, "suite": suite, "project": metadata.version("frameworkcontroller")}
     about |= origin(kubernetes, (FILE, PAGE))
-    if files:
-        about["files"] = " ".join(files)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         pytest = Path(sys.executable).with_name("pytest")
-        command = [str(pytest), "-m", SELECTION[suite], f"--junitxml={report}", *arguments, *(files or ["tests"])]
+        command = [str(pytest), "-m", SELECTION[suite], f"--junitxml={report}", *arguments, "tests"]
         # A test that this machine cannot run is a failure.
         environment = {**environ, "KUBERNETES": kubernetes, "FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1"}
         code = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
@@ -143,14 +128,8 @@ def results(report: str) -> list[Row]:
 
 
 def replaced(kept: Iterable[Row], new: Sequence[Row]) -> list[Row]:
-    """Return the rows with a new run in the place of the last of its kind, the newest version of Kubernetes first.
-
-    A run of some files does not take the place of one of the whole suite.
-    """
-    kind, older = _kind(new[0]), list(kept)
-    if "files" in new[0] and any(_kind(one) == kind and "files" not in one for one in older):
-        return older
-    others = [one for one in older if _kind(one) != kind]
+    """Return the rows with a new run in the place of the last of its kind, the newest version of Kubernetes first."""
+    others = [one for one in kept if _kind(one) != _kind(new[0])]
     return sorted((*others, *new), key=lambda one: (-minor_of(one["Kubernetes"]), one["suite"]))
 
 
@@ -176,7 +155,7 @@ def tables(kept: Iterable[Row]) -> Iterator[str]:
             yield f"| {one.get('of', '')} | {one['Kubernetes']} | {one['tests']} |"
     for kind, run in runs.items():
         named = {word: [one.get("of", "") for one in run if one["result"] == word] for word in ("failed", "skipped")}
-        for about, names in (named | {"only these files ran": run[0].get("files", "").split()}).items():
+        for about, names in named.items():
             if names:
                 yield from ("", f"{', '.join(kind)}, {about}:", "", *(f"- `{name}`" for name in names))
 
@@ -194,4 +173,4 @@ def _cells(run: Sequence[Row]) -> tuple[str, str, str]:
         f"{found[word]} {word}" for word in ("passed", "failed", NOT_APPLICABLE, "skipped") if word in found
     )
     about = run[0]
-    return f"a part: {words}" if "files" in about else words, about["date"], f"{about['project']}, `{about['commit']}`"
+    return words, about["date"], f"{about['project']}, `{about['commit']}`"
