@@ -2,78 +2,74 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from localcluster import cluster, settings
+import typer
+
+from localcluster import cluster, images, settings
 from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    help="A real Kubernetes on this machine.",
+)  # fmt: skip
+Name = Annotated[str, typer.Option(help="The cluster.")]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 after an error, 2 for wrong usage, 130 if interrupted."""
-    arguments = _parser().parse_args(argv)
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; the process ends with 0, 1 after an error, 2 for wrong usage, 130 if interrupted."""
     try:
-        return int(arguments.run(arguments))
+        app(argv)
     except LocalClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted: run `up` to continue, or `down` to remove the cluster", file=sys.stderr)
-        return 130
+        sys.exit(f"error: {error}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="localcluster", description="A real Kubernetes on this machine.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        parser = commands.add_parser(run.__name__.removeprefix("_"), help=text)
-        parser.set_defaults(run=run)
-        return parser
-
-    up = command(_up, "start a cluster, or its missing components, and wait until it is ready")
-    up.add_argument(
-        "--depth", type=Depth, choices=list(Depth), default=Depth.CONTROL_PLANE, help="default: %(default)s"
-    )
-    up.add_argument(
-        "--kubernetes", metavar="VERSION", help="for example 1.30.14 or 1.30; default: $KUBERNETES or the pinned one"
-    )
-    up.add_argument("--nodes", type=int, default=5, help="simulated nodes at depth kwok; default: %(default)s")
-
-    down = command(_down, "stop a cluster and remove it")
-    down.add_argument("--all", action="store_true", help="remove every cluster")
-    kubeconfig = command(_kubeconfig, "print the path of the administrator's kubeconfig")
-    kubectl = command(_kubectl, "run kubectl on a cluster: kubectl [--name N] -- get pods")
-    kubectl.add_argument("arguments", nargs="*")
-    build = command(_build, "build images into archives")
-    build.add_argument("images", nargs="*", metavar="NAME", help="default: all")
-
-    for one in (up, down, kubeconfig, kubectl):
-        one.add_argument("--name", default="default", help="the cluster; default: %(default)s")
-    return parser
+@app.command()
+def up(
+    depth: Annotated[Depth, typer.Option(help="How much of Kubernetes it has.")] = Depth.CONTROL_PLANE,
+    kubernetes: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Such as 1.30.14 or 1.30; else $KUBERNETES or the pinned one.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(help="Simulated nodes at depth kwok.")] = 5,
+    name: Name = "default",
+) -> None:
+    """Start a cluster, or its missing components, and wait until it is ready."""
+    made = cluster.up(name, depth, kubernetes=kubernetes, nodes=nodes)
+    typer.echo(f"Kubernetes {made.version} ({made.depth}) is ready at {made.server}")
+    typer.echo(f"export KUBECONFIG={made.kubeconfig}")
 
 
-def _up(arguments: argparse.Namespace) -> int:
-    made = cluster.up(
-        arguments.name,
-        arguments.depth,
-        kubernetes=arguments.kubernetes,
-        nodes=arguments.nodes,
-    )
-    print(f"Kubernetes {made.version} ({made.depth}) is ready at {made.server}")
-    print(f"export KUBECONFIG={made.kubeconfig}")
-    return 0
+@app.command()
+def down(
+    *, every: Annotated[bool, typer.Option("--all", help="Every cluster.")] = False, name: Name = "default"
+) -> None:
+    """Stop a cluster and remove it."""
+    for one in settings.names() if every else [name]:
+        cluster.down(one)
 
 
-def _down(arguments: argparse.Namespace) -> int:
-    for name in settings.names() if arguments.all else [arguments.name]:
-        cluster.down(name)
-    return 0
+@app.command()
+def kubeconfig(name: Name = "default") -> None:
+    """Print the path of the administrator's kubeconfig."""
+    typer.echo(_running(name).kubeconfig)
+
+
+@app.command()
+def kubectl(arguments: list[str], name: Name = "default") -> None:
+    """Run kubectl on a cluster: kubectl [--name N] -- get pods."""
+    typer.echo(_running(name).kubectl(*arguments), nl=False)
+
+
+@app.command()
+def build(names: Annotated[list[str] | None, typer.Argument(help="By default all images.")] = None) -> None:
+    """Build images into archives."""
+    for name, archive in images.build_all(names or images.CATALOGUE).items():
+        typer.echo(f"{name:<12} {archive}")
 
 
 def _running(name: str) -> cluster.Cluster:
@@ -85,23 +81,5 @@ def _running(name: str) -> cluster.Cluster:
     return found
 
 
-def _kubeconfig(arguments: argparse.Namespace) -> int:
-    print(_running(arguments.name).kubeconfig)
-    return 0
-
-
-def _kubectl(arguments: argparse.Namespace) -> int:
-    print(_running(arguments.name).kubectl(*arguments.arguments), end="")
-    return 0
-
-
-def _build(arguments: argparse.Namespace) -> int:
-    from localcluster import images
-
-    for name, archive in images.build_all(arguments.images or images.CATALOGUE).items():
-        print(f"{name:<12} {archive}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
