@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from localcluster.client import Json
-    from testkit.frameworks import ControllerProcess, Frameworks
+    from testkit.frameworks import Frameworks
     from tests.barrier.process import Barrier
     from tests.support.kubelet import Kubelet
 
@@ -31,15 +31,6 @@ def with_barrier(name: str, number: int, gpus: int = 0) -> Json:
     if gpus:
         spec["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
     return role(name, number, pod={"metadata": metadata, "spec": spec})
-
-
-def pod(frameworks: Frameworks, name: str) -> Json:
-    def created() -> Json:
-        found = frameworks.pods()
-        assert name in found
-        return found[name]
-
-    return eventually(created, 30)
 
 
 def opens(barrier: Barrier) -> None:
@@ -66,42 +57,46 @@ def exported(barrier: Barrier, *names: str) -> list[str]:
     return subprocess.run(command, cwd=barrier.folder, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+@pytest.mark.usefixtures("controller")
 def test_horovods_script_lists_the_workers_of_each_rescale_with_slots_by_their_gpus(
-    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
+    frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
 ) -> None:
     frameworks.create("fw", with_barrier("launcher", 1), with_barrier("worker", 2, gpus=2))
     ips = {"fw-launcher-0": "10.255.9.1", "fw-worker-0": "10.255.9.2", "fw-worker-1": "10.255.9.3"}
-    found = {name: pod(frameworks, name) for name in ips}
+    found = frameworks.created(*ips)
     launcher = start(found["fw-launcher-0"], FB_MODE="sidecar", FB_PRESET="horovod")
     for name, ip in ips.items():
-        kubelet.run(found[name], ip)
+        kubelet.run(name, ip)
     opens(launcher)
     assert hosts(launcher) == ["10.255.9.2:2", "10.255.9.3:2"]
     frameworks.merge("fw", taskRoles=[with_barrier("launcher", 1), with_barrier("worker", 3, gpus=2)])
-    added = pod(frameworks, "fw-worker-2")
+    frameworks.created(*ips, "fw-worker-2")
     assert hosts(launcher) == ["10.255.9.2:2", "10.255.9.3:2"]
-    kubelet.run(added, "10.255.9.4")
+    kubelet.run("fw-worker-2", "10.255.9.4")
     finds(launcher, "10.255.9.2:2", "10.255.9.3:2", "10.255.9.4:2")
     frameworks.merge("fw", taskRoles=[with_barrier("launcher", 1), with_barrier("worker", 1, gpus=2)])
     finds(launcher, "10.255.9.2:2")
     assert launcher.process.poll() is None
 
 
-def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_already(
-    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
+@pytest.mark.usefixtures("controller")
+def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_name_survives_a_retry(
+    frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
 ) -> None:
     environ = {"FB_MODE": "sidecar", "FB_PRESET": "pytorch", "FB_NNODES": "1:3", "FB_ADDRESSES": "name"}
-    shared = ["PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_ENDPOINT"]
-    frameworks.create("fw", with_barrier("worker", 1))
-    first = pod(frameworks, "fw-worker-0")
+    shared = ["PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_ENDPOINT", "MASTER_ADDR"]
+    retry = {"retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 1}}
+    one, two = ({**(made := with_barrier("worker", number)), "task": made["task"] | retry} for number in (1, 2))
+    frameworks.create("fw", one)
+    first = frameworks.created("fw-worker-0")["fw-worker-0"]
     old = start(first, **environ)
     kubelet.run(first, "10.255.9.1")
     opens(old)
     before = exported(old, *shared)
     attempt = frameworks.status("fw")["attemptStatus"]["instanceUID"]
-    assert before == ["1:3", "c10d", attempt, "fw-worker-0:29500"]
-    frameworks.merge("fw", taskRoles=[with_barrier("worker", 2)])
-    second = pod(frameworks, "fw-worker-1")
+    assert before == ["1:3", "c10d", attempt, "fw-worker-0:29500", "fw-worker-0"]
+    frameworks.merge("fw", taskRoles=[two])
+    second = frameworks.created("fw-worker-0", "fw-worker-1")["fw-worker-1"]
     new = start(second, **environ)
     kubelet.run(second, "10.255.9.2")
     opens(new)
@@ -114,32 +109,17 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_alread
         assert exported(old, *shared) == before
 
     eventually(both_are_listed, 30)
-
-
-def test_the_name_of_rank_0_survives_its_retry(
-    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
-) -> None:
-    workers = with_barrier("worker", 2)
-    workers["task"]["retryPolicy"] = {"fancyRetryPolicy": False, "maxRetryCount": 1}
-    frameworks.create("fw", workers)
-    found = [pod(frameworks, f"fw-worker-{index}") for index in range(2)]
-    peer = start(found[1], FB_MODE="sidecar", FB_PRESET="pytorch", FB_ADDRESSES="name")
-    for index in range(2):
-        kubelet.run(found[index], f"10.255.9.{index + 1}")
-    opens(peer)
-    assert exported(peer, "MASTER_ADDR") == ["fw-worker-0"]
-    assert "10.255.9.1\tfw-worker-0 " in peer.read("hosts")
-    kubelet.fail(found[0], 1)
+    kubelet.fail(first, 1)
 
     def retried() -> Json:
-        again = frameworks.pods().get("fw-worker-0", found[0])
-        assert again["metadata"]["uid"] != found[0]["metadata"]["uid"]
+        again = frameworks.pods().get("fw-worker-0", first)
+        assert again["metadata"]["uid"] != first["metadata"]["uid"]
         return again
 
     kubelet.run(eventually(retried, 60), "10.255.9.77")
 
     def moved() -> None:
-        assert "10.255.9.77\tfw-worker-0 " in peer.read("hosts")
+        assert "10.255.9.77\tfw-worker-0 " in new.read("hosts")
 
     eventually(moved, 30)
-    assert exported(peer, "MASTER_ADDR") == ["fw-worker-0"]
+    assert exported(new, *shared) == before

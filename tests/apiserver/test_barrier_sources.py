@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import subprocess
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from frameworkcontroller.api import names
-from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.barrier.cluster import account, grant, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from testkit.frameworks import Frameworks
     from tests.barrier.process import Barrier
@@ -26,140 +28,96 @@ if TYPE_CHECKING:
 __all__ = ["account", "start"]  # fixtures
 pytestmark = pytest.mark.apiserver
 
-UID = "0a0a0a0a-0000-4000-8000-00000000000{}"
+MICROSOFTS = Path(__file__).parents[1] / "controller" / "api" / "microsoft.yaml"
+UID = "0a0a0a0a-0000-4000-8000-000000000001"
+POD = {"metadata": {"uid": UID}, "spec": {"containers": [{}]}}
+"""The Pod of worker-1 in `MICROSOFTS`."""
 
 
-def task_status(index: int, ip: str | None) -> Json:
-    now = "2026-11-21T00:00:00Z"
-    retry = {"totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": None}
-    attempt = {
-        "id": 0,
-        "startTime": now,
-        "runTime": None,
-        "completionTime": None,
-        "instanceUID": f"0_{UID.format(index)}",
-        "podName": f"fw-worker-{index}",
-        "podUID": UID.format(index),
-        "podNodeName": "node-1",
-        "podIP": ip,
-        "podHostIP": "192.0.2.1",
-        "completionStatus": None,
-    }
-    return {
-        "index": index,
-        "instanceUID": f"task-{index}",
-        "startTime": now,
-        "runTime": None,
-        "completionTime": None,
-        "state": "AttemptPreparing",
-        "transitionTime": now,
-        "deletionPending": False,
-        "retryPolicyStatus": retry,
-        "attemptStatus": attempt,
-    }
-
-
-def framework_status(ips: list[str | None], *, compressed: bool) -> Json:
-    """The status as Microsoft's controller writes it."""
-    now = "2026-11-21T00:00:00Z"
-    tasks = [task_status(index, ip) for index, ip in enumerate(ips)]
-    roles = [{"name": "worker", "instanceUID": "role", "podGracefulDeletionTimeoutSec": None, "taskStatuses": tasks}]
-    packed = base64.b64encode(gzip.compress(json.dumps(roles).encode())).decode()
-    attempt = {
-        "id": 0,
-        "startTime": now,
-        "runTime": None,
-        "completionTime": None,
-        "instanceUID": "0_cm",
-        "configMapName": "fw-attempt",
-        "configMapUID": "cm",
-        "completionStatus": None,
-        "taskRoleStatuses": None if compressed else roles,
-    }
+def write_status(frameworks: Frameworks, ip: str | None, *, compressed: bool) -> None:
+    """Write the status as Microsoft's controller does, with this address of worker-1."""
+    status = yaml.safe_load(MICROSOFTS.read_text())["status"]
+    attempt = status["attemptStatus"]
+    task = attempt["taskRoleStatuses"][1]["taskStatuses"][1]
+    task |= {"state": "AttemptPreparing", "attemptStatus": task["attemptStatus"] | {"podUID": UID, "podIP": ip}}
     if compressed:
-        attempt["taskRoleStatusesCompressed"] = packed
+        packed = gzip.compress(json.dumps(attempt["taskRoleStatuses"]).encode())
+        attempt |= {"taskRoleStatuses": None, "taskRoleStatusesCompressed": base64.b64encode(packed).decode()}
+    frameworks.raw.merge(f"{frameworks.path}/distributed/status", {"status": status})
+
+
+def waiting(frameworks: Frameworks, *, compressed: bool) -> dict[str, str]:
+    """Create a Framework whose worker-1 has no address yet, and return the environment of that Pod."""
+    made = frameworks.raw.create(frameworks.path, yaml.safe_load(MICROSOFTS.read_text()))
+    write_status(frameworks, None, compressed=compressed)
     return {
-        "startTime": now,
-        "runTime": None,
-        "completionTime": None,
-        "state": "AttemptPreparing",
-        "transitionTime": now,
-        "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": None},
-        "attemptStatus": attempt,
+        "FC_FRAMEWORK_NAMESPACE": frameworks.namespace,
+        "FC_FRAMEWORK_NAME": "distributed",
+        "FC_FRAMEWORK_UID": made["metadata"]["uid"],
+        "FC_CONFIGMAP_NAME": "distributed-attempt",
+        "FC_TASKROLE_NAME": "worker",
+        "FC_TASK_INDEX": "1",
     }
 
 
-@pytest.mark.parametrize("compressed", [False, True], ids=["raw status", "compressed status"])
-@pytest.mark.parametrize("config_map", ["without roster", "forbidden"])
+def opens(barrier: Barrier, frameworks: Frameworks, *, compressed: bool) -> None:
+    """Check that it waits for the address."""
+    assert barrier.process.poll() is None
+    write_status(frameworks, "10.0.0.3", compressed=compressed)
+    code, _ = barrier.ends()
+    assert code == 0, barrier.lines
+    assert barrier.read("worker.hosts") == "10.0.0.2\n10.0.0.3\n"
+    written = json.loads(barrier.read("framework.json"))
+    tasks = written["status"]["attemptStatus"]["taskRoleStatuses"][1]["taskStatuses"]
+    assert [task["attemptStatus"]["podIP"] for task in tasks] == ["10.0.0.2", "10.0.0.3"]
+
+
 def test_a_framework_of_a_controller_without_rosters_opens_by_its_status(
+    raw: RawClient, namespace: str, frameworks: Frameworks, start: Callable[..., Barrier]
+) -> None:
+    grant(raw, namespace, names.GROUP, "frameworks", "get", "list", "watch")
+    grant(raw, namespace, "", "configmaps", "get")
+    raw.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "distributed-attempt"}})
+    barrier = start(POD, **waiting(frameworks, compressed=False))
+    barrier.reports("2/3: worker-1 has no address yet")
+    opens(barrier, frameworks, compressed=False)
+
+
+def test_whom_the_configmap_is_forbidden_reads_the_framework_after_half_a_minute_or_names_the_role(
+    cluster: Cluster,
     raw: RawClient,
     namespace: str,
     frameworks: Frameworks,
     start: Callable[..., Barrier],
-    compressed: bool,
-    config_map: str,
+    account: Path,
 ) -> None:
+    """For half a minute a Role could still be on its way."""
     grant(raw, namespace, names.GROUP, "frameworks", "get", "list", "watch")
-    if config_map == "without roster":
-        grant(raw, namespace, "", "configmaps", "get")
-        raw.create(
-            f"/api/v1/namespaces/{namespace}/configmaps",
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fw-attempt"}},
-        )
-    made = frameworks.create("fw", role("worker", 2))
-    path = f"{frameworks.path}/fw/status"
-    raw.merge(path, {"status": framework_status(["10.0.0.1", None], compressed=compressed)})
-    environ = {
-        "FC_FRAMEWORK_NAMESPACE": namespace,
-        "FC_FRAMEWORK_NAME": "fw",
-        "FC_FRAMEWORK_UID": made["metadata"]["uid"],
-        "FC_CONFIGMAP_NAME": "fw-attempt",
-        "FC_TASKROLE_NAME": "worker",
-        "FC_TASK_INDEX": "1",
-    }
-    pod = {"metadata": {"uid": UID.format(1)}, "spec": {"containers": [{}]}}
-    barrier = start(pod, **environ)
-    says = {
-        "without roster": "1/2: worker-1 has no address yet",
-        "forbidden": f"reading Framework {namespace}/fw instead",
-    }
-    # For half a minute a Role could still be on its way.
-    barrier.reports(says[config_map], 60)
-    with pytest.raises(subprocess.TimeoutExpired):
-        barrier.process.wait(1)
-    raw.merge(path, {"status": framework_status(["10.0.0.1", "10.0.0.2"], compressed=compressed)})
-    code, _ = barrier.ends()
-    assert code == 0, barrier.lines
-    assert barrier.read("worker.hosts") == "10.0.0.1\n10.0.0.2\n"
-    written = json.loads(barrier.read("framework.json"))
-    tasks = written["status"]["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]
-    assert [task["attemptStatus"]["podIP"] for task in tasks] == ["10.0.0.1", "10.0.0.2"]
+    raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "nobody"}})
+    nobody = shutil.copytree(account, account.with_name("nobody"))
+    (nobody / "token").write_text(cluster.token(namespace, "nobody"))
+    environ = waiting(frameworks, compressed=True)
+    barrier, helpless = start(POD, **environ), start(POD, **environ, FB_TOKEN_DIR=str(nobody))
+    barrier.reports(f"reading Framework {namespace}/distributed instead", 60)
+    opens(barrier, frameworks, compressed=True)
+    code, last = helpless.ends(60)
+    assert code == 210
+    assert "create a Role with the rule" in last
+    assert "resourceNames: [distributed-attempt], verbs: [get, watch]" in last
+    assert f"system:serviceaccount:{namespace}:nobody" in last
 
 
-WORKLOADS = {
-    "Job": {
-        "path": "/apis/batch/v1/namespaces/{}/jobs",
-        "body": {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "gang"},
-            "spec": {"completionMode": "Indexed", "completions": 3, "parallelism": 3},
+WORKLOADS: dict[str, tuple[str, Json]] = {
+    "Job": ("batch/v1/namespaces/{}/jobs", {"completionMode": "Indexed", "completions": 3, "parallelism": 3}),
+    "StatefulSet": (
+        "apps/v1/namespaces/{}/statefulsets",
+        {
+            "replicas": 3,
+            "serviceName": "gang",
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": "gang"}},
         },
-    },
-    "StatefulSet": {
-        "path": "/apis/apps/v1/namespaces/{}/statefulsets",
-        "body": {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
-            "metadata": {"name": "gang"},
-            "spec": {
-                "replicas": 3,
-                "serviceName": "gang",
-                "podManagementPolicy": "Parallel",
-                "selector": {"matchLabels": {"app": "gang"}},
-            },
-        },
-    },
+    ),
 }
 
 
@@ -171,9 +129,11 @@ def test_pods_without_a_framework_open_by_their_labels(
     spec = {"containers": [{"name": "main", "image": "none"}]}
     if kind == "Job":
         spec["restartPolicy"] = "Never"
-    body = json.loads(json.dumps(WORKLOADS[kind]["body"]))
-    body["spec"]["template"] = {"metadata": {"labels": {"app": "gang"}}, "spec": spec}
-    raw.create(str(WORKLOADS[kind]["path"]).format(namespace), body)
+    path, body = WORKLOADS[kind]
+    template = {"metadata": {"labels": {"app": "gang"}}, "spec": spec}
+    raw.create(
+        f"/apis/{path.format(namespace)}", {"metadata": {"name": "gang"}, "spec": {**body, "template": template}}
+    )
 
     def created() -> list[Json]:
         items = raw.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dgang")["items"]
@@ -185,8 +145,7 @@ def test_pods_without_a_framework_open_by_their_labels(
     barriers = [start(pod, FC_FRAMEWORK_NAMESPACE=namespace, **options) for pod in found]
     for pod in found[:2]:
         kubelet.run(pod)
-    with pytest.raises(subprocess.TimeoutExpired):
-        barriers[0].process.wait(2)
+    barriers[0].reports("waiting 2/3")
     kubelet.run(found[2])
     ranks = set()
     for barrier, pod in zip(barriers, found, strict=True):
@@ -207,8 +166,6 @@ def test_without_the_right_to_watch_pods_it_polls(
 ) -> None:
     grant(raw, namespace, "", "pods", "list")
     body: Json = {
-        "apiVersion": "v1",
-        "kind": "Pod",
         "metadata": {"name": "solo-0", "labels": {"app": "solo"}},
         "spec": {"containers": [{"name": "main", "image": "none"}]},
     }
