@@ -167,21 +167,14 @@ def test_a_task_that_was_removed_is_none(state: Scaled) -> None:
     assert [state.task(task_key) for task_key in (("w", 3), ("w", -1), ("x", 0))] == [None] * 3
 
 
-def test_an_attempt_enters_each_phase_of_its_end_once(state: Scaled) -> None:
-    heard = [state.enter_end(over=over) for over in (False, False, True, True)]
-    assert heard == [True, False, True, False]
-
-
-def test_a_new_attempt_drops_every_task_and_can_end_again(state: Scaled) -> None:
+def test_a_new_attempt_drops_every_task(state: Scaled) -> None:
     state.put(W0, task(State.RUNNING))
     state.dirty.touch(W1)
     state.dirty.touch_at(W2, at(0))
-    state.enter_end(over=True)
     state.discard_tasks()
     state.mark_persisted(state.revisions.now)
     assert state.dirty.take_dirty(at(9)) == []
     assert list(state.task_keys()) == []
-    assert state.enter_end(over=True)
 
 
 def test_transitions_are_taken_once_with_their_reason(state: Scaled) -> None:

@@ -64,10 +64,10 @@ def document(
     gate: Gate | None = None,
     behind: tuple[Behind, ...] = (),
 ) -> bytes:
-    """Return the roster as JSON, complete with the `members` as rows. The generation grows with every change of them.
+    """Return the roster as JSON. With `rows`, the members, it is complete; the generation grows when these change.
 
-    Some of the Tasks that are not ready are named, and instances of an earlier epoch that still have to restart
-    (`behind`). `by_arrival` means that a Task is ready when its barrier runs, otherwise when its Pod has an address.
+    `missing` are some of the Tasks that are not ready, and `behind` instances of an earlier epoch that still have to
+    restart. `by_arrival` says that a Task is ready when its barrier runs; otherwise it is when its Pod has an address.
     """
     roster: dict[str, Any] = {
         "version": VERSION,

@@ -63,6 +63,8 @@ class FrameworkPass:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
+        self._ended: bool | None = None
+        """Whether the attempt is over for its Tasks, None while its end is not decided for them."""
         self._seeks_config_map = self._had_pods = False
 
     def begin(self, ctx: ReconcileContext) -> None:
@@ -164,12 +166,13 @@ class FrameworkPass:
         self._rescale(ctx)
         ctx.in_flight.reset_delays()
         ctx.in_flight.refusals.next_attempt(ctx.now)
-        self._conflict_draw = self._draw()
+        self._conflict_draw, self._ended = self._draw(), None
 
     def _end_tasks(self, ctx: ReconcileContext, *, over: bool) -> Iterator[None]:
-        """Decide every Task's end with the attempt's; complete every Task once the attempt is over."""
-        if not self._state.enter_end(over=over):
+        """Decide every Task's end with the attempt's; complete every Task once the attempt is over. Do both once."""
+        if self._ended is over:
             return
+        self._ended = over
         ending = classification.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
         for place, task_key in enumerate(self._state.task_keys()):
             if ends_turn(place):

@@ -185,8 +185,8 @@ def decide(
 ) -> EpochEnd:
     """Decide what follows from the ends that were seen together, in that order.
 
-    So many restarts of this Framework attempt count for the limit, 0 for none. The gang has so many members now, of
-    which one, if it is named, has succeeded.
+    `restarts` are those of the Framework attempt that count for the limit, which is 0 for none. `members` is how many
+    Tasks the gang has now, and `succeeded` names one that has succeeded, "" for none.
     """
     if not gate.is_open:
         return EpochEnd()

@@ -88,7 +88,6 @@ class FrameworkState:
         """The Tasks whose applications run in this epoch, of a gang that restarts in place."""
         self._restarting_since: datetime | None = None
         self._rescaled: tuple[FrameworkSpec, int] | None = None
-        self._ended: tuple[int, bool] | None = None
         self.text_bytes = 0
         """Of what others have written about the ends of Tasks."""
 
@@ -108,7 +107,7 @@ class FrameworkState:
             yield
         self._status = without_roles(status)
         self.gang_report = gang_ready.load(status.conditions or ())
-        self.touch_all()
+        self.dirty.touch_many(self.task_keys())
 
     # --- the Framework -----------------------------------------------------------------------------------------------
 
@@ -153,7 +152,7 @@ class FrameworkState:
         if facts.restart_problem and facts.restart_problem != before.restart_problem:
             self.add_event(events.of_refused_restart(facts.restart_problem))
         if (facts.waits_for_arrival, facts.depends_on) != (before.waits_for_arrival, before.depends_on):
-            self.touch_all()
+            self.dirty.touch_many(self.task_keys())
         for name, seconds in facts.graceful_timeouts.items():
             role_state = self.roles.get(name)
             if role_state is not None and role_state.graceful_timeout_sec != seconds:
@@ -212,7 +211,6 @@ class FrameworkState:
         self.crash_loops.held.clear()
         self.applications.clear()
         self.text_bytes, self.too_large = 0, ""
-        self._ended = None
         self._rescaled = None
 
     def rescale(
@@ -253,17 +251,6 @@ class FrameworkState:
         return [
             (role_state, gone) for role_state, gone in marked if self.task((role_state.name, gone.index)) is not gone
         ]
-
-    def enter_end(self, *, over: bool) -> bool:
-        """Report whether the attempt enters this phase of its end now, so that its Tasks have to follow.
-
-        It is `over`, or its end is only decided.
-        """
-        phase = (self.status.attempt_status.id, over)
-        if self._ended == phase:
-            return False
-        self._ended = phase
-        return True
 
     # --- Tasks -------------------------------------------------------------------------------------------------------
 
@@ -336,10 +323,6 @@ class FrameworkState:
     def task_keys(self) -> Iterator[TaskKey]:
         """Iterate over all Tasks."""
         return ((name, index) for name, role_state in self.roles.items() for index in range(len(role_state.tasks)))
-
-    def touch_all(self) -> None:
-        """Make every Task dirty."""
-        self.dirty.touch_many(self.task_keys())
 
     def touch_when_persisted(self, task_key: TaskKey) -> None:
         """Make the Task dirty once everything up to now is persisted."""

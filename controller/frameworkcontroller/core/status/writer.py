@@ -47,7 +47,7 @@ LONGEST_INTERVAL: Final = timedelta(seconds=1)
 
 
 class StatusWriter:
-    """The status that the API server has, None if it has none, its roles with what was counted, and the next one."""
+    """The status that the API server has, if any, with what was counted of its roles; and the next one."""
 
     def __init__(self, seen: Framework) -> None:
         self.persisted: FrameworkStatus | None = seen.stored_status()
