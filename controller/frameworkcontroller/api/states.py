@@ -18,21 +18,12 @@ class State(StrEnum):
     COMPLETED = "Completed"
 
 
-# The object was created and is not seen to be gone: the status holds its UID.
-ASSOCIATED: Final = frozenset(
-    {
-        State.CREATION_REQUESTED,
-        State.PREPARING,
-        State.RUNNING,
-        State.DELETION_PENDING,
-        State.DELETION_REQUESTED,
-        State.DELETING,
-    }
-)
-# The end of the attempt is decided, and its object is not gone yet.
-COMPLETING: Final = frozenset({State.DELETION_PENDING, State.DELETION_REQUESTED, State.DELETING})
 # The deletion of the object was requested, by whomever: nothing follows but its end.
 GOING: Final = frozenset({State.DELETION_REQUESTED, State.DELETING})
+# The end of the attempt is decided, and its object is not gone yet.
+COMPLETING: Final = GOING | {State.DELETION_PENDING}
+# The object was created and is not seen to be gone: the status holds its UID.
+ASSOCIATED: Final = COMPLETING | {State.CREATION_REQUESTED, State.PREPARING, State.RUNNING}
 # The object is gone for good.
 ENDED: Final = frozenset({State.ATTEMPT_COMPLETED, State.COMPLETED})
 
