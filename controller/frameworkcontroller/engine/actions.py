@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NoReturn, Protocol
+from typing import Final
 
 import structlog
 
@@ -50,7 +50,6 @@ class Work:
     """A Framework that is worked on.
 
     Attributes:
-        key: of the Framework.
         reconciler: decides; all calls of `steps` and `apply_outcome` come from the dispatch loop.
         begun: a pass that goes on in the next turn.
         again: something came meanwhile, which that pass does not know.
@@ -75,26 +74,26 @@ class Work:
         return Subject(*self.key, self.reconciler.uid)
 
 
-class Owner(Protocol):
-    """Whom an outcome concerns: the engine."""
-
-    def may_act_for(self, work: Work) -> bool:
-        """Report whether the work is still that of its Framework, and this process may still change anything."""
-
-    def on_outcome(self, work: Work) -> None:
-        """Handle an outcome, which the next pass takes in."""
-
-    def on_error(self, work: Work, error: Exception) -> None:
-        """Handle what an effect has raised."""
-
-
 class Actions:
-    """Performs effects: of one namespace few statuses and one large thing at a time, and beside them `slots` others."""
+    """Performs effects: of one namespace few statuses and one large thing at a time, and beside them `slots` others.
+
+    Args:
+        may_act_for: whether the work is still that of its Framework, and this process may still change anything.
+        on_end: is told of the end of an effect: of an outcome, which the next pass takes in, or of what was raised.
+    """
 
     def __init__(
-        self, owner: Owner, performer: Performer, metrics: Metrics, *, slots: int, now: Callable[[], Now]
+        self,
+        may_act_for: Callable[[Work], bool],
+        on_end: Callable[[Work, Exception | None], None],
+        performer: Performer,
+        metrics: Metrics,
+        *,
+        slots: int,
+        now: Callable[[], Now],
     ) -> None:
-        self._owner, self._performer, self._metrics, self._now = owner, performer, metrics, now
+        self._may_act_for, self._on_end = may_act_for, on_end
+        self._performer, self._metrics, self._now = performer, metrics, now
         self._objects = Executor(self._perform, slots=slots)
         self._statuses = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
         self._large = Executor(self._perform, slots=1, rests=True)
@@ -106,23 +105,22 @@ class Actions:
         """
         return self._statuses.load(namespace) + LARGE_COST * max(0, self._large.load(namespace) - 1)
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for executor in (self._objects, self._statuses, self._large):
                 group.create_task(executor.run())
-        raise AssertionError
 
     def submit(self, work: Work, effects: list[Effect]) -> None:
         """Queue the effects of a pass."""
         for effect in effects:
             if isinstance(effect, WriteStatus) and work.history is not None and not work.history.done():
                 # It may overwrite what a snapshot shows.
-                work.history.add_done_callback(partial(self._queue, work, effect))
+                work.history.add_done_callback(partial(self._enqueue, work, effect))
             else:
-                self._queue(work, effect)
+                self._enqueue(work, effect)
 
-    def _queue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
+    def _enqueue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
         executor = self._objects
         match effect:
             case CreatePod() if effect.source.size > LARGE_BYTES:
@@ -135,11 +133,11 @@ class Actions:
 
     async def _perform(self, item: tuple[Work, Effect]) -> None:
         work, effect = item
-        if self._owner.may_act_for(work):
+        if self._may_act_for(work):
             try:
                 await self._perform_for(work, effect)
             except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
-                self._owner.on_error(work, error)
+                self._on_end(work, error)
 
     async def _perform_for(self, work: Work, effect: Effect) -> None:
         is_written = work.history is None or work.history.done()
@@ -161,4 +159,4 @@ class Actions:
                 error=failure.message,
             )
         work.outcomes.append((effect, outcome))
-        self._owner.on_outcome(work)
+        self._on_end(work, None)

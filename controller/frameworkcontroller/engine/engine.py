@@ -65,9 +65,6 @@ class Engine:
     """The controller of all Frameworks of a cluster, or of one namespace.
 
     Args:
-        client: of the API server, to watch with and to write Events.
-        performer: performs the effects.
-        config: the settings that decisions depend on.
         namespace: "" for all.
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
@@ -92,7 +89,7 @@ class Engine:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._config, self._clock = client, config, clock
+        self._config, self._clock = config, clock
         self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
         self._history, self._may_act = History(lines, triggers), may_act
         self._events = EventRecorder(client, clock=clock)
@@ -104,15 +101,9 @@ class Engine:
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
         self._reads: Executor[tuple[Work, Mapping[bytes, Raw]]] = Executor(self._read_templates, slots=1, rests=True)
-        self._actions = Actions(self, performer, self.metrics, slots=slots, now=self._now)
-        self._rest = Rest(
-            performer,
-            config.framework_completed_retain_sec,
-            clock,
-            may_act,
-            self._queue.add_after,
-            self.metrics.retries.inc,
-        )
+        self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
+        retain_seconds = config.framework_completed_retain_sec
+        self._rest = Rest(performer, retain_seconds, clock, may_act, self._queue.add_after, self.metrics)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._rest.states, self._queue)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
@@ -128,13 +119,12 @@ class Engine:
         """For how long nothing was decided though something waits; 0 while the caches are not full."""
         return self._queue.stalled_seconds if self.has_synced else 0.0
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Work until cancelled; call it once."""
         async with self._tasks as group:
             for part in (self._caches, self._actions, self._reads, self._rest, self._events):
                 group.create_task(part.run())
             group.create_task(self._dispatch())
-        raise AssertionError
 
     # --- observe: called by the caches -------------------------------------------------------------------------------
 
@@ -286,7 +276,7 @@ class Engine:
             work.reconciler.learn(await asyncio.to_thread(read_all, unread))
             self._wake(work.key)
         except Exception as error:  # noqa: BLE001 -- as above
-            self.on_error(work, error)
+            self._on_end(work, error)
         finally:
             work.reads = False
 
@@ -336,20 +326,16 @@ class Engine:
         self._rest.forget(key)
         return work
 
-    # --- called by the actions ---------------------------------------------------------------------------------------
-
-    def may_act_for(self, work: Work) -> bool:
-        """Report whether the work was not discarded, and this replica still has the lease."""
+    def _may_act_for(self, work: Work) -> bool:
         return self._works.get(work.key) is work and self._may_act()
 
-    def on_outcome(self, work: Work) -> None:
-        """Queue the Framework."""
-        if self._works.get(work.key) is work:
+    def _on_end(self, work: Work, error: Exception | None) -> None:
+        """Take in that an effect has ended; what becomes of work that was discarded concerns nobody."""
+        if self._works.get(work.key) is not work:
+            return
+        if error is None:
             self._wake(work.key)
-
-    def on_error(self, work: Work, error: Exception) -> None:
-        """Isolate the Framework."""
-        if self._works.get(work.key) is work:
+        else:
             self._isolate(work.key, error)
 
     # --- isolate -----------------------------------------------------------------------------------------------------

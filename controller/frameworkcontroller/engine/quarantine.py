@@ -120,14 +120,12 @@ class Reloader:
 
     def notice(self, key: FrameworkKey, edition: Edition) -> None:
         """End the wait of a Framework that was edited."""
-        case = self._cases.get(key)
-        if case is not None and case.edition != edition:
+        if (case := self._cases.get(key)) is not None and case.edition != edition:
             case.edited.set()
 
     def forget(self, key: FrameworkKey) -> None:
         """Forget a Framework that was deleted, and end its wait: reading it shows whether there is another one."""
-        case = self._cases.pop(key, None)
-        if case is not None:
+        if (case := self._cases.pop(key, None)) is not None:
             case.edited.set()
 
     async def _load(self, key: FrameworkKey, case: _Case | None, after: float = 0.0) -> None:

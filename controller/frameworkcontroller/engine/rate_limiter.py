@@ -1,7 +1,6 @@
-"""A client-side limit of requests a second (`kubeClientQps`), in addition to the server's flow control.
+"""A client-side limit of requests a second (`kubeClientQps`, docs/reference/framework-api.md, section 11).
 
-Source: docs/reference/framework-api.md, section 11. `KubeClient` waits here before each request and each watch; those
-about the Lease have a client of their own, without this limit.
+`KubeClient` waits here before each request and each watch, in addition to the server's flow control.
 """
 
 import asyncio
@@ -10,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 
 class RateLimiter:
-    """A token bucket: so many requests a second, and a burst after a pause.
+    """A token bucket.
 
     Args:
         rate: requests a second; None for no limit.

@@ -7,7 +7,7 @@ at a time, and without being read: thousands may be over at once, and each may h
 import random
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Final, NoReturn
+from typing import Final
 
 import structlog
 
@@ -17,6 +17,7 @@ from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, O
 from frameworkcontroller.core.machines.framework import expiry_of
 from frameworkcontroller.engine.cache.caches import FrameworkKey
 from frameworkcontroller.engine.cache.outline import Outline
+from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.workers import Executor
 
@@ -35,12 +36,10 @@ class Rest:
     """The Frameworks at rest.
 
     Args:
-        performer: deletes them.
         retain_seconds: how long a Framework is kept that says nothing about it.
         clock: the time of day, aware.
         may_act: as the engine's.
         wake_after: has `put` called again for a Framework in so many seconds, if it is still at rest.
-        on_failure: is told of each deletion that failed.
     """
 
     def __init__(
@@ -50,10 +49,10 @@ class Rest:
         clock: Callable[[], datetime],
         may_act: Callable[[], bool],
         wake_after: Callable[[FrameworkKey, float], object],
-        on_failure: Callable[[], object],
+        metrics: Metrics,
     ) -> None:
         self._performer, self._retain, self._clock = performer, duration(retain_seconds), clock
-        self._may_act, self._wake_after, self._on_failure = may_act, wake_after, on_failure
+        self._may_act, self._wake_after, self._metrics = may_act, wake_after, metrics
         self._outlines: dict[FrameworkKey, Outline] = {}
         self._going: set[FrameworkKey] = set()
         self._deletions: Executor[FrameworkKey] = Executor(self._delete, slots=SLOTS)
@@ -62,7 +61,7 @@ class Rest:
         """Iterate over the states of all, for metrics."""
         return (outline.state for outline in self._outlines.values())
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Delete those whose time is over, until cancelled."""
         await self._deletions.run()
 
@@ -101,7 +100,7 @@ class Rest:
             except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
                 outcome = Failed(repr(error))
         if isinstance(outcome, Failed):
-            self._on_failure()
+            self._metrics.retries.inc()
             _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
         # Whatever has come of it, the watch shows; if it shows nothing, it is tried again.
         self._wake_after(key, AGAIN_SECONDS)

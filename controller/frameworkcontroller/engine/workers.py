@@ -86,12 +86,11 @@ class Executor(Generic[T]):
         if not self._entered[first]:
             del self._entered[first], self._lanes[first]
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._slots + max(1, self._slots // 4)):
                 group.create_task(self._work())
-        raise AssertionError
 
     async def _work(self) -> NoReturn:
         while True:

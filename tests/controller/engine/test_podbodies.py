@@ -146,22 +146,6 @@ class Reconciler:
         return effect
 
 
-class Owner:
-    """One who counts outcomes."""
-
-    def __init__(self) -> None:
-        self.outcomes = 0
-
-    def may_act_for(self, _work: Work) -> bool:
-        return True
-
-    def on_outcome(self, _work: Work) -> None:
-        self.outcomes += 1
-
-    def on_error(self, _work: Work, error: Exception) -> None:
-        raise error
-
-
 def write(tasks: int, text_bytes: int = 0, roles: int = 1) -> WriteStatus:
     """A status of so many Tasks, none of which is wanted any more, in each of so many roles."""
     role = TaskRoleStatus("worker", "r", None, (task(State.COMPLETED, ended(0)),) * tasks)
@@ -188,14 +172,18 @@ def write(tasks: int, text_bytes: int = 0, roles: int = 1) -> WriteStatus:
 async def test_of_what_is_large_one_is_sent_at_a_time_by_all_frameworks_with_pauses_and_others_beside_it(
     large: Effect, small: Effect, most: int
 ) -> None:
-    owner, performer = Owner(), Slow()
+    performer, ends = Slow(), list[Exception | None]()
     metrics, now = Metrics(Settings().core.codes), Now(at(0), at(0))
-    actions = Actions(owner, cast("Performer", performer), metrics, slots=64, now=lambda: now)
+
+    def on_end(_work: Work, error: Exception | None) -> None:
+        ends.append(error)
+
+    actions = Actions(lambda _work: True, on_end, cast("Performer", performer), metrics, slots=64, now=lambda: now)
     task, begun = asyncio.create_task(actions.run()), asyncio.get_running_loop().time()
     for number in range(20):
         work = Work(("ns", f"fw{number}"), cast("FrameworkReconciler", Reconciler()))
         actions.submit(work, [large, small])
-    await until(lambda: owner.outcomes == 40, every=0.5)
+    await until(lambda: ends == [None] * 40, every=0.5)
     task.cancel()
     assert performer.most == {True: 1, False: most}
     assert asyncio.get_running_loop().time() - begun >= (2 * 20 - 1)

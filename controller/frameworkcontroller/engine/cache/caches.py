@@ -6,7 +6,7 @@ must return quickly, because one loop reads all watches.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -57,8 +57,7 @@ class CacheView:
     """One Framework as the caches show it: the `View` of the reconciler."""
 
     def __init__(self, framework: Framework, config_maps: Informer[Partial], pods: Informer[Pod]) -> None:
-        self.framework = framework
-        self._config_maps, self._pods = config_maps, pods
+        self.framework, self._config_maps, self._pods = framework, config_maps, pods
         self._namespace = framework.metadata.namespace
 
     def config_map(self) -> Partial | None:
@@ -126,12 +125,11 @@ class Caches:
         """How many objects of which resource exist and cannot be read."""
         return {resource: len(informer.undecodable) for resource, informer in self._informers.items()}
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Fill the caches and keep them current until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
                 group.create_task(informer.run())
-        raise AssertionError
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""

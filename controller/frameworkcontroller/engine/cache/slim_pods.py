@@ -87,17 +87,14 @@ class SlimPods:
     def _annotations(self, found: dict[str, str]) -> dict[str, str]:
         kept = tuple((key, self._share(value)) for key, value in found.items())
         # An empty tuple is a value of its own, no key of an empty dict.
-        return self._shared_as((dict, kept), dict(kept))
+        return self._share(dict(kept), key=(dict, kept))
 
-    def _share(self, value: V) -> V:
-        return self._shared_as(value, value)
-
-    def _shared_as(self, key: Hashable, value: V) -> V:
+    def _share(self, value: V, key: Hashable = None) -> V:
         if self.size >= MAX_SHARED:
             self._shared.clear()
             self.size = 0
         before = len(self._shared)
-        found = cast("V", self._shared.setdefault(key, value))  # equal keys have equal values
+        found = cast("V", self._shared.setdefault(key or value, value))  # equal keys have equal values
         if len(self._shared) > before:
             self.size += PART_BYTES + 2 * len(msgspec.json.encode(value))
         return found

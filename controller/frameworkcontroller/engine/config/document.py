@@ -1,9 +1,9 @@
 """Decodes a YAML document into a struct, and reports what is wrong in one line with the path of its key.
 
-`settings` calls `decode` with the text of the configuration. msgspec decides what is valid: types are strict, unknown
-fields are forbidden, ranges and patterns are `msgspec.Meta`. This module adds what YAML needs. YAML 1.1 turns an
-unquoted `on` into true, `0140` into 96 and `1:30` into 90, and of two equal keys takes the second; here a number is
-accepted only as people read it, text must be text, and a key must be unique. Null is the same as absent.
+msgspec decides what is valid: types are strict, unknown fields are forbidden, ranges and patterns are `msgspec.Meta`.
+YAML 1.1 turns an unquoted `on` into true, `0140` into 96 and `1:30` into 90, and of two equal keys takes the second;
+here a number is accepted only as people read it, text must be text, and a key must be unique. Null is the same as
+absent.
 """
 
 import re

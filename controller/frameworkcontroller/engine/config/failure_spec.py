@@ -1,7 +1,4 @@
-"""`podFailureSpec`: what failures of Pods mean in this cluster.
-
-Source: docs/reference/framework-api.md, section 6.
-"""
+"""`podFailureSpec`: what failures of Pods mean in this cluster (docs/reference/framework-api.md, section 6)."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 

@@ -1,11 +1,10 @@
 """The configuration file, `frameworkcontroller.yaml`.
 
-Its keys are those of docs/reference/framework-api.md, section 11, and a few of ours. `__main__` calls `load_settings`.
-A key that is not known, or a value that is not valid, stops the start with one line that names it. Files of Microsoft's
-controller are read as they are.
+Its keys are those of docs/reference/framework-api.md, section 11, and a few of ours. A key that is not known, or a
+value that is not valid, stops the start with one line that names it. Files of Microsoft's controller are read as they
+are.
 
-The structs below are the one home of names, limits and defaults; a test compares `default.yaml` with them. The
-election's defaults are those of `frameworkkube.election.election`.
+The structs below are the one home of names, limits and defaults; a test compares `default.yaml` with them.
 """
 
 import re

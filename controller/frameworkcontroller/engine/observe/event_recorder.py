@@ -1,8 +1,7 @@
 """Kubernetes Events on Frameworks: best effort, in the background, and never a flood.
 
-The engine calls `record` for each `KubeEvent` of a decision, and runs `run()` as a task. The promise: `record` returns
-at once; nothing depends on whether an Event is written, so a failed write is not tried again; an Event that is repeated
-raises the count of the existing one. Namespaces take turns, and so do the Frameworks of each. The limits are those of
+Nothing depends on whether an Event is written, so a failed write is not tried again; an Event that is repeated raises
+the count of the existing one. Namespaces take turns, and so do the Frameworks of each. The limits are those of
 client-go's spam filter: a burst of 25 for a Framework, then one in five minutes.
 """
 
@@ -10,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -72,7 +71,7 @@ class EventRecorder:
         item = subject, replace(event, message=event.message[:MESSAGE_CHARACTERS])
         self._queue.submit((subject.namespace, subject.name), item, urgent=False)
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Write queued Events until cancelled."""
         await self._queue.run()
 

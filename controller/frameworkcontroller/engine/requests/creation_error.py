@@ -23,11 +23,8 @@ _MAX_BYTES: Final = 1900
 def describe(error: ApiStatusError) -> str:
     """Return `{"ErrStatus":{"metadata":{},"status":"Failure","message":...,"reason":...,"details":{...},"code":...}}`.
 
-    Args:
-        error: the refusal; where its body was no Status, one is made of code, reason and message.
-
-    Returns:
-        Compact JSON; without `details` and with a shorter message where it would be longer than 1,900 bytes.
+    Where the body of the refusal was no Status, one is made of code, reason and message. Beyond 1,900 bytes it has no
+    `details` and a shorter message.
     """
     status = error.status or {"message": error.message, "reason": error.reason, "code": error.code}
     status = {"status": "Failure"} | status

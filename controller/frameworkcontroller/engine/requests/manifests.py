@@ -96,12 +96,9 @@ def roster_patch(subject: Subject, effect: WriteRoster, packed: bytes | None) ->
 
 
 def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the Role and RoleBinding by which the Framework's Pods may read its roster and nothing else.
+    """Yield the Role and RoleBinding by which the Framework's Pods may read its roster and nothing else, by resource.
 
     The ConfigMap of the attempt owns them, so that the garbage collector deletes them with it.
-
-    Yields:
-        The plural of the resource, and the body.
     """
     group = "rbac.authorization.k8s.io"
     name, config_map_name = names.roster_access_name(subject.name), names.config_map_name(subject.name)
