@@ -106,7 +106,13 @@ def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> tuple
         raise AccessError(_no_context(name, sorted(known), files, asked=context is not None))
     entry = known[name].get("context") or {}
     user = _names(config, "users").get(entry.get("user") or "", {}).get("user") or {}
-    return entry.get("namespace") or DEFAULT_NAMESPACE, _impersonation(user)
+    whom = Impersonation(
+        user=user.get("as") or "",
+        uid=user.get("as-uid") or "",
+        groups=tuple(user.get("as-groups") or ()),
+        extra=tuple((key, tuple(values or ())) for key, values in (user.get("as-user-extra") or {}).items()),
+    )
+    return entry.get("namespace") or DEFAULT_NAMESPACE, whom
 
 
 def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> str:
@@ -142,16 +148,6 @@ def _names(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the entries of a list of the kubeconfig by their names."""
     entries = [getattr(entry, "value", entry) for entry in config.get(kind) or ()]
     return {str(entry["name"]): entry for entry in entries if isinstance(entry, dict) and "name" in entry}
-
-
-def _impersonation(user: Mapping[str, Any]) -> Impersonation:
-    extra = user.get("as-user-extra") or {}
-    return Impersonation(
-        user=user.get("as") or "",
-        uid=user.get("as-uid") or "",
-        groups=tuple(user.get("as-groups") or ()),
-        extra=tuple((key, tuple(values or ())) for key, values in extra.items()),
-    )
 
 
 def _with_headers(endpoint: Endpoint, headers: tuple[tuple[str, str], ...]) -> Endpoint:

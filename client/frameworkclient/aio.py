@@ -27,7 +27,7 @@ from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.html import FrameworkViews, NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
-from frameworkkube.http.client import KubeClient
+from frameworkkube.http.client import MERGE_PATCH, KubeClient
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class AsyncClient:
 
     async def stop(self, name: str, *, namespace: str | None = None) -> FrameworkView:
         """End a Framework for good: its Pods are deleted, the object and its status stay."""
-        return await self._execute(name, "Stop", namespace)
+        return await self._patch("stop", name, namespace, {"spec": {"executionType": "Stop"}})
 
     async def start(self, name: str, *, namespace: str | None = None) -> FrameworkView:
         """Start a Framework that was created with `execution_type="Create"`.
@@ -162,7 +162,7 @@ class AsyncClient:
         view = await self.get(name, namespace=namespace)
         if view.spec.execution_type == "Stop":
             raise ArgumentError(f"Framework {name}: was stopped, which is final; retry it to run it again")
-        return await self._execute(name, "Start", namespace)
+        return await self._patch("start", name, namespace, {"spec": {"executionType": "Start"}})
 
     async def scale(self, name: str, tasks: Mapping[str, int], *, namespace: str | None = None) -> FrameworkView:
         """Change numbers of Tasks by role, such as `{"worker": 8}`, also while the Framework runs.
@@ -171,10 +171,7 @@ class AsyncClient:
             ArgumentError: There is no such role.
         """
         patch = actions.scale_patch(await self.get(name, namespace=namespace), tasks)
-        with translated(f"scale Framework {namespace or self.namespace}/{name}"):
-            body = msgspec.json.encode(patch)
-            answer = await self.kube.patch(self._path(namespace, name), body, content_type=actions.JSON_PATCH)
-        return NotebookView.decode(answer)
+        return await self._patch("scale", name, namespace, patch, "application/json-patch+json")
 
     async def retry(
         self, name: str, task: str = "", *, namespace: str | None = None, on_kept: Callable[[Path], None] | None = None
@@ -323,11 +320,12 @@ class AsyncClient:
     def _path(self, namespace: str | None, name: str | None = None) -> str:
         return resource_path(names.API_VERSION, names.PLURAL, namespace=namespace or self.namespace, name=name)
 
-    async def _execute(self, name: str, execution_type: str, namespace: str | None) -> FrameworkView:
-        verb = execution_type.lower()
+    async def _patch(
+        self, verb: str, name: str, namespace: str | None, patch: Any, content_type: str = MERGE_PATCH
+    ) -> FrameworkView:
+        path, body = self._path(namespace, name), msgspec.json.encode(patch)
         with translated(f"{verb} Framework {namespace or self.namespace}/{name}"):
-            body = msgspec.json.encode({"spec": {"executionType": execution_type}})
-            return NotebookView.decode(await self.kube.patch(self._path(namespace, name), body))
+            return NotebookView.decode(await self.kube.patch(path, body, content_type=content_type))
 
     async def _delete(self, view: FrameworkView, resource_version: str | None = None) -> None:
         path = self._path(view.namespace, view.name)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from frameworkclient.cli.commands.log_output import LogPrinter
 from frameworkclient.cli.terminal import Colours
-from frameworkclient.diagnosis.tasks import creation_advice
+from frameworkclient.diagnosis.tasks import CREATION, advice
 from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.text import sanitize, shorten
@@ -76,7 +76,7 @@ FILTERS: Final[dict[str, Callable[[str], object]]] = {
     "shorten": lambda text: shorten(text, 80),
     "logs with colours": lambda text: printed(text, colours=True),
     "logs without colours": lambda text: printed(text, colours=False),
-    "advice": lambda text: creation_advice(text, ""),
+    "advice": lambda text: advice(CREATION, text, ""),
     "reason of a Pod": lambda text: pod(statuses=[container("main", "terminated", exitCode=1, message=text)]).reason,
     "lines": cut,
     "grep": searched,

@@ -7,7 +7,7 @@ The controller's own rule makes the Pod (`frameworkcontroller.core.pods.template
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,9 +21,6 @@ from frameworkinjector.review.reasons import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-FRAMEWORK_UID: Final = "FRAMEWORK-UID"
-CONFIG_MAP_UID: Final = "CONFIGMAP-UID"
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,7 @@ def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = Fa
     where = str(manifest["metadata"].get("namespace") or namespace)
     config = Config(version=__version__, in_place_restart=True)
     for role in manifest["spec"].get("taskRoles") or ():
-        attempt = RoleAttempt(where, name, FRAMEWORK_UID, 0, CONFIG_MAP_UID, role["name"], "TASKROLE-UID")
-        path = f"spec.taskRoles[{role['name']}].task.pod"
+        attempt = RoleAttempt(where, name, "FRAMEWORK-UID", 0, "CONFIGMAP-UID", role["name"], "TASKROLE-UID")
         try:
             template = PodTemplate(msgspec.json.encode(role["task"]["pod"]), attempt)
             number = role.get("taskNumber") or 0
@@ -59,4 +55,4 @@ def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = Fa
                 injected = {"apiVersion": "v1", "kind": "Pod"} | injected
                 yield RenderedPod(f"{role['name']}-{index}", injected, warnings)
         except (TemplateError, RefusalError, RenderError) as error:
-            raise ManifestError(f"{path}: {error}") from error
+            raise ManifestError(f"spec.taskRoles[{role['name']}].task.pod: {error}") from error

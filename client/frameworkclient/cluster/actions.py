@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.spec import RetryPolicy
     from frameworkcontroller.api.status import RetryPolicyStatus
 
-JSON_PATCH: Final = "application/json-patch+json"
 _TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-[0-9]{1,9}")
 
 

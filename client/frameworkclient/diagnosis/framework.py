@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
-from frameworkclient.diagnosis.tasks import creation_advice, finding_of
+from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, condition, ending, needs, retry_time
 from frameworkclient.views.text import shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
@@ -62,7 +62,7 @@ def _completed(evidence: Evidence) -> Finding:
     by = f" by {result.task}" if result.task else ""
     return Finding(
         f"it is Completed and has failed{by}: {detail}",
-        f"{creation_advice(detail, 'correct the reason')}, and run it again: {evidence.program} retry {view.name}",
+        f"{advice(CREATION, detail, 'correct the reason')}, and run it again: {evidence.program} retry {view.name}",
     )
 
 
@@ -72,8 +72,8 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
             "it was created with executionType Create and waits to be started",
             f"{evidence.program} start {evidence.view.name}",
         )
-    advice = f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER" if reason == "TooManyTasks" else ""
-    return Finding(shorten(message, MESSAGE), advice)
+    todo = f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER" if reason == "TooManyTasks" else ""
+    return Finding(shorten(message, MESSAGE), todo)
 
 
 def _reasons(evidence: Evidence) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
     )
 
 
-_CREATION: Final = (
+CREATION: Final = (
     ("exceeded quota", "ask for less, wait until others end, or ask for a larger quota: kubectl describe quota"),
     (
         "failed calling webhook|failed to call webhook",
@@ -65,16 +65,19 @@ _CREATION: Final = (
 )
 
 
-def creation_advice(message: str, otherwise: str) -> str:
-    """Return what to do about a Pod that the API server has refused with this message."""
-    return _advice(_CREATION, message, otherwise)
+def advice(table: Iterable[tuple[str, str]], message: str, otherwise: str) -> str:
+    """Return what to do by the first pattern of a table that is found; its groups fill the text."""
+    for pattern, todo in table:
+        if found := re.search(pattern, message):
+            return todo.format(**found.groupdict())
+    return otherwise
 
 
 def _not_created(evidence: Evidence) -> Finding:
     failed = next((one for one in reversed(evidence.events) if one.reason == "FailedCreate"), None)
     if failed is None:
         return Finding("its Pod is not created yet")
-    todo = creation_advice(failed.message, "change what the message names")
+    todo = advice(CREATION, failed.message, "change what the message names")
     age = since(failed.time, evidence.now)
     return Finding(f"its Pod cannot be created ({age} ago): {shorten(failed.message, MESSAGE)}", todo)
 
@@ -91,14 +94,6 @@ _SCHEDULING: Final = (
     ("untolerated taint", "the nodes are tainted: add tolerations to the Pod template, or use other nodes"),
     ("persistentvolumeclaim|PersistentVolumeClaim|volume", "look at its claims: kubectl get pvc"),
 )
-
-
-def _advice(table: Iterable[tuple[str, str]], message: str, otherwise: str) -> str:
-    """Return what to do by the first pattern of a table that is found; its groups fill the text."""
-    for pattern, todo in table:
-        if found := re.search(pattern, message):
-            return todo.format(**found.groupdict())
-    return otherwise
 
 
 _CONFIG: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
@@ -154,7 +149,7 @@ def _not_scheduled(pod: TaskPod) -> Finding:
         return Finding("its Pod waits for the scheduler")
     return Finding(
         f"its Pod cannot be scheduled: {shorten(message, MESSAGE)}",
-        _advice(_SCHEDULING, message, "look at the nodes: kubectl describe nodes"),
+        advice(_SCHEDULING, message, "look at the nodes: kubectl describe nodes"),
     )
 
 

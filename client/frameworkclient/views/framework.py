@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.api.status import Condition, GangRestart, TaskCompletion, TaskStatus
 
-_NO_SPEC = FrameworkSpec()
-
 
 @dataclass(frozen=True)
 class Result:
@@ -185,7 +183,7 @@ class FrameworkView:
     @cached_property
     def spec(self) -> FrameworkSpec:
         """What is wanted; an empty one if it cannot be read."""
-        return _NO_SPEC if self.problem else self._stored.spec
+        return FrameworkSpec() if self.problem else self._stored.spec
 
     @cached_property
     def status(self) -> FrameworkStatus | None:

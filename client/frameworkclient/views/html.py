@@ -18,7 +18,7 @@ class NotebookView(FrameworkView):
     """A Framework; a notebook shows it as a table."""
 
     def _repr_html_(self) -> str:
-        return framework_html(self)
+        return framework_html(self, datetime.now(UTC))
 
 
 class FrameworkViews(tuple[FrameworkView, ...]):
@@ -27,12 +27,11 @@ class FrameworkViews(tuple[FrameworkView, ...]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return list_html(self)
+        return list_html(self, datetime.now(UTC))
 
 
-def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> str:
-    """Return Frameworks as a table, with their ages at present by default."""
-    now = now or datetime.now(UTC)
+def list_html(views: Iterable[FrameworkView], now: datetime) -> str:
+    """Return Frameworks as a table."""
     rows = [
         (
             view.namespace,
@@ -49,9 +48,8 @@ def list_html(views: Iterable[FrameworkView], now: datetime | None = None) -> st
     return _table(("namespace", "name", "state", "ready", "attempts", "result", "age", "waits for"), rows)
 
 
-def framework_html(view: FrameworkView, now: datetime | None = None) -> str:
+def framework_html(view: FrameworkView, now: datetime) -> str:
     """Return a Framework with its Tasks as a table."""
-    now = now or datetime.now(UTC)
     rows = [
         (
             task.name,

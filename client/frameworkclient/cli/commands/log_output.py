@@ -73,13 +73,8 @@ class LogSaver:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._timestamps = timestamps
-        self._written: set[Path] = set()
+        self.files: set[Path] = set()
         self.lines = 0
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that were written."""
-        return sorted(self._written)
 
     def write(self, batch: LogBatch) -> None:
         """Write the lines of a batch; a note goes to stderr. No file stays open, however many Tasks there are."""
@@ -91,9 +86,9 @@ class LogSaver:
             texts.setdefault(self._folder / file_name(line.source), []).append(f"{stamp}{line.text}\n")
         for path, written in texts.items():
             # A file of an earlier command is replaced.
-            with path.open("a" if path in self._written else "w", encoding="utf-8") as file:
+            with path.open("a" if path in self.files else "w", encoding="utf-8") as file:
                 file.writelines(written)
-            self._written.add(path)
+            self.files.add(path)
         self.lines += len(batch.lines)
 
 

@@ -62,20 +62,17 @@ def documents_in(files: Sequence[str]) -> Iterator[tuple[str, Any]]:
         ManifestError: A file is not valid YAML.
     """
     for file in files:
-        text, source = (sys.stdin.read(), "stdin") if file == "-" else (_text_of(file), file)
+        source = "stdin" if file == "-" else file
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ManifestError(f"{source}: is not text in UTF-8") from error
         for number, document in enumerate(documents(text, source), 1):
             yield f"{source}, document {number}", document
 
 
 def _kind(document: Any) -> str:
     return str(document.get("kind") or "") if isinstance(document, dict) else ""
-
-
-def _text_of(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{file}: is not text in UTF-8") from error
 
 
 async def submit(
