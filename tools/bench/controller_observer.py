@@ -52,6 +52,7 @@ class Observer:
         created: The Pods that were seen.
         gone: The Pods that were seen to vanish.
         ran: The UIDs of Pods that ran.
+        ended: The UIDs of Pods that have ended.
         completed: The UIDs of Frameworks that were Completed.
         opened: The Frameworks whose gate has opened.
         submitted: When the creation of each Framework began, in monotonic seconds.

@@ -41,12 +41,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Base:
-    """A base image, the value of the build argument `BASE`.
-
-    Attributes:
-        reference: The image's name.
-        archive: The file that it is imported from; None means that the builder pulls it from a registry.
-    """
+    """A base image: its name, and the archive that it is imported from; None if it is pulled from a registry."""
 
     reference: str
     archive: Path | None

@@ -30,7 +30,7 @@ class Lock:
     Attributes:
         epoch: The time of what its installation wrote, in Unix seconds; also that of Debian's packages.
         layer: The digest of its layer, `sha256:...`.
-        packages: Its packages, by name.
+        packages: By name.
     """
 
     epoch: int

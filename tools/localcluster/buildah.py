@@ -41,17 +41,9 @@ class Buildah:
         labels: Mapping[str, str] | None = None,
         created: int | None = None,
     ) -> None:
-        """Build an image into the storage.
+        """Build an image on a base into the storage, with folders that the build may read by where it finds them.
 
-        Args:
-            origin: The base image.
-            dockerfile: The Dockerfile.
-            context: The build context.
-            tag: The full name of the image.
-            arguments: The build arguments.
-            mounts: Folders that the build may read, by where it finds them.
-            labels: More labels.
-            created: The time of the image and of every file that the build makes, in Unix seconds; None means now.
+        `created` is the time of the image and of every file that the build makes, in Unix seconds; None means now.
         """
         if origin.archive and not self._has(origin.reference):
             self._run("pull", "--quiet", f"docker-archive:{origin.archive}")

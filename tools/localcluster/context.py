@@ -44,11 +44,7 @@ class Depth(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Network:
-    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses.
-
-    Attributes:
-        octet: The second octet, 64 to 254.
-    """
+    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses."""
 
     octet: int
 
@@ -98,11 +94,8 @@ class Settings:
     """The request that made a cluster, and the values that were chosen for it.
 
     Attributes:
-        name: Its name.
-        depth: How much of Kubernetes it has.
         version: Of Kubernetes, without `v`.
         nodes: The number of simulated nodes (depth kwok).
-        octet: See `Network`.
         admin_token: The bearer token of a member of `system:masters`.
         boot: The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable.
     """
@@ -118,12 +111,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Context(Settings):
-    """One cluster as its components see it.
-
-    Attributes:
-        state: Its folder (PID files, logs, certificates, data); `down` removes it when everything in it is unmounted.
-        api_port: The TCP port of the API server.
-    """
+    """One cluster as its components see it; `state` is its folder, with PID files, logs, certificates and data."""
 
     state: Path
     api_port: int

@@ -30,11 +30,7 @@ _ISSUER = "https://kubernetes.default.svc.cluster.local"
 # word: a large one at its limit spends half of it.
 _SERVER_HEAP = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
 # They act when a Pod's node is silent or unknown; a test that plays the kubelet has no Node objects.
-_NODE_CONTROLLERS = (
-    "node-lifecycle-controller",
-    "taint-eviction-controller",
-    "pod-garbage-collector-controller",
-)
+_NODE_CONTROLLERS = ("node-lifecycle-controller", "taint-eviction-controller", "pod-garbage-collector-controller")
 
 
 def start(context: Context) -> None:

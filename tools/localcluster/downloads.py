@@ -33,13 +33,7 @@ _unreachable: set[str] = set()
 
 @dataclass(frozen=True)
 class Source:
-    """Where a program is published.
-
-    Attributes:
-        url: The program, or a gzipped tar with it.
-        sums: The file of checksums: one bare checksum, or lines of `checksum  file`.
-        member: The path in the tar; None if `url` is the program itself.
-    """
+    """Where a program, or a gzipped tar with it as a member, is published, and the file of its checksum."""
 
     url: str
     sums: str

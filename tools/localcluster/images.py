@@ -88,11 +88,7 @@ def build(
 ) -> Path:
     """Build an image, unless the cache has an archive of the same content; return the archive, in Docker's format.
 
-    Args:
-        name: The prefix of the archive's name.
-        dockerfile: Takes its base from the build argument `BASE`.
-        context: The folder that its COPY lines start from.
-        tag: The full name of the image.
+    The Dockerfile takes its base from the build argument `BASE`; `name` is the prefix of the archive's name.
 
     Raises:
         SetupError: A tool is missing, or the build failed; the text has the end of its output.
@@ -136,16 +132,10 @@ def build_release(
     created: int,
     labels: Mapping[str, str],
 ) -> None:
-    """Build images of a release, on the locked base: the same sources give the same digests. See `build`.
+    """Build images of a release from a checkout, on the locked base: the same sources give the same digests.
 
-    They are built from nothing, because the layers of an earlier build have other times.
-
-    Args:
-        names: Keys of `CATALOGUE`.
-        sources: A checkout of the repository.
-        target: Gets an OCI layout `<name>` for each image.
-        created: The time of everything that is built, in Unix seconds.
-        labels: The labels of all images.
+    They are built from nothing, because the layers of an earlier build have other times. `target` gets an OCI layout
+    `<name>` of each image; `created` is the time of everything in them, in Unix seconds. It fails as `build` does.
     """
     folder = cache_root() / "images"
     files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}

@@ -24,12 +24,7 @@ NO_GROUP = "localcluster"
 
 @dataclass(frozen=True)
 class KeyPair:
-    """The paths of two PEM files.
-
-    Attributes:
-        certificate: The certificate; for service-account tokens, the public key.
-        key: The private key, readable by its owner only.
-    """
+    """A certificate, or the public key of service-account tokens, and a private key, as PEM files."""
 
     certificate: Path
     key: Path
@@ -62,21 +57,16 @@ class Pki:
         return files
 
     def server(self, name: str, *, hosts: Sequence[str]) -> KeyPair:
-        """Return a server certificate.
+        """Return a server certificate for DNS names and IP addresses; others for the same name make a new one.
 
-        Args:
-            name: Names the files, and is the common name; other hosts for the same name make a new certificate.
-            hosts: The DNS names and IP addresses that clients may use.
+        The name is that of the files, and the common name.
         """
         return self._issued(f"server-{name}", hosts, name, NO_GROUP)
 
     def client(self, name: str, *, user: str, group: str = NO_GROUP) -> KeyPair:
-        """Return a client certificate, which authenticates a user and its group to the API server.
+        """Return a client certificate, which authenticates a user (common name) and its group (organization).
 
-        Args:
-            name: Names the files, as a DNS name; another user or group for the same name makes a new certificate.
-            user: The user name (common name).
-            group: The group (organization).
+        The name of the files is a DNS name; another user or group for the same name makes a new certificate.
         """
         # A host, because trustme marks the list of hosts as critical, and Go refuses a critical list that is empty.
         return self._issued(f"client-{name}", [name], user, group)

@@ -41,7 +41,7 @@ class Program:
 
     Attributes:
         name: The file's name.
-        project: The project that it belongs to; see `module_of`.
+        project: See `module_of`.
         package: Its main package.
         version_command: The arguments that make it print its version.
         version_variable: The variable of Go that holds the version, with `v`, if its releases set one.
@@ -61,13 +61,7 @@ _MODULES = {
     "helm": "helm.sh/helm/v4",
     "cosign": "github.com/sigstore/cosign/v3",
 }
-_KUBERNETES = (
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubelet",
-    "kube-proxy",
-)
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 CATALOGUE: Mapping[str, Program] = {
     program.name: program
     for program in (

@@ -84,7 +84,7 @@ class Supervisor:
         ready: Callable[[], bool | str],
         timeout_seconds: float = _START_SECONDS,
     ) -> int:
-        """Start a component and wait until it is ready, has exited, or the time is over, whichever comes first.
+        """Start a component, and return its PID when it is ready.
 
         The call is idempotent. A process that already runs with the same arguments is kept if it is ready in time; one
         with other arguments, or one that is not ready in time, is stopped and started again.
@@ -96,9 +96,6 @@ class Supervisor:
             ready: Called 20 times a second. True ends the wait; False, an OSError, or a text that says why not, which
                 is shown after a timeout, continue it.
             timeout_seconds: The time from the start until the component has to be ready.
-
-        Returns:
-            The PID.
 
         Raises:
             StartError: The process exited, or was not ready in time and was stopped; the text shows the end of its log.
