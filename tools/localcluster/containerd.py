@@ -14,44 +14,16 @@ from localcluster import archive, namespaces
 from localcluster.buildah import storage_driver
 from localcluster.context import Depth
 from localcluster.errors import LocalClusterError, SetupError
+from localcluster.filling import filled
 from localcluster.progress import task
 
 if TYPE_CHECKING:
-    from localcluster.context import Context, Network
+    from localcluster.context import Context
 
-ENDPOINT = "unix:///run/containerd/containerd.sock"
 PAUSE = "localhost/frameworkcontroller/pause:dev"
 _SECONDS = 120.0
 _HEARS_SECONDS = 2.0
 _AGAIN_LABEL = "localcluster.frameworkcontroller/announced-again"
-
-# `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE may not lower a process's OOM score below its own.
-_CONFIG = """\
-version = 2
-root = {root}
-state = "/run/containerd"
-disabled_plugins = [
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing",
-  "io.containerd.tracing.processor.v1.otlp",
-]
-[grpc]
-address = "/run/containerd/containerd.sock"
-[plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "{pause}"
-restrict_oom_score_adj = true
-netns_mounts_under_state_dir = true
-[plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = {plugins}
-conf_dir = {networks}
-[plugins."io.containerd.grpc.v1.cri".containerd]
-snapshotter = "{snapshotter}"
-default_runtime_name = "runc"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-SystemdCgroup = false
-"""
 
 
 def start(context: Context, init_pid: int) -> None:
@@ -59,16 +31,13 @@ def start(context: Context, init_pid: int) -> None:
     folder = context.state / namespaces.NAME
     networks = folder / "cni"
     networks.mkdir(exist_ok=True)
-    (networks / "10-bridge.conflist").write_text(json.dumps(_bridge(context.network, folder), indent=1))
+    pods, gateway = context.network.pods, context.network.gateway
+    bridge = filled("bridge.json", ADDRESSES=folder / "addresses", PODS=pods, GATEWAY=gateway)
+    (networks / "10-bridge.conflist").write_text(bridge)
     config = folder / "containerd.toml"
-    text = _CONFIG.format(
-        root=json.dumps(str(folder / "containerd")),
-        pause=PAUSE,
-        plugins=json.dumps(str(_plugins())),
-        networks=json.dumps(str(networks)),
-        snapshotter="overlayfs" if storage_driver(folder) == "overlay" else "native",
-    )
-    config.write_text(text)
+    snapshotter = "overlayfs" if storage_driver(folder) == "overlay" else "native"
+    places = {"ROOT": folder / "containerd", "PLUGINS": _plugins(), "NETWORKS": networks}
+    config.write_text(filled("containerd.toml", PAUSE=PAUSE, SNAPSHOTTER=snapshotter, **places))
     context.processes.start(
         "containerd",
         [*namespaces.inside(init_pid), "containerd", "--config", str(config)],
@@ -152,28 +121,6 @@ def _answers(init_pid: int) -> bool:
 def _ctr(init_pid: int, *arguments: str, timeout_seconds: float = 600) -> subprocess.CompletedProcess[str]:
     command = [*namespaces.inside(init_pid), "ctr", "--namespace", "k8s.io", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_seconds)
-
-
-def _bridge(network: Network, folder: Path) -> dict[str, object]:
-    address = {"subnet": network.pods, "gateway": network.gateway}
-    return {
-        "cniVersion": "0.4.0",
-        "name": "pods",
-        "plugins": [
-            {
-                "type": "bridge",
-                "bridge": "cni0",
-                "isGateway": True,
-                "hairpinMode": True,
-                "ipam": {
-                    "type": "host-local",
-                    "dataDir": str(folder / "addresses"),
-                    "ranges": [[address]],
-                    "routes": [{"dst": "0.0.0.0/0"}],
-                },
-            }
-        ],
-    }
 
 
 def _plugins() -> Path:

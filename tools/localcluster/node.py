@@ -14,10 +14,13 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import yaml
 
 from localcluster import containerd, namespaces, network
 from localcluster.client import ApiStatusError, RawClient
+from localcluster.filling import filled
 from localcluster.health import check_health
 from localcluster.packages import require
 from localcluster.programs import minor_of
@@ -34,7 +37,6 @@ _COMMANDS = (
     "containerd", "ctr", "containerd-shim-runc-v2", "runc", "bridge", "host-local", "loopback", "nft", "conntrack",
     "ip", "nsenter", "unshare", "mount", "catatonit",
 )  # fmt: skip
-_MANIFESTS = Path(__file__).parent / "manifests"
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 _INOTIFY_INSTANCES = 1024
 """A node has about 20, and a few for each log that somebody follows. Linux allows 128 to all processes of a user."""
@@ -71,39 +73,15 @@ def stop(context: Context) -> None:
 def _start_kubelet(context: Context, init_pid: int) -> None:
     address = context.network.node_address
     serving = context.pki.server("kubelet", hosts=[NAME, address])
-    config: dict[str, Any] = {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "address": address,
-        "authentication": {
-            "anonymous": {"enabled": False},
-            "webhook": {"enabled": True},
-            "x509": {"clientCAFile": str(context.pki.ca.certificate)},
-        },
-        "authorization": {"mode": "Webhook"},
-        "tlsCertFile": str(serving.certificate),
-        "tlsPrivateKeyFile": str(serving.key),
-        "containerRuntimeEndpoint": containerd.ENDPOINT,
-        # Debian's containerd 1.6 does not tell which it uses. 1.37 is the last kubelet that accepts that.
-        "cgroupDriver": "cgroupfs",
-        "cgroupsPerQOS": False,
-        "enforceNodeAllocatable": [],
-        "clusterDNS": [context.network.dns_service],
-        "clusterDomain": "cluster.local",
-        # Pods cannot reach the machine's name servers.
-        "resolvConf": "",
-        "failSwapOn": False,
-        "evictionHard": {},
-        "imageGCHighThresholdPercent": 100,
-        "serializeImagePulls": False,
-        "healthzBindAddress": "127.0.0.1",
-        # kube-proxy in nftables mode does not need the kubelet's iptables chains.
-        "makeIPTablesUtilChains": False,
-        "registryPullQPS": 0,
-        "eventRecordQPS": 0,
-        "kubeAPIQPS": 200,
-        "kubeAPIBurst": 400,
-    }
+    text = filled(
+        "kubelet.yaml",
+        NODE=address,
+        CA=context.pki.ca.certificate,
+        CERTIFICATE=serving.certificate,
+        KEY=serving.key,
+        DNS_SERVICE=context.network.dns_service,
+    )
+    config = yaml.safe_load(text)
     if minor_of(context.version) >= 31:
         config["failCgroupV1"] = False
     file = context.state / NAME / "kubelet.json"
@@ -152,20 +130,16 @@ def _start_proxy(context: Context, init_pid: int) -> None:
 
 def _start_dns(context: Context, init_pid: int) -> None:
     kubeconfig = context.component_kubeconfig("coredns", user="system:coredns", server=_server(context))
-    values = {
-        "@NODE@": context.network.node_address,
-        "@DNS_SERVICE@": context.network.dns_service,
-        "@KUBECONFIG@": str(kubeconfig),
-    }
+    address = context.network.node_address
     with contextlib.closing(RawClient(context)) as client:
-        for entry in json.loads(_filled("dns.json", values)):
+        for entry in json.loads(filled("dns.json", NODE=address, DNS_SERVICE=context.network.dns_service)):
             client.apply(entry["path"], entry["body"])
     file = context.state / NAME / "Corefile"
-    file.write_text(_filled("Corefile", values))
+    file.write_text(filled("Corefile", NODE=address, KUBECONFIG=kubeconfig))
     context.start(
         "coredns",
         *("-conf", str(file)),
-        ready=lambda: check_health(f"http://{context.network.node_address}:8181/ready"),
+        ready=lambda: check_health(f"http://{address}:8181/ready"),
         prefix=namespaces.inside(init_pid),
     )
 
@@ -194,10 +168,3 @@ def _check_ready(context: Context, client: RawClient) -> bool | str:
 def _server(context: Context) -> str:
     """Return the API server's URL for processes of the node."""
     return f"https://{context.network.bridge_address}:{context.api_port}"
-
-
-def _filled(manifest: str, values: dict[str, str]) -> str:
-    text = (_MANIFESTS / manifest).read_text()
-    for key, value in values.items():
-        text = text.replace(key, value)
-    return text
