@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.server
+import itertools
 import json
 import ssl
 import threading
@@ -14,14 +15,16 @@ import trustme
 
 from localcluster.client import ApiStatusError
 from testkit.waiting import eventually
-from tests.injector.replica_processes import PREFIX, Replica, call, framework_pod, identity_of, installed_on, start
+from tests.injector.replica_processes import PREFIX, called, framework_pod
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from localcluster import Cluster
     from localcluster.client import RawClient
     from tests.injector.golden_pods import JSON
+    from tests.injector.replica_processes import Replica
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
@@ -78,18 +81,10 @@ def mesh() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module", params=[(), ("--env-files=none",)], ids=["as supported", "wrap"])
 def injector(
-    request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replica]:
-    """Start a replica that is ready and called by the API server."""
-    with installed_on(raw):
-        identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
-        replica = start(identity, tmp_path_factory.mktemp("injector"), *request.param)
-        try:
-            replica.wait_until_ready()
-            call(raw, replica.port)
-            yield replica
-        finally:
-            replica.stop()
+    with called(raw, identity, tmp_path_factory.mktemp("injector"), *request.param) as replica:
+        yield replica
 
 
 def install(raw: RawClient, name: str, kind: str, mesh: tuple[str, str], namespace: str) -> None:
@@ -106,22 +101,23 @@ def install(raw: RawClient, name: str, kind: str, mesh: tuple[str, str], namespa
 
 
 # The API server calls webhooks in the order of the names of their configurations: ours is `frameworkinjector`.
-@pytest.mark.parametrize("order", ["a", "z"], ids=["before", "after"])
-@pytest.mark.parametrize("kind", MESHES)
+@pytest.mark.usefixtures("injector")
+@each("order, kind", itertools.product(["a-before", "z-after"], MESHES))
 def test_the_proxy_of_a_mesh_stays_as_it_is(
-    kind: str, order: str, mesh: tuple[str, str], injector: Replica, raw: RawClient, namespace: str
+    order: str, kind: str, mesh: tuple[str, str], raw: RawClient, namespace: str
 ) -> None:
-    name = f"{order}-{namespace[-8:]}-mesh"
+    name = f"{order}-{namespace[-8:]}"
     install(raw, name, kind, mesh, namespace)
     try:
+        before = {one["name"] for one in framework_pod(namespace)["spec"]["containers"]}
 
         def created() -> JSON:
             try:
                 pod = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
             except ApiStatusError as error:
                 raise AssertionError(str(error)) from error
-            # The API server calls a new webhook after a moment.
-            assert len(pod["spec"]["containers"]) == 2
+            # The API server calls a new webhook, and no longer calls the one before it, after a moment.
+            assert {one["name"] for one in pod["spec"]["containers"]} == {*before, MESHES[kind][1]}
             return dict(pod)
 
         pod = eventually(created, 30)

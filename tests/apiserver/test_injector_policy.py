@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,12 @@ import yaml
 
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
-from tests.injector.replica_processes import CONFIGURATION, identity_of, installed_on
+from tests.injector.replica_processes import CONFIGURATION
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from localcluster import Cluster
     from tests.injector.golden_pods import JSON
@@ -25,11 +28,10 @@ ALL_SECRETS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "r
 
 
 @pytest.fixture(scope="module")
-def stolen(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
+def stolen(cluster: Cluster, identity: Path) -> Iterator[RawClient]:
     """Return a client with the token of the injector, once the policy is in force."""
-    with installed_on(raw):
-        identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
-        client = RawClient(cluster, yaml.safe_load(identity.read_text())["users"][0]["user"]["token"])
+    token = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
+    with contextlib.closing(RawClient(cluster, token)) as client:
 
         def in_force() -> None:
             try:
@@ -40,7 +42,6 @@ def stolen(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFa
 
         eventually(in_force, timeout=60)
         yield client
-        client.close()
 
 
 def patch(client: RawClient, body: JSON, *, dry_run: bool = False) -> JSON:
@@ -61,23 +62,23 @@ def test_the_ca_bundle_can_be_changed(raw: RawClient, stolen: RawClient) -> None
     assert webhook(raw) == {**before, "clientConfig": {**before["clientConfig"], "caBundle": bundle}}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"clientConfig": ELSEWHERE}, id="where it is"),
-        pytest.param({"clientConfig": {"url": "https://192.0.2.1/"}}, id="its url"),
-        pytest.param({"rules": [ALL_SECRETS]}, id="what it is called for"),
-        pytest.param({"objectSelector": None}, id="for which labels"),
-        pytest.param({"namespaceSelector": None}, id="in which namespaces"),
-        pytest.param({"failurePolicy": "Ignore"}, id="whether a failure counts"),
-        pytest.param({"timeoutSeconds": 30}, id="how long it may take"),
-        pytest.param({"matchPolicy": "Exact"}, id="which versions match"),
-        pytest.param({"matchConditions": [{"name": "never", "expression": "false"}]}, id="on which condition"),
-        pytest.param({"reinvocationPolicy": "Never"}, id="whether it is called again"),
-        pytest.param({"sideEffects": "NoneOnDryRun"}, id="its side effects"),
-        pytest.param({"admissionReviewVersions": ["v1", "v1beta1"]}, id="its versions"),
-    ],
-)
+CHANGES: dict[str, JSON] = {
+    "where it is": {"clientConfig": ELSEWHERE},
+    "its url": {"clientConfig": {"url": "https://192.0.2.1/"}},
+    "what it is called for": {"rules": [ALL_SECRETS]},
+    "for which labels": {"objectSelector": None},
+    "in which namespaces": {"namespaceSelector": None},
+    "whether a failure counts": {"failurePolicy": "Ignore"},
+    "how long it may take": {"timeoutSeconds": 30},
+    "which versions match": {"matchPolicy": "Exact"},
+    "on which condition": {"matchConditions": [{"name": "never", "expression": "false"}]},
+    "whether it is called again": {"reinvocationPolicy": "Never"},
+    "its side effects": {"sideEffects": "NoneOnDryRun"},
+    "its versions": {"admissionReviewVersions": ["v1", "v1beta1"]},
+}
+
+
+@each("change", CHANGES.values(), CHANGES)
 def test_nothing_else_of_the_webhook_can_be_changed(raw: RawClient, stolen: RawClient, change: JSON) -> None:
     before = webhook(raw)
     body = {"webhooks": [{"name": before["name"], **change}]}
@@ -89,7 +90,7 @@ def test_nothing_else_of_the_webhook_can_be_changed(raw: RawClient, stolen: RawC
     patch(raw, body, dry_run=True)
 
 
-@pytest.mark.parametrize(
+@each(
     "metadata",
     [
         {"labels": {"a": "b"}},
@@ -97,7 +98,6 @@ def test_nothing_else_of_the_webhook_can_be_changed(raw: RawClient, stolen: RawC
         {"finalizers": ["example.org/never"]},
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "0"}]},
     ],
-    ids=lambda one: next(iter(one)),
 )
 def test_its_metadata_cannot_be_changed(stolen: RawClient, metadata: JSON) -> None:
     with pytest.raises(ApiStatusError) as refused:

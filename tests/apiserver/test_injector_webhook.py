@@ -27,46 +27,21 @@ from tests.injector.replica_processes import (
     SYSTEM,
     Replica,
     call,
+    called,
     create,
     framework_pod,
-    identity_of,
-    installed_on,
     manifests,
-    start,
 )
+from tests.support.rows import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from localcluster import Cluster
     from tests.injector.golden_pods import JSON
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
-
-
-@pytest.fixture(scope="module")
-def installed(raw: RawClient) -> Iterator[None]:
-    with installed_on(raw):
-        yield
-
-
-@pytest.fixture(scope="module")
-def identity(cluster: Cluster, raw: RawClient, installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
-
-
-@pytest.fixture(scope="module")
-def injector(raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
-    """Start a replica that is ready and called by the API server."""
-    replica = start(identity, tmp_path_factory.mktemp("injector"))
-    try:
-        replica.wait_until_ready()
-        call(raw, replica.port)
-        yield replica
-    finally:
-        if replica.process.poll() is None:
-            replica.stop()
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +67,10 @@ def test_a_pod_with_the_label_gets_the_barrier(
     assert status["reason"] == "injected"
     mounts = {one["mountPath"]: one for one in app["volumeMounts"]}
     assert mounts["/etc/hosts"]["subPath"] == "hosts"
-
-
-def test_the_server_mounts_no_second_token_into_the_barrier(raw: RawClient, injector: Replica, namespace: str) -> None:
-    created = create(raw, namespace, framework_pod(namespace))
+    # The application keeps the token that the server mounts, and the barrier gets no second one.
     at = "/var/run/secrets/kubernetes.io/serviceaccount"
-    (barrier,) = created["spec"]["initContainers"]
+    assert mounts[at]["name"].startswith("kube-api-access-")
     assert [one["name"] for one in barrier["volumeMounts"] if one["mountPath"] == at] == ["frameworkbarrier-token"]
-    # The application keeps the token that the server mounts.
-    (own,) = [one["name"] for one in created["spec"]["containers"][0]["volumeMounts"] if one["mountPath"] == at]
-    assert own.startswith("kube-api-access-")
 
 
 def test_without_automount_the_application_gets_no_token(raw: RawClient, injector: Replica, namespace: str) -> None:
@@ -131,8 +100,8 @@ def test_a_refusal_names_the_annotation_and_is_final(raw: RawClient, injector: R
     )
 
 
-@pytest.mark.parametrize(
-    ("case", "changes", "warned"),
+@each(
+    "case, changes, warned",
     [
         ("job-selector", {"restartPolicy": "Never"}, None),
         ("job-selector", {"restartPolicy": "OnFailure"}, "restartPolicy is 'OnFailure' and not Never"),
@@ -159,7 +128,7 @@ def test_a_client_is_warned_where_a_barrier_that_gives_up_ends_nothing(
     assert (warned or "") in found
 
 
-@pytest.mark.parametrize("case", INJECTED)
+@each("case", INJECTED)
 def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
     case: str, raw: RawClient, injector: Replica, supported: EnvFiles, namespace: str
 ) -> None:
@@ -169,20 +138,15 @@ def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
 def test_the_server_accepts_the_golden_pods_of_clusters_without_env_files(
     raw: RawClient, identity: Path, injector: Replica, namespace: str, tmp_path: Path
 ) -> None:
-    replica = start(identity, tmp_path, "--env-files=none")
-    try:
-        replica.wait_until_ready()
-        call(raw, replica.port)
+    with called(raw, identity, tmp_path, "--env-files=none"):
         cases = [case for case in INJECTED if env_files_of(case) is EnvFiles.NONE]
         assert cases
         for case in cases:
             check_created(case, raw, namespace, EnvFiles.NONE)
         call(raw, injector.port)
-    finally:
-        assert replica.stop() == 0
 
 
-def test_the_injectors_own_pods_are_accepted_where_restricted_is_enforced(raw: RawClient, installed: None) -> None:
+def test_the_injectors_own_pods_are_accepted_where_restricted_is_enforced(raw: RawClient, identity: Path) -> None:
     (deployment,) = [one for one in manifests() if one["kind"] == "Deployment"]
     enforced = raw.get(f"/api/v1/namespaces/{SYSTEM}")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     assert (enforced, deployment["spec"]["replicas"]) == ("restricted", 2)
@@ -229,9 +193,7 @@ def reasons(injector: Replica) -> dict[str, float]:
     return {reason: float(value) for reason, value in found}
 
 
-def test_the_service_account_may_not_do_more_than_it_needs(
-    cluster: Cluster, raw: RawClient, identity: Path, installed: None
-) -> None:
+def test_the_service_account_may_not_do_more_than_it_needs(cluster: Cluster, raw: RawClient, identity: Path) -> None:
     token = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
     limited = RawClient(cluster, token)
     try:
@@ -291,10 +253,8 @@ def test_the_log_shows_outcomes_and_nothing_of_a_pod(raw: RawClient, injector: R
 def test_without_a_replica_only_pods_that_ask_for_the_barrier_are_refused(
     raw: RawClient, identity: Path, namespace: str, tmp_path: Path
 ) -> None:
-    replica = start(identity, tmp_path)
-    replica.wait_until_ready()
-    call(raw, replica.port)
-    assert replica.stop() == 0
+    with called(raw, identity, tmp_path):
+        pass
     with pytest.raises(ApiStatusError) as refused:
         create(raw, namespace, framework_pod(namespace))
     assert refused.value.status == 500

@@ -1,4 +1,4 @@
-"""Golden Pods created on a real API server: what the server stores equals what `render` prints."""
+"""Golden Pods created on a real API server: what the server makes of them equals what `render` prints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from frameworkinjector.review.quantity import Quantity, read
 from frameworkinjector.review.reasons import RefusalError
 from localcluster.client import ApiStatusError, RawClient
 from tests.injector.golden_pods import pod_of
-from tests.injector.replica_processes import create
 
 if TYPE_CHECKING:
     from tests.injector.golden_pods import JSON
@@ -44,9 +43,11 @@ NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
 
 
 def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles) -> None:
-    """Create a golden Pod where `restricted` is enforced; what the server stores must equal what `render` prints."""
+    """Create a golden Pod in a namespace where `restricted` is enforced; the server must make what `render` prints."""
     pod = pod_of(case)
-    if case not in NOT_RESTRICTED:
+    if case in NOT_RESTRICTED:
+        namespace = "default"
+    else:
         enforce_restricted(raw, namespace)
         make_restricted(pod)
     pod["metadata"].update(namespace=namespace, name=case)
@@ -59,16 +60,21 @@ def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles
     # The action RestartAllContainers is on by default from there on.
     restarts = int(raw.get("/version")["minor"].rstrip("+")) >= 36
     if "serviceAccountName" in pod["spec"]:
-        account = {"metadata": {"name": pod["spec"]["serviceAccountName"]}}
-        raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": pod["spec"]["serviceAccountName"]},
+        }
+        raw.apply(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account['metadata']['name']}", account)
+    pods = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
     try:
         predicted, _ = rendered(pod, Config(version=__version__, in_place_restart=restarts), env_files)
     except RefusalError as error:
         # A golden Pod that needs a newer cluster.
         with pytest.raises(ApiStatusError, match=re.escape(str(error))):
-            create(raw, namespace, pod)
+            raw.create(pods, pod)
         return
-    created = create(raw, namespace, pod)
+    created = raw.create(pods, pod)
     ours, expected = barrier_of(created), barrier_of(predicted)
     # The server adds defaults to these fields.
     nested = {"env", "startupProbe", "resources"}
