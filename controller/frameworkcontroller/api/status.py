@@ -294,8 +294,7 @@ def _roles_of(
         roles = decoder.decode(_unpacked(compressed)) if isinstance(compressed, str) and compressed else ()
     for what, number in (("TaskRoles", len(roles)), ("Tasks", sum(len(role.task_statuses) for role in roles))):
         if number > MAX_STORED:
-            text = f"status.attemptStatus has {number} {what}, and {MAX_STORED} can be read"
-            raise UnreadableStatusError(text)
+            raise UnreadableStatusError(f"status.attemptStatus has {number} {what}, and {MAX_STORED} can be read")
     return roles
 
 

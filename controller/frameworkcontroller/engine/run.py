@@ -7,7 +7,6 @@ each term of leadership, next to the health server.
 import asyncio
 import os
 import signal
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -138,7 +137,7 @@ class _Controller:
             return
         self._election = LeaderElection(
             self._lease_client,
-            chosen.namespace or own_namespace(),
+            chosen.namespace or _own_namespace(),
             chosen.name,
             unique_identity(),
             lease_duration_seconds=chosen.lease_duration_sec,
@@ -174,9 +173,9 @@ def _end_at_once() -> NoReturn:
     exit_at_once()
 
 
-def own_namespace(root: Path = SERVICE_ACCOUNT_ROOT) -> str:
+def _own_namespace() -> str:
     """Return the namespace of this Pod; outside of a Pod, `POD_NAMESPACE` or `default`."""
     try:
-        return (root / "namespace").read_text().strip() or FALLBACK_NAMESPACE
+        return (SERVICE_ACCOUNT_ROOT / "namespace").read_text().strip() or FALLBACK_NAMESPACE
     except OSError:
         return os.environ.get("POD_NAMESPACE") or FALLBACK_NAMESPACE
