@@ -124,7 +124,7 @@ class AsyncClient:
     async def list(
         self, *, namespace: str | None = None, all_namespaces: bool = False, label_selector: str = ""
     ) -> FrameworkViews:
-        """Return the Frameworks of a namespace or of all, only those with labels such as `team=vision,stage!=test`."""
+        """Return the Frameworks of a namespace, or of all; `label_selector` is such as `team=vision,stage!=test`."""
         place = "all namespaces" if all_namespaces else f"namespace {namespace or self.namespace}"
         path = resource_path(names.API_VERSION, names.PLURAL) if all_namespaces else self._path(namespace)
         with translated(f"list Frameworks of {place}"):

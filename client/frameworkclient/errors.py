@@ -93,7 +93,7 @@ _MEANINGS: Final[dict[int, type[RefusedError]]] = {
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Raise errors of the Kubernetes client as those of this package; `what` is done: `get Framework team/train`."""
+    """Raise errors of the Kubernetes client as those of this package, which name `what` was to be done."""
     import msgspec
 
     from frameworkkube import errors as kube

@@ -6,7 +6,7 @@ import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Document, DryDocument, Files, Format, Name, Report, Settings, command
-from frameworkclient.cli.output import as_json, write
+from frameworkclient.cli.output import write_document
 from frameworkclient.cli.run import Cluster
 from frameworkclient.errors import ArgumentError
 from frameworkclient.views.text import seconds_of
@@ -24,8 +24,7 @@ def run(
         list[str] | None, typer.Option(help="Role with its Tasks, like worker=4; repeatable.", show_default="worker=1")
     ] = None,
     preset: Annotated[
-        str,
-        typer.Option(help="Preset of the barrier, like pytorch: the Pods wait for one another."),
+        str, typer.Option(help="Preset of the barrier, like pytorch: the Pods wait for one another.")
     ] = "",
     cpu: Annotated[str, typer.Option(help="Cores of each Pod, like 2 or 500m.")] = "",
     memory: Annotated[str, typer.Option(help="Memory of each Pod, like 4Gi.")] = "",
@@ -68,10 +67,10 @@ def run(
     )
     if (code := offline.check(framework)) is not ExitCode.DONE:
         return code
-    if dry_run:
-        write(as_json(framework.to_dict()) if output is Format.JSON else framework.to_yaml())
-        return None
     manifest = framework.to_dict()
+    if dry_run:
+        write_document(manifest, output)
+        return None
     return cluster.stay(
         name, lambda client: writing.submit(client, [manifest], dry_run=False, wait=wait, logs=show_logs)
     )
@@ -100,16 +99,11 @@ def submit(
 
 
 @command(app)
-def lint(
-    filename: Files,
-    settings: Settings = None,
-    output: Report = Format.TABLE,
-) -> ExitCode:
+def lint(filename: Files, settings: Settings = None, output: Report = Format.TABLE) -> ExitCode:
     """Check the Frameworks of a file, without a cluster."""
     from frameworkclient.cli.commands import offline, writing
 
-    manifests = writing.manifests_in(filename, settings, others=True)
-    return offline.lint_all(manifests, output)
+    return offline.lint_all(writing.manifests_in(filename, settings, others=True), output)
 
 
 @command(app)

@@ -4,40 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from frameworkclient.cli.options import Format
-from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from frameworkclient.cli.terminal import Colours
-
-GAP: Final = "   "
-
-
-def table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    colours: Colours,
-    colour_of: Callable[[str, str], str] = lambda _head, _cell: "",
-) -> str:
-    """Return a table, its columns as wide as their cells; text of others is made safe for the terminal.
-
-    `colour_of` returns the colour of a cell, by the name of its column and its text.
-    """
-    cells = [[sanitize(cell) for cell in row] for row in rows]
-    widths = [max(len(name), *(len(row[place]) for row in cells), 0) for place, name in enumerate(head)]
-    lines = [GAP.join(name.ljust(width) for name, width in zip(head, widths, strict=True)).rstrip()]
-    for row in cells:
-        padded = [
-            colours(cell, colour_of(name, cell)) + " " * (width - len(cell))
-            for name, cell, width in zip(head, row, widths, strict=True)
-        ]
-        lines.append(GAP.join(padded).rstrip())
-    return "\n".join(lines) + "\n"
+    from collections.abc import Sequence
 
 
 def write(text: str) -> None:

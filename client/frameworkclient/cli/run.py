@@ -37,12 +37,6 @@ class Cluster:
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
 
-    @property
-    def flags(self) -> str:
-        """The flags that name the same place again, for a hint: ` -n team`."""
-        named = (("-n", self.namespace), ("--context", self.context), ("--kubeconfig", self.kubeconfig))
-        return "".join(f" {flag} {value}" for flag, value in named if value)
-
     def run(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine function with a client, and close the client.
 
@@ -71,10 +65,10 @@ class Cluster:
         try:
             return self.run(work)
         except KeyboardInterrupt:
-            say(
-                f"\nFramework {name} goes on. See it again: {program()} logs -f {name}{self.flags}; "
-                f"end it: {program()} stop {name}{self.flags}"
-            )
+            named = (("-n", self.namespace), ("--context", self.context), ("--kubeconfig", self.kubeconfig))
+            place = name + "".join(f" {flag} {value}" for flag, value in named if value)
+            again, end = f"{program()} logs -f {place}", f"{program()} stop {place}"
+            say(f"\nFramework {name} goes on. See it again: {again}; end it: {end}")
             return ExitCode.INTERRUPTED
 
 

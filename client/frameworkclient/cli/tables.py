@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frameworkclient.cli.output import table
 from frameworkclient.views.outlook import waiting
-from frameworkclient.views.text import shorten, since
+from frameworkclient.views.text import sanitize, shorten, since
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from frameworkclient.cli.terminal import Colours
@@ -23,6 +22,7 @@ STATE_COLOURS: Final = {
     "AttemptCreationRequested": "yellow",
     "Completed": "dim",
 }
+_GAP: Final = "   "
 _WAITING: Final = 80
 """Characters of a waiting reason in a table; `describe` has all."""
 
@@ -51,19 +51,7 @@ def frameworks_table(
             roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
             row += [roles, shorten(view.spec.description or "", _WAITING)]
         rows.append([view.namespace, *row] if with_namespace else row)
-    return table(["NAMESPACE", *head] if with_namespace else head, rows, colours, _colour)
-
-
-def _colour(column: str, cell: str) -> str:
-    match column:
-        case "STATE":
-            return STATE_COLOURS.get(cell, "")
-        case "RESULT" if cell:
-            return "green" if cell == "Succeeded" else "red"
-        case "TYPE" if cell == "Warning":
-            return "yellow"
-        case _:
-            return ""
+    return _table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
 
 
 def events_table(events: Sequence[EventView], now: datetime, colours: Colours) -> str:
@@ -78,4 +66,30 @@ def events_table(events: Sequence[EventView], now: datetime, colours: Colours) -
         )
         for event in events
     ]
-    return table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours, _colour)
+    return _table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], colours: Colours) -> str:
+    """Return a table, its columns as wide as their cells; text of others is made safe for the terminal."""
+    cells = [[sanitize(cell) for cell in row] for row in rows]
+    widths = [max(len(name), *(len(row[place]) for row in cells), 0) for place, name in enumerate(head)]
+    lines = [_GAP.join(name.ljust(width) for name, width in zip(head, widths, strict=True)).rstrip()]
+    for row in cells:
+        padded = [
+            colours(cell, _colour(name, cell)) + " " * (width - len(cell))
+            for name, cell, width in zip(head, row, widths, strict=True)
+        ]
+        lines.append(_GAP.join(padded).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _colour(column: str, cell: str) -> str:
+    match column:
+        case "STATE":
+            return STATE_COLOURS.get(cell, "")
+        case "RESULT" if cell:
+            return "green" if cell == "Succeeded" else "red"
+        case "TYPE" if cell == "Warning":
+            return "yellow"
+        case _:
+            return ""

@@ -58,7 +58,7 @@ def _completed(evidence: Evidence) -> Finding:
     if result.succeeded:
         return Finding("it is Completed and has succeeded")
     decisive = view.task(result.task)
-    detail = ending(decisive.completion) if decisive is not None and decisive.completion else f"{result.phrase}"
+    detail = ending(decisive.completion) if decisive is not None and decisive.completion else result.phrase
     by = f" by {result.task}" if result.task else ""
     return Finding(
         f"it is Completed and has failed{by}: {detail}",
