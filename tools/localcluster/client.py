@@ -7,7 +7,7 @@ in `kubectl get --raw`.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import urllib3
 
@@ -15,28 +15,13 @@ from localcluster.errors import LocalClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from localcluster.context import Context
 
 Json = dict[str, Any]
 
 _SECONDS = 60.0
 _PROBE_SECONDS = 2.0
-
-
-class Server(Protocol):
-    """The part of a `Cluster` or a `Context` that a client needs."""
-
-    @property
-    def server(self) -> str:
-        """The URL of the API server."""
-
-    @property
-    def ca_file(self) -> Path:
-        """The certificate authority that signed the API server's certificate."""
-
-    @property
-    def admin_token(self) -> str:
-        """The bearer token of a cluster administrator."""
 
 
 class ApiStatusError(LocalClusterError):
@@ -52,11 +37,11 @@ class ApiStatusError(LocalClusterError):
 class RawClient:
     """One API server as the user of a bearer token, by default as the administrator."""
 
-    def __init__(self, server: Server, token: str | None = None) -> None:
-        self._server = server.server
-        headers = {"Authorization": f"Bearer {token or server.admin_token}", "Accept": "application/json"}
+    def __init__(self, cluster: Context, token: str | None = None) -> None:
+        self._server = cluster.server
+        headers = {"Authorization": f"Bearer {token or cluster.admin_token}", "Accept": "application/json"}
         self._pool = urllib3.PoolManager(
-            maxsize=16, ca_certs=str(server.ca_file), headers=headers, retries=False, timeout=_SECONDS
+            maxsize=16, ca_certs=str(cluster.ca_file), headers=headers, retries=False, timeout=_SECONDS
         )
 
     def get(self, path: str) -> Json:

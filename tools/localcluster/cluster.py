@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localcluster import binaries, controlplane, kwok, ports, removal, settings
+from localcluster import binaries, containerd, controlplane, kwok, node, ports, removal, settings
 from localcluster.client import RawClient
 from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError, SetupError, StartError
@@ -38,8 +39,6 @@ class Cluster(Context):
         Raises:
             LocalClusterError: kubectl failed; the text holds its standard error.
         """
-        import subprocess
-
         program = binaries.find("kubectl", kubernetes=self.version)
         command = [str(program), f"--kubeconfig={self.kubeconfig}", *args]
         done = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
@@ -67,14 +66,10 @@ class Cluster(Context):
             SetupError: The cluster has no real node that runs, or the file is not such an archive.
             LocalClusterError: containerd refused the archive; the text holds containerd's message.
         """
-        from localcluster import containerd
-
         containerd.load(self, image_tar)
 
     def tag(self, image: str, other: str) -> None:
         """Give an image that was loaded a second full name, such as that of a release; see `load`."""
-        from localcluster import containerd
-
         containerd.tag(self, image, other)
 
     def down(self) -> None:
@@ -191,8 +186,6 @@ def _start(context: Context) -> None:
     if context.depth is Depth.KWOK:
         kwok.start(context)
     elif context.depth is Depth.NODE:
-        from localcluster import node
-
         node.start(context)
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localcluster import node
 from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
 
@@ -26,8 +27,6 @@ def stop(context: Context) -> None:
     """
     failure: Exception | None = None
     if context.depth is Depth.NODE:
-        from localcluster import node
-
         try:
             node.stop(context)
         except (LocalClusterError, OSError) as error:
