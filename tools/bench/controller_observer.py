@@ -49,10 +49,8 @@ class Observer:
         tasks: The Pods of each Framework.
         limit: The seconds after which `until` gives up.
         on_end: Called with each Pod that has ended.
-        created: The Pods that were seen.
-        gone: The Pods that were seen to vanish.
-        ran: The UIDs of Pods that ran.
-        ended: The UIDs of Pods that have ended.
+        created: How many Pods were seen; `gone`: to vanish.
+        ran: The UIDs of Pods that ran; `ended`: of those that have ended.
         completed: The UIDs of Frameworks that were Completed.
         opened: The Frameworks whose gate has opened.
         submitted: When the creation of each Framework began, in monotonic seconds.

@@ -27,14 +27,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """So many Frameworks of so many Tasks.
-
-    Attributes:
-        frameworks: The number of Frameworks.
-        tasks: The Tasks of each.
-        over: The seconds in which the Frameworks arrive one after another; 0 for all at once.
-        kind: What happens to them.
-    """
+    """So many Frameworks of so many Tasks each, which arrive one after another over some seconds; 0 for all at once."""
 
     frameworks: int
     tasks: int

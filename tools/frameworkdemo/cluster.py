@@ -28,12 +28,9 @@ GONE_SECONDS = 300
 
 @dataclass(frozen=True)
 class Cluster:
-    """Access to one cluster by `kubectl`.
+    """Access to one cluster by the program `kubectl`.
 
-    Attributes:
-        program: The path of kubectl.
-        kubeconfig: The kubeconfig file; None for `KUBECONFIG` or the file in the home folder.
-        context: The context in it; None for the current one.
+    Without a kubeconfig it is that of `KUBECONFIG` or of the home folder; without a context, the current one.
     """
 
     program: Path

@@ -31,11 +31,8 @@ _PULLED_ONCE = re.compile(rf"({_NAMED.pattern}\n +imagePullPolicy: |--barrier-pu
 class ImageNames:
     """The names by which a cluster finds the project's images: `{prefix}/{name}:{tag}`.
 
-    Attributes:
-        prefix: The registry and the path.
-        tag: The tag.
-        moves: Whether the registry may have another image under the tag tomorrow, so that each start asks it. Images
-            that were loaded into the nodes are in no registry, and those of a version do not change.
+    A tag `moves` if the registry may have another image under it tomorrow, so that each start asks it. Images that were
+    loaded into the nodes are in no registry, and those of a version do not change.
     """
 
     prefix: str = PREFIX

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from localcluster.errors import LocalClusterError
+from localcluster.filling import filled
 from localcluster.process import Identity, identify, terminate
 
 if TYPE_CHECKING:
@@ -35,32 +36,13 @@ _TASKS = "run/containerd/io.containerd.runtime.v2.task"
 """Where containerd has a folder for each container that it has not deleted: k8s.io/ID, also the path of its cgroup."""
 _SECONDS = 60.0
 
-# $1 is the folder for the node's files; the other arguments are folders to mount over. The first line reads the
-# machine's /proc, so the PID is the machine's. Without `bridge-nf-call-iptables` packets between the ports of a bridge
-# bypass kube-proxy's rules.
-_INIT = """
-read -r pid rest </proc/self/stat
-folder=$1; shift
-mount -t proc proc /proc
-mount --make-rshared /
-for target; do
-  mkdir -p "$target" "$folder$target"
-  mount --bind "$folder$target" "$target"
-done
-echo 1 >/proc/sys/net/ipv4/ip_forward
-if [ -e /proc/sys/net/bridge ]; then echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables; fi
-echo "$pid" >"$folder/init.new"
-mv "$folder/init.new" "$folder/init"
-exec catatonit -P
-"""
-
 
 def start(context: Context) -> int:
     """Make the namespaces, or find those that exist, and return the PID of their init process on this machine."""
     folder = context.state / NAME
     folder.mkdir(exist_ok=True)
     command = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--"]
-    command += ["bash", "-euc", _INIT, "bash", str(folder), *_OVERLAID]
+    command += ["bash", "-euc", filled("init.sh"), "bash", str(folder), *_OVERLAID]
     context.processes.start(NAME, command, ready=lambda: init(context) is not None)
     found = init(context)
     assert found is not None

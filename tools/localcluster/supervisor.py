@@ -110,7 +110,8 @@ class Supervisor:
                     return record.identity.pid
             # A process that does not answer its probe will hardly react to SIGTERM.
             self.stop(name, grace_seconds=1.0 if same else 10.0)
-        offset = self._log_size(name)
+        log = self.log_file(name)
+        offset = log.stat().st_size if log.exists() else 0
         identity = self._spawn(name, argv, env)
         try:
             self._wait(name, identity, ready, timeout_seconds, offset)
@@ -185,10 +186,6 @@ class Supervisor:
     def _failure(self, name: str, reason: str, offset: int) -> StartError:
         log = self.log_file(name)
         return StartError(name, reason, log, relevant_tail(log, offset))
-
-    def _log_size(self, name: str) -> int:
-        log = self.log_file(name)
-        return log.stat().st_size if log.exists() else 0
 
     def _record(self, name: str) -> Record | None:
         try:

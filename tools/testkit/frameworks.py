@@ -89,11 +89,7 @@ class Frameworks:
         return self.raw.merge(f"{self.path}/{name}", {"spec": spec})
 
     def status(self, name: str) -> Json:
-        """Return the status of a Framework.
-
-        Raises:
-            AssertionError: The controller has not written one yet.
-        """
+        """Return the status of a Framework, if the controller has written one."""
         status = self.get(name).get("status")
         assert status, f"the controller has written no status for Framework {name}"
         assert isinstance(status, dict)
@@ -149,8 +145,7 @@ class ControllerProcess:
     """A controller in a process of its own, with the permissions of its service account and no others.
 
     Attributes:
-        cluster: The cluster.
-        folder: The folder of its configuration, kubeconfig and log.
+        folder: Of its configuration, kubeconfig and log.
         settings: The fields of its configuration file.
         process: The process that runs, or the last one that ran.
         starts: How often it was started.

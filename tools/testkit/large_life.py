@@ -89,11 +89,7 @@ class LargeLife:
         )
 
     def wait(self, what: Callable[[], bool], *, interval: float = 0.2) -> float:
-        """Wait until something holds, and return the seconds that it took.
-
-        Raises:
-            AssertionError: It took too long; the text says how far it came.
-        """
+        """Wait until something holds, and return the seconds that it took; see `eventually`."""
         begun = time.monotonic()
 
         def check() -> None:

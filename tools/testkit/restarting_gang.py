@@ -48,11 +48,7 @@ class RestartingGang:
         self._frameworks.create(self._name, role("worker", self._tasks, pod=TEMPLATE), *others)
 
     def has_pods(self) -> dict[str, str]:
-        """Return the UIDs of its Pods by their names.
-
-        Raises:
-            AssertionError: Not each Task has one.
-        """
+        """Return the UIDs of its Pods by their names, if each Task has one."""
         found = self._frameworks.pods().items()
         uids = {name: pod["metadata"]["uid"] for name, pod in found if name.startswith(f"{self._name}-worker-")}
         assert len(uids) == self._tasks, f"{len(uids)} of {self._tasks} Pods"
@@ -93,19 +89,11 @@ class RestartingGang:
             raise AssertionError(error) from error
 
     def is_open(self, epoch: int) -> Json:
-        """Return the roster.
-
-        Raises:
-            AssertionError: It is not the complete one of this epoch.
-        """
+        """Return the roster, if it is the complete one of this epoch."""
         return self._roster(epoch, complete=True)
 
     def is_closed(self, epoch: int) -> Json:
-        """Return the roster.
-
-        Raises:
-            AssertionError: It is not one of this epoch that waits.
-        """
+        """Return the roster, if it is one of this epoch that waits."""
         return self._roster(epoch, complete=False)
 
     def _roster(self, epoch: int, *, complete: bool) -> Json:

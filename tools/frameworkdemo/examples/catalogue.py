@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 from typing import TYPE_CHECKING
 
 from frameworkdemo import manifests
@@ -43,12 +43,7 @@ def steps_of(folder: Path) -> Callable[[Example], None]:
     file = folder / "steps.py"
     if not file.is_file():
         return _runs_and_succeeds
-    spec = importlib.util.spec_from_file_location(f"steps_of_{folder.name.replace('-', '_')}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    steps: Callable[[Example], None] = module.steps
+    steps: Callable[[Example], None] = runpy.run_path(str(file))["steps"]
     return steps
 
 
