@@ -151,17 +151,17 @@ async def test_a_container_that_has_written_nothing_is_read_from_its_first_line_
 
 
 async def test_too_many_open_files_are_the_reason_and_not_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    server, made, make = PlayedServer(), 0, session._socket
+    server, made, make = PlayedServer(), 0, session.Sockets.make
 
-    def only_one(address: tuple[object, ...]) -> socket.socket:
+    def only_one(sockets: session.Sockets, address: tuple[object, ...]) -> socket.socket:
         nonlocal made
         made += 1
         if made > 1:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return make(address)
+        return make(sockets, address)
 
     await gang(server, 3, ended=True)
-    monkeypatch.setattr(session, "_socket", only_one)
+    monkeypatch.setattr(session.Sockets, "make", only_one)
     async with a_client(server) as client:
         batches = [batch async for batch in client.log_batches("training", LogSelection())]
     assert len(batches) == 3
