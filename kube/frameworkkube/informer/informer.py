@@ -272,7 +272,7 @@ class Informer(Generic[T]):
             timeout_seconds=LIST_TIMEOUT_SECONDS,
         )
         self._record_activity()
-        self._require_progress(self._wire.page(body).resource_version)
+        self._require_progress((await decoded(self._wire.page, body)).resource_version)
 
     def _require_progress(self, version: str) -> None:
         # Every list here is consistent: its version is at least any that the server has shown.

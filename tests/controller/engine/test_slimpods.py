@@ -175,7 +175,7 @@ def test_init_containers_that_decide_nothing_are_not_kept() -> None:
     slim = SlimPods()(POD_DECODER.decode(msgspec.json.encode(whole)))
     kept = [one.name for one in slim.spec.init_containers]
     assert kept[:3] == [names.BARRIER_CONTAINER, "s0", "s1"]
-    assert len(kept) == slim_pods.MAX_SIDECARS
+    assert len(kept) == slim_pods.MAX_CONTAINERS
 
 
 LONG = "x" * 2000
@@ -247,6 +247,13 @@ def test_a_text_that_no_kubelet_writes_is_cut(status: Any) -> None:
 def test_what_a_kubelet_writes_of_the_end_of_a_container_is_kept() -> None:
     longest = decoded(0, phase="Failed", containerStatuses=[ended(1, message="x" * 12 * 1024)])
     assert SlimPods()(longest).status.container_statuses == longest.status.container_statuses
+
+
+@pytest.mark.parametrize("part", ["containerStatuses", "initContainerStatuses"])
+def test_of_what_is_said_of_containers_as_much_is_kept_as_a_pod_may_have(part: str) -> None:
+    """A Pod that says 28,000 ends of containers that it does not have was 16 MiB, and 3.4 s of a turn."""
+    many = SlimPods()(decoded(0, phase="Failed", **{part: [ended(1, name=f"c{place}") for place in range(5000)]}))
+    assert len(msgspec.to_builtins(many.status)[part]) == slim_pods.MAX_CONTAINERS
 
 
 def test_what_a_failed_container_says_is_forgotten_with_its_pod() -> None:

@@ -241,11 +241,13 @@ def _with_pod(task: TaskStatus, pod: Pod, facts: TaskFacts, *, persisted: bool) 
     status = pod.status
     if task.state is State.CREATION_REQUESTED:
         task = move(task, State.PREPARING, facts.now)
-    if status.phase == "Succeeded":
+    if task.completion is not None:
+        pass  # the first reason stays, and another one costs a search of all that the containers say
+    elif status.phase == "Succeeded":
         task = complete(task, classification.succeeded(pod))
     elif status.phase == "Failed":
         task = complete(task, classification.failed(pod, facts.codes))
-    elif task.completion is None and status.phase in STARTING:
+    elif status.phase in STARTING:
         failed = barrier_exit.failed_by_barrier(pod)
         task = task if failed is None else complete(task, classification.failed(failed, facts.codes))
     if task.state in {State.PREPARING, State.RUNNING} and task.completion is not None:

@@ -5,6 +5,7 @@ A change of one Task costs O(1). Its `revision` says which write of the status c
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -68,7 +69,7 @@ class RoleState:
     instance_uid: str
     graceful_timeout_sec: int | None
     tasks: list[TaskStatus] = field(default_factory=list)
-    revisions: list[int] = field(default_factory=list)
+    revisions: array[int] = field(default_factory=lambda: array("q"))
     counts: Counts = field(default_factory=Counts)
     by_state: Counter[State] = field(default_factory=Counter)
     text_bytes: int = 0

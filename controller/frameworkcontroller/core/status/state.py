@@ -6,6 +6,7 @@ much as has changed.
 
 from __future__ import annotations
 
+from array import array
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -198,7 +199,7 @@ class FrameworkState:
 
     def _change_settings(self, role_state: RoleState, *marks: Mark) -> None:
         """Let the Tasks of a role follow its settings once these are persisted."""
-        role_state.revisions = [self.revisions.change(*marks)] * len(role_state.tasks)
+        role_state.revisions = array("q", [self.revisions.change(*marks)]) * len(role_state.tasks)
         for index in range(len(role_state.tasks)):
             self.touch_when_persisted((role_state.name, index))
 

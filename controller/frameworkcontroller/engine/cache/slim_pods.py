@@ -34,8 +34,9 @@ MOST: Final = {"message": 12 * 1024} | dict.fromkeys(
 )
 """Characters of texts by their fields. A kubelet writes messages of 12 KiB about all containers of a Pod that have
 ended; whoever has permissions on `pods/status` writes a mebibyte."""
-MAX_SIDECARS: Final = 256
-"""Of a Pod, as many as the controller lets it have containers by default."""
+MAX_CONTAINERS: Final = 256
+"""Of a Pod, as many as the controller lets it have. Whoever has permissions on `pods/status` writes 30,000, whose
+exit codes alone are looked through for seconds."""
 MAX_CONTAINERS_SHARED: Final = 20
 """What a Pod with more of them, or of sidecars, has is not shared."""
 
@@ -74,13 +75,13 @@ class SlimPods:
 
     def _spec(self, spec: PodSpec) -> PodSpec:
         """Keep the init containers that decisions look for: the barrier and sidecars."""
-        kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_SIDECARS]
+        kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_CONTAINERS]
         slim = replace(_cut(spec), init_containers=kept)
         return self._share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
     def _containers(self, statuses: tuple[C, ...]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
-        slim = tuple(map(_slim_status, statuses))
+        slim = tuple(map(_slim_status, statuses[:MAX_CONTAINERS]))
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
         return self._share(slim) if is_shared else slim
 

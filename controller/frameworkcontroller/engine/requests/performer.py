@@ -8,6 +8,7 @@ it changes or deletes something; every failure becomes an `Outcome`, and the cor
 import asyncio
 import gzip
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -288,12 +289,14 @@ class Performer:
                 await self._client.create(collection, msgspec.json.encode(body), accept=PARTIAL_METADATA)
             except AlreadyExistsError:
                 path = f"{collection}/{body['metadata']['name']}"
-                found = PARTIAL_DECODER.decode(await self._client.get(path, accept=PARTIAL_METADATA)).metadata
+                found = PARTIAL_DECODER.decode(await self._get(path, PARTIAL_METADATA)).metadata
                 if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in found.owner_references):
                     return Failed(f"{plural}/{found.name} exists and is not owned by this Framework")
                 changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
                 changes["metadata"] = {"uid": found.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
-                await self._client.patch(path, msgspec.json.encode(changes), accept=PARTIAL_METADATA)
+                patch, accept = msgspec.json.encode(changes), PARTIAL_METADATA
+                with suppress(AnswerTooLargeError):  # it has happened
+                    await self._client.patch(path, patch, accept=accept, max_bytes=ANSWER_BYTES)
         return Done()
 
 
