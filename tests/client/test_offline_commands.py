@@ -14,7 +14,7 @@ import yaml
 from frameworkclient import Framework
 from frameworkclient.cli.app import app
 from frameworkclient.cli.commands.offline import framework_of
-from frameworkclient.cli.options import complete_context
+from frameworkclient.cli.run import complete_context
 from frameworkclient.cli.terminal import colours_for, program
 from frameworkclient.errors import ClientError
 from tests.client.broken import SOUND

@@ -35,13 +35,6 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-def complete_context(incomplete: str) -> list[str]:
-    """Return the contexts of the kubeconfig that begin so."""
-    from frameworkclient.access import contexts
-
-    return [name for name in contexts() if name.startswith(incomplete)]
-
-
 def _one_of(*formats: Format, text: str = "How to write it.") -> Any:
     """Return the flag `-o` of commands that know only these formats; another one is wrong usage."""
 
@@ -71,24 +64,7 @@ Settings: TypeAlias = Annotated[
 ]
 
 
-def _cluster(
-    *,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace; that of the context by default.")
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(help="Context of the kubeconfig; the current one by default.", autocompletion=complete_context),
-    ] = None,
-    kubeconfig: Annotated[str | None, typer.Option(help="File; KUBECONFIG or ~/.kube/config by default.")] = None,
-    as_user: Annotated[str, typer.Option("--as", help="User to act as.")] = "",
-    as_groups: Annotated[list[str] | None, typer.Option("--as-group", help="Group to act as; repeatable.")] = None,
-) -> Cluster:
-    """Return the cluster that the flags choose which all commands with a cluster have."""
-    return Cluster(namespace, context, kubeconfig, as_user, tuple(as_groups or ()))
-
-
-_CLUSTER_FLAGS: Final = inspect.signature(_cluster, eval_str=True).parameters
+_CLUSTER_FLAGS: Final = inspect.signature(Cluster, eval_str=True).parameters
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -102,7 +78,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 
         def call(**arguments: Any) -> None:
             if works_on_cluster:
-                arguments["cluster"] = _cluster(**{key: arguments.pop(key) for key in _CLUSTER_FLAGS})
+                arguments["cluster"] = Cluster(**{key: arguments.pop(key) for key in _CLUSTER_FLAGS})
             raise typer.Exit(guarded(lambda: function(**arguments)))
 
         call.__name__ = function.__name__

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
 
 from frameworkclient import errors
 from frameworkclient.cli.exits import ExitCode
@@ -27,15 +29,27 @@ _CODES: Final = {
 }
 
 
+def complete_context(incomplete: str) -> list[str]:
+    """Return the contexts of the kubeconfig that begin so."""
+    from frameworkclient.access import contexts
+
+    return [name for name in contexts() if name.startswith(incomplete)]
+
+
 @dataclass(frozen=True)
 class Cluster:
-    """Where a command works, and as whom, as its flags say; what they do not, the kubeconfig does."""
+    """Where a command works, and as whom: the flags of all commands with a cluster. The kubeconfig says the rest."""
 
-    namespace: str | None = None
-    context: str | None = None
-    kubeconfig: str | None = None
-    as_user: str = ""
-    as_groups: tuple[str, ...] = ()
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace; that of the context by default.")
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(help="Context of the kubeconfig; the current one by default.", autocompletion=complete_context),
+    ] = None
+    kubeconfig: Annotated[str | None, typer.Option(help="File; KUBECONFIG or ~/.kube/config by default.")] = None
+    as_user: Annotated[str, typer.Option("--as", help="User to act as.")] = ""
+    as_groups: Annotated[list[str] | None, typer.Option("--as-group", help="Group to act as; repeatable.")] = None
 
     def run(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine function with a client, and close the client.
@@ -50,7 +64,7 @@ class Cluster:
 
         if self.as_groups and not self.as_user:
             raise errors.ArgumentError("--as-group: needs --as")
-        whom = Impersonation(user=self.as_user, groups=self.as_groups) if self.as_user else None
+        whom = Impersonation(user=self.as_user, groups=tuple(self.as_groups or ())) if self.as_user else None
 
         async def connected() -> T:
             async with AsyncClient(

@@ -32,7 +32,7 @@ def manifests_in(
     """Return the Frameworks of files, each with where it stands, with the fields that `--set` changes; `-` is stdin.
 
     Raises:
-        ManifestError: A file is not valid YAML, has something else than Frameworks and `others` may not, or has none.
+        ManifestError: A file is not valid YAML, has no Framework, or, unless `others` may be there, something else.
         ArgumentError: A field cannot be changed.
     """
     found = []
