@@ -69,10 +69,10 @@ def find(
         AccessError: Nothing usable was found; the message names the flag, the file or the field.
     """
     files = _files(kubeconfig, environ)
-    if not files:
-        return _of_pod(context, impersonate, environ, root)
-    content = plainly.read(files)
     try:
+        if not files:
+            return _of_pod(context, impersonate, environ, root)
+        content = plainly.read(files)
         config = _merged(files, "--kubeconfig" if kubeconfig else "KUBECONFIG") if content is None else content
         namespace, whom = _chosen(config, files, context)
         endpoint = from_kubeconfig(files, context, content=content)
@@ -162,10 +162,7 @@ def _of_pod(context: str | None, impersonate: Impersonation | None, environ: Map
         raise AccessError(f"--context {context}: there is no kubeconfig; name one with --kubeconfig or KUBECONFIG")
     if not environ.get("KUBERNETES_SERVICE_HOST"):
         raise AccessError("there is no kubeconfig: name one with --kubeconfig or KUBECONFIG, or create ~/.kube/config")
-    try:
-        endpoint = in_cluster(root, environ)
-    except CredentialsError as error:
-        raise AccessError(str(error)) from error
+    endpoint = in_cluster(root, environ)
     file = root / "namespace"
     namespace = file.read_text().strip() if file.is_file() else DEFAULT_NAMESPACE
     return Access(_with_headers(endpoint, (impersonate or Impersonation()).headers), namespace)

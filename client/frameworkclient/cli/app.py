@@ -11,7 +11,6 @@ from frameworkclient.cli import change, look, make
 from frameworkclient.version import __version__
 
 app = typer.Typer(
-    help="Frameworks on Kubernetes: submit them, follow them, change them.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

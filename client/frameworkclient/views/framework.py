@@ -272,12 +272,8 @@ class FrameworkView:
 
     def is_same_as(self, other: FrameworkView) -> bool:
         """Report whether spec and status are the same, whatever else of the object has changed."""
-        return (self.uid, self.generation, self.deleting, bytes(self._stored.status)) == (
-            other.uid,
-            other.generation,
-            other.deleting,
-            bytes(other._stored.status),
-        )
+        mine, its = ((one.uid, one.generation, one.deleting, bytes(one._stored.status)) for one in (self, other))
+        return mine == its
 
     def manifest(self) -> Framework:
         """Return what would make the same Framework again: its spec, labels and annotations.
