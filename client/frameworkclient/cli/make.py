@@ -65,9 +65,9 @@ def run(
         volumes=volume or [],
         service_account=service_account,
     )
-    if (code := offline.check(framework)) is not ExitCode.DONE:
-        return code
     manifest = framework.to_dict()
+    if offline.tell(manifest):
+        return ExitCode.USAGE
     if dry_run:
         write_document(manifest, output)
         return None
@@ -91,7 +91,8 @@ def submit(
     found = writing.manifests_in(filename, settings)
     manifests = [manifest for _, manifest in found]
     for where, manifest in found:
-        offline.warn(where, manifest)
+        # Errors are said by the API server.
+        offline.tell(manifest, f"{where}: ", "warning")
     names = ", ".join(str((manifest.get("metadata") or {}).get("name")) for manifest in manifests)
     return cluster.stay(
         names, lambda client: writing.submit(client, manifests, dry_run=dry_run, wait=wait, logs=show_logs)

@@ -27,7 +27,7 @@ async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerat
     notes = await asyncio.gather(*(head.fill() for head in heads))
     for note in (note for found in notes for note in found):
         yield note
-    heap = [(head.stamp, number) for number, head in enumerate(heads) if head.lines]
+    heap = [(head.lines[0].stamp, number) for number, head in enumerate(heads) if head.lines]
     heapq.heapify(heap)
     ready: list[LogLine] = []
     while heap:
@@ -42,7 +42,7 @@ async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerat
             for note in found:
                 yield note
         if head.lines:
-            heapq.heappush(heap, (head.stamp, number))
+            heapq.heappush(heap, (head.lines[0].stamp, number))
         if len(ready) >= BATCH:
             yield LogBatch(ready)
             ready = []
@@ -56,11 +56,6 @@ class _Head:
     def __init__(self, log: AsyncGenerator[LogBatch, None]) -> None:
         self._log = log
         self.lines: deque[LogLine] = deque()
-
-    @property
-    def stamp(self) -> str:
-        """The time of the next line."""
-        return self.lines[0].stamp
 
     async def fill(self) -> list[LogBatch]:
         """Read the next lines, if there are any, and return the notes before them."""
@@ -76,6 +71,6 @@ class _Head:
     def take(self, until: str | None) -> list[LogLine]:
         """Take the next line, and those after it that are not later than the next one of all others; None: all."""
         taken = [self.lines.popleft()]
-        while self.lines and (until is None or self.stamp <= until):
+        while self.lines and (until is None or self.lines[0].stamp <= until):
             taken.append(self.lines.popleft())
         return taken

@@ -47,11 +47,13 @@ def _line(problem: Problem) -> str:
     return f"{severity}: {problem.path}: {sanitize(problem.text)}"
 
 
-def warn(where: str, manifest: dict[str, Any]) -> None:
-    """Say what may not do what it was written for; what is an error the API server says itself."""
-    for problem in lint(manifest):
-        if problem.severity is Severity.WARNING:
-            say(f"{where}: {problem}")
+def tell(manifest: dict[str, Any], where: str = "", only: str = "") -> bool:
+    """Say what is wrong with a Framework, or what of it has one severity; report whether there is an error."""
+    problems = lint(manifest)
+    for problem in problems:
+        if only in {"", problem.severity}:
+            say(f"{where}{problem}")
+    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def render_all(
@@ -60,10 +62,7 @@ def render_all(
     """Write the Pods of Frameworks as they would be created; USAGE if a Framework has an error."""
     pods = []
     for where, manifest in manifests:
-        errors = [problem for problem in lint(manifest) if problem.severity is Severity.ERROR]
-        if errors:
-            for problem in errors:
-                say(f"{where}: {problem}")
+        if tell(manifest, f"{where}: ", "error"):
             return ExitCode.USAGE
         for found in pods_of(manifest, namespace, all_tasks=all_tasks):
             for text in found.warnings:
@@ -131,11 +130,3 @@ def _pairs(assignments: Sequence[str], flag: str) -> dict[str, str]:
             raise ArgumentError(f"{flag} {assignment}: must be NAME=VALUE")
         found[name] = value
     return found
-
-
-def check(framework: Framework) -> ExitCode:
-    """Say what is wrong with a Framework that flags describe; USAGE if it has an error."""
-    problems = lint(framework.to_dict())
-    for problem in problems:
-        say(str(problem))
-    return ExitCode.USAGE if any(one.severity is Severity.ERROR for one in problems) else ExitCode.DONE
