@@ -145,7 +145,7 @@ def task_outlook(view: FrameworkView, role: RoleView, task: TaskView) -> str:
         case State.CREATION_PENDING if role.waits:
             return f"waits until {needs(role)}"
         case State.CREATION_PENDING:
-            return "its Pod will be created" if view.status and view.status.state is not State.CREATION_PENDING else ""
+            return "its Pod will be created" if view.state is not State.CREATION_PENDING else ""
         case State.CREATION_REQUESTED:
             return "its Pod was created just now"
         case _:
@@ -191,16 +191,11 @@ def why_not(policy: RetryPolicy, counts: RetryPolicyStatus, completion: TaskComp
     return "its retryPolicy allows none"
 
 
+_ALLOWED: Final = {ALWAYS: "every end", ON_ANY_FAILURE: "every failure", 0: "", 1: "1 retry"}
+
+
 def counts_text(policy: RetryPolicy) -> str:
     """Return what a retry policy allows, in words."""
     transient = "transient failures always" if policy.fancy_retry_policy else ""
-    match policy.max_retry_count:
-        case number if number == ALWAYS:
-            allowed = "every end"
-        case number if number == ON_ANY_FAILURE:
-            allowed = "every failure"
-        case 0:
-            allowed = ""
-        case number:
-            allowed = f"{number} retries" if number != 1 else "1 retry"
+    allowed = _ALLOWED.get(policy.max_retry_count, f"{policy.max_retry_count} retries")
     return ", ".join(part for part in (transient, allowed) if part) or "no retries"
