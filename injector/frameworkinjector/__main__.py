@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from frameworkinjector import __version__, flags
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.own_presets import OwnPresetsError
+from frameworkkube.errors import CredentialsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,13 +29,17 @@ _DAY_SECONDS = 24 * 3600
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code."""
+    """Run a command and return the exit code: 2 if the command line, or what it names, cannot be used."""
     given = list(sys.argv[1:] if argv is None else argv)
     if not given or given[0].startswith("-"):
         given = given if given[:1] in (["-h"], ["--help"], ["--version"]) else ["serve", *given]
     options = flags.parse(_parser(), given)
     run: Callable[[argparse.Namespace], int] = options.run
-    return run(options)
+    try:
+        return run(options)
+    except (flags.FlagError, OwnPresetsError, CredentialsError) as error:
+        sys.stderr.write(f"frameworkinjector: {error}\n")
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,19 +100,14 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     from frameworkinjector.serving import log, run
-    from frameworkkube.errors import CredentialsError
 
     if (options.tls_cert_file is None) != (options.tls_key_file is None):
-        return _usage_error("--tls-cert-file and --tls-key-file are needed together")
+        raise flags.FlagError("--tls-cert-file and --tls-key-file are needed together")
     namespace = options.namespace or _own_namespace()
     if not namespace:
-        return _usage_error("--namespace is needed outside of a Pod")
+        raise flags.FlagError("--namespace is needed outside of a Pod")
     log.configure(options.log_level)
-    try:
-        prepared = _serve_options(options, namespace)
-    except (CredentialsError, OwnPresetsError) as error:
-        return _usage_error(str(error))
-    asyncio.run(run.serve(prepared))
+    asyncio.run(run.serve(_serve_options(options, namespace)))
     return 0
 
 
@@ -152,13 +152,9 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
 
 def _audit(options: argparse.Namespace) -> int:
     from frameworkinjector.offline.audit import audit
-    from frameworkkube.errors import CredentialsError
     from frameworkkube.http import credentials
 
-    try:
-        endpoint = credentials.discover(kubeconfig=options.kubeconfig)
-    except CredentialsError as error:
-        return _usage_error(str(error))
+    endpoint = credentials.discover(kubeconfig=options.kubeconfig)
     as_json = options.output == "json"
     return audit(endpoint, options.namespace, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
@@ -184,11 +180,6 @@ def _positive(text: str) -> float:
     if not 0 < number < 1e6:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number below 1000000")
     return number
-
-
-def _usage_error(message: str) -> int:
-    sys.stderr.write(f"frameworkinjector: {message}\n")
-    return 2
 
 
 if __name__ == "__main__":
