@@ -113,6 +113,11 @@ class ServerError(ApiStatusError):
     """5xx."""
 
 
+_BY_REASON: dict[str, type[ApiStatusError]] = {
+    "AlreadyExists": AlreadyExistsError,
+    "Expired": GoneError,
+    "Gone": GoneError,
+}
 _BY_CODE: dict[int, type[ApiStatusError]] = {
     401: UnauthorizedError,
     403: ForbiddenError,
@@ -157,13 +162,7 @@ def is_unknown_version(error: KubeError) -> bool:
 
 
 def _class_of(code: int, reason: str) -> type[ApiStatusError]:
-    if reason == "AlreadyExists":
-        return AlreadyExistsError
-    if reason in {"Expired", "Gone"}:
-        return GoneError
-    if code >= 500:
-        return ServerError
-    return _BY_CODE.get(code, ApiStatusError)
+    return _BY_REASON.get(reason) or (ServerError if code >= 500 else _BY_CODE.get(code, ApiStatusError))
 
 
 def _status_of(body: bytes) -> dict[str, Any]:

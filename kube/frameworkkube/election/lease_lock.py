@@ -8,12 +8,9 @@ Only this candidate's own clock is read: another candidate's lease has expired w
 its duration.
 """
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
-
-import tenacity
 
 from frameworkkube.election.lease import API_VERSION, Lease
 from frameworkkube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
@@ -130,54 +127,38 @@ class LeaseLock:
         Raises:
             KubeError: nothing is known of this renewal.
         """
-        lease = self._lease
-
-        def is_over(state: tenacity.RetryCallState) -> bool:
-            return state.attempt_number >= _MAX_ATTEMPTS or self.remaining_seconds <= 0
-
-        policy = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type((ConflictError, NotFoundError, AlreadyExistsError)),
-            stop=is_over,
-            sleep=asyncio.sleep,
-            reraise=True,
-        )
-        async for attempt in policy:
-            with attempt:
-                if attempt.retry_state.attempt_number > 1:
-                    lease = await self._read(min(self.remaining_seconds, self._deadline / 2))
-                    self._lease = lease or self._lease
-                    if lease is not None and lease.holder != self._identity:
-                        return False
+        lease, attempts = self._lease, 1
+        while True:
+            try:
                 await self._claim(lease, min(self.remaining_seconds, self._deadline / 2))
-        return True
+            except (ConflictError, NotFoundError, AlreadyExistsError):
+                if attempts == _MAX_ATTEMPTS or self.remaining_seconds <= 0:
+                    raise
+            else:
+                return True
+            attempts += 1
+            lease = await self._read(min(self.remaining_seconds, self._deadline / 2))
+            self._lease = lease or self._lease
+            if lease is not None and lease.holder != self._identity:
+                return False
 
     async def release(self) -> None:
         """Let the next candidate in at once. This is a courtesy: if it fails, the lease just expires."""
         until = self._clock() + self._deadline / 2
         lease = None if self.is_claim_unanswered else self._lease
-
-        def failed(state: tenacity.RetryCallState) -> None:
-            assert state.outcome is not None
-            _log.info("could not release the lease", lease=self._name, error=str(state.outcome.exception()))
-
-        async def attempt() -> None:
-            nonlocal lease
-            # What was known before a failure may be old.
-            known, lease = lease, None
-            known = known or await self._read(until - self._clock())
-            if known is None or known.holder != self._identity:
+        for _ in range(_MAX_ATTEMPTS):
+            try:
+                lease = lease or await self._read(until - self._clock())
+                if lease is None or lease.holder != self._identity:
+                    return
+                body = lease.released(self._now())
+                self._lease = Lease.decode(await self._request("PUT", self._path, until - self._clock(), body))
+            except KubeError as error:
+                _log.info("could not release the lease", lease=self._name, error=str(error))
+                lease = None  # what was known before a failure may be old
+            else:
+                _log.info("released the lease", lease=self._name)
                 return
-            body = known.released(self._now())
-            self._lease = Lease.decode(await self._request("PUT", self._path, until - self._clock(), body))
-            _log.info("released the lease", lease=self._name)
-
-        await tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(KubeError),
-            stop=tenacity.stop_after_attempt(_MAX_ATTEMPTS),
-            after=failed,
-            retry_error_callback=lambda _: None,
-            sleep=asyncio.sleep,
-        )(attempt)
 
     async def _claim(self, lease: Lease | None, seconds: float) -> None:
         """Make this candidate the holder, or keep it so; None creates the Lease."""

@@ -215,12 +215,7 @@ class Informer(Generic[T]):
         """Say how to go on after a watch that the server has ended.
 
         An API server ends the watches that it cannot serve quickly enough, many times a second in a burst, and one that
-        restarts ends its watches before their time.
-
-        Args:
-            shown: how many changes of objects.
-            lived: the seconds it took.
-            progressed: whether it has shown a newer version.
+        restarts ends its watches before their time. `lived` is in seconds.
         """
         self._short = self._short + 1 if lived < FLOOR_SECONDS and shown < _BURST else 0
         if not shown and lived < CEILING_SECONDS:

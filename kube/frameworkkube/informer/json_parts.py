@@ -6,9 +6,12 @@ is linear in the size and the depth does not matter.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
+
+P = TypeVar("P")
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -27,7 +30,7 @@ def members(document: bytes) -> dict[str, bytes]:
     Raises:
         ValueError: the document is not an object, or not complete.
     """
-    return dict(_members(document))
+    return dict(_parts(document, b"{", b"}", _member))
 
 
 def members_of(document: bytes, wanted: str) -> dict[str, bytes]:
@@ -37,23 +40,10 @@ def members_of(document: bytes, wanted: str) -> dict[str, bytes]:
         ValueError: the document, or that member, is not an object, or not complete.
         KeyError: there is no such member.
     """
-    for name, value in _members(document):
+    for name, value in _parts(document, b"{", b"}", _member):
         if name == wanted:
             return members(value)
     raise KeyError(wanted)
-
-
-def _members(document: bytes) -> Iterator[tuple[str, bytes]]:
-    at = _after(document, 0, b"{")
-    if document[at : at + 1] == b"}":
-        return
-    while True:
-        name, at = _value(document, at)
-        value, at = _value(document, _after(document, at, b":"))
-        yield msgspec.json.decode(name, type=str), value
-        if document[at : at + 1] == b"}":
-            return
-        at = _after(document, at, b",")
 
 
 def elements(document: bytes) -> list[bytes]:
@@ -62,18 +52,26 @@ def elements(document: bytes) -> list[bytes]:
     Raises:
         ValueError: the document is not an array, or not complete.
     """
-    found: list[bytes] = []
-    if document.strip() == b"null":
-        return found
-    at = _after(document, 0, b"[")
-    if document[at : at + 1] == b"]":
-        return found
+    return [] if document.strip() == b"null" else list(_parts(document, b"[", b"]", _value))
+
+
+def _parts(document: bytes, opening: bytes, closing: bytes, part: Callable[[bytes, int], tuple[P, int]]) -> Iterator[P]:
+    """Yield the parts between two brackets and commas; `part` cuts the one that begins at a position."""
+    at = _after(document, 0, opening)
+    if document[at : at + 1] == closing:
+        return
     while True:
-        value, at = _value(document, at)
-        found.append(value)
-        if document[at : at + 1] == b"]":
-            return found
+        found, at = part(document, at)
+        yield found
+        if document[at : at + 1] == closing:
+            return
         at = _after(document, at, b",")
+
+
+def _member(document: bytes, at: int) -> tuple[tuple[str, bytes], int]:
+    name, at = _value(document, at)
+    value, at = _value(document, _after(document, at, b":"))
+    return (msgspec.json.decode(name, type=str), value), at
 
 
 def _after(document: bytes, at: int, expected: bytes) -> int:

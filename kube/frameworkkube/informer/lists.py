@@ -105,13 +105,7 @@ class Pager(Generic[T]):
     """Reads a collection page by page, of so many objects at most; `accept` is that of a single object."""
 
     def __init__(
-        self,
-        client: KubeClient,
-        path: str,
-        wire: WireDecoder[T],
-        selector: Mapping[str, str],
-        accept: str,
-        most: int,
+        self, client: KubeClient, path: str, wire: WireDecoder[T], selector: Mapping[str, str], accept: str, most: int
     ) -> None:
         self._client, self._path, self._wire, self._selector = client, path, wire, selector
         self._accept = PARTIAL_METADATA_LIST if accept == PARTIAL_METADATA else accept

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from frameworkkube.errors import ApiStatusError, KubeError, error_of_status
+from frameworkkube.errors import KubeError, error_of_status
 from frameworkkube.informer import json_parts
 from frameworkkube.informer.store import HasMetadata
 
@@ -108,6 +108,8 @@ _bookmarks = msgspec.json.Decoder(_Bookmark)
 _raw_events = msgspec.json.Decoder(_RawEvent)
 _raw_lists = msgspec.json.Decoder(_RawList)
 _list_meta = msgspec.json.Decoder(_ListMeta)
+_statuses = msgspec.json.Decoder(dict[str, Any])
+_texts = msgspec.json.Decoder(str)
 
 
 class WireDecoder(Generic[T]):
@@ -175,7 +177,7 @@ class WireDecoder(Generic[T]):
             case EventType.BOOKMARK:
                 return _bookmark(raw.object)
             case "ERROR":
-                raise _ended(raw.object)
+                raise error_of_status(_decoded_or_none(_statuses, raw.object) or {})
             case _:
                 return Event(raw.type, None, "")
 
@@ -226,39 +228,29 @@ def _raw_event(line: bytes) -> tuple[_RawEvent, Identity | None]:
 
 def _identity(raw: msgspec.Raw) -> Identity:
     """Read what names the object, field by field if need be: without it no message can say which object it is."""
-    try:
-        return _metadata.decode(raw).metadata
-    except (ValueError, RecursionError):
-        pass
+    if (found := _decoded_or_none(_metadata, raw)) is not None:
+        return found.metadata
     try:
         metadata = json_parts.members_of(bytes(raw), "metadata")
     except (ValueError, LookupError):
         return Identity()
-    return Identity(*(_text(metadata.get(field.encode_name)) for field in msgspec.structs.fields(Identity)))
+    names = (field.encode_name for field in msgspec.structs.fields(Identity))
+    return Identity(*(_decoded_or_none(_texts, metadata.get(name, b"")) or "" for name in names))
 
 
 def _bookmark(raw: msgspec.Raw) -> Event[Any]:
-    try:
-        meta = _bookmarks.decode(raw).metadata
-    except (ValueError, RecursionError):
+    found = _decoded_or_none(_bookmarks, raw)
+    if found is None:
         return Event(EventType.BOOKMARK, None, _identity(raw).resource_version)
-    ends_list = (meta.annotations or {}).get(_END_OF_LIST) == "true"
-    return Event(EventType.BOOKMARK, None, meta.resource_version, ends_list=ends_list)
+    ends_list = (found.metadata.annotations or {}).get(_END_OF_LIST) == "true"
+    return Event(EventType.BOOKMARK, None, found.metadata.resource_version, ends_list=ends_list)
 
 
-def _text(raw: bytes | None) -> str:
+def _decoded_or_none(decoder: msgspec.json.Decoder[D], raw: bytes | msgspec.Raw) -> D | None:
     try:
-        return msgspec.json.decode(raw or b'""', type=str)
+        return decoder.decode(raw)
     except (ValueError, RecursionError):
-        return ""
-
-
-def _ended(raw: msgspec.Raw) -> ApiStatusError:
-    try:
-        status: Any = msgspec.json.decode(raw)
-    except (ValueError, RecursionError):
-        status = None
-    return error_of_status(status if isinstance(status, dict) else {})
+        return None
 
 
 async def decoded(decode: Callable[[bytes], D], document: bytes) -> D:
