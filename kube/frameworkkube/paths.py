@@ -4,21 +4,11 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 
-def resource_path(
-    api_version: str,
-    resource: str,
-    *,
-    namespace: str | None = None,
-    name: str | None = None,
-    subresource: str | None = None,
-) -> str:
-    """Return the path of a collection, an object or a subresource, as `/api/v1/namespaces/default/pods/web-0/log`.
+def resource_path(api_version: str, resource: str, *, namespace: str | None = None, name: str | None = None) -> str:
+    """Return the path of a collection or an object, as `/api/v1/namespaces/default/pods/web-0`.
 
     `api_version` is `v1` or `group/version`, `resource` a plural. Without a namespace it is a cluster-scoped resource,
     or one of all namespaces; without a name it is the collection.
-
-    Raises:
-        ValueError: a subresource without a name.
     """
     parts = ["", "apis" if "/" in api_version else "api", api_version]
     if namespace is not None:
@@ -26,10 +16,6 @@ def resource_path(
     parts.append(resource)
     if name is not None:
         parts.append(quote(name, safe=""))
-        if subresource is not None:
-            parts.append(subresource)
-    elif subresource is not None:
-        raise ValueError(f"subresource {subresource!r} needs an object's name")
     return "/".join(parts)
 
 

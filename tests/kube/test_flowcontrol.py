@@ -100,7 +100,7 @@ async def test_a_cancelled_probe_does_not_hold_requests_for_ever(
         await client.create(PATH, b"{}")
     time.now += 1
     with pytest.raises(RequestTimeoutError):
-        await client.create(PATH, b"{}", timeout_seconds=0.1)
+        await client.request("POST", PATH, body=b"{}", timeout_seconds=0.1)
     await client.create(PATH, b"{}")
     await client.create(PATH, b"{}")
 

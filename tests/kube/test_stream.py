@@ -137,7 +137,7 @@ async def test_a_full_pool_of_requests_does_not_hold_up_a_watch(server: Scripted
     arrived = asyncio.Event()
     server.on("PUT", then=after(arrived.set, silence()))
     server.on("watch", watch(b"a"))
-    blocked = [asyncio.ensure_future(client.replace("/x", b"{}", timeout_seconds=600)) for _ in range(3)]
+    blocked = [asyncio.ensure_future(client.request("PUT", "/x", body=b"{}", timeout_seconds=600)) for _ in range(3)]
     await asyncio.wait_for(arrived.wait(), patience(5))
     assert await lines_of(client) == [b"a"]
     assert not any(task.done() for task in blocked)

@@ -129,17 +129,13 @@ class KubeClient:
         """Read an object or a list."""
         return await self.request("GET", path, query=query, accept=accept, max_bytes=max_bytes)
 
-    async def create(
-        self, path: str, body: bytes, *, accept: str = JSON, timeout_seconds: float = WRITE_TIMEOUT_SECONDS
-    ) -> bytes:
+    async def create(self, path: str, body: bytes, *, accept: str = JSON) -> bytes:
         """Create an object in the collection at `path`."""
-        return await self.request("POST", path, body=body, accept=accept, timeout_seconds=timeout_seconds)
+        return await self.request("POST", path, body=body, accept=accept, timeout_seconds=WRITE_TIMEOUT_SECONDS)
 
-    async def replace(
-        self, path: str, body: bytes, *, accept: str = JSON, timeout_seconds: float = WRITE_TIMEOUT_SECONDS
-    ) -> bytes:
+    async def replace(self, path: str, body: bytes, *, accept: str = JSON) -> bytes:
         """Replace the object, or its subresource, at `path`; the body's resourceVersion is the precondition."""
-        return await self.request("PUT", path, body=body, accept=accept, timeout_seconds=timeout_seconds)
+        return await self.request("PUT", path, body=body, accept=accept, timeout_seconds=WRITE_TIMEOUT_SECONDS)
 
     async def patch(
         self,
