@@ -6,7 +6,6 @@ import socket
 # Wider than the Framework API's ^[a-z0-9]{1,63}$ because roles of the Pods source are label values.
 _ROLE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
-
 DNS_LABEL_LIMIT = 63
 DNS_NAME_LIMIT = 253
 

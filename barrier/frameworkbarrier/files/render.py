@@ -76,10 +76,7 @@ def warm_up(settings: Settings, container: Container) -> None:
 
 
 def render(
-    released: Released,
-    settings: Settings,
-    container: Container,
-    framework: Mapping[str, Any] | None = None,
+    released: Released, settings: Settings, container: Container, framework: Mapping[str, Any] | None = None
 ) -> Rendered:
     """Make all files of an open gang; `framework` is the decompressed object, None if not wanted or not readable.
 
@@ -167,11 +164,7 @@ def _checked(made: list[tuple[Preset, File]], taken: set[str]) -> Iterator[File]
 
 
 def _user_files(
-    released: Released,
-    chosen: list[Preset],
-    settings: Settings,
-    container: Container,
-    taken: set[str],
+    released: Released, chosen: list[Preset], settings: Settings, container: Container, taken: set[str]
 ) -> Iterator[File]:
     """Render the user's templates."""
     if not container.templates:

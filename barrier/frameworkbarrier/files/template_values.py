@@ -24,12 +24,11 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
 
     Returns:
         `gang`: {id, name, namespace, attempt, generation}; `roles`: list of {name, port, slots, gpus, tasks, ips,
-        addresses};
-        `tasks`: all Tasks in order, each {role, index, attempt, ip, host, name, address, port, slots, pod, node,
-        host_ip, rank}; `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `head`: the Task
-        that the others connect to, None if the preset has none; `nproc`; `nnodes`: {min, max}, None if it is not set;
-        `max_restarts`; `interface`: the one with this Pod's address, "" if it is not known; `folder`; `tf_roles`: what
-        each role is to TensorFlow, by its name; `fail`: refuses the gang, with a reason.
+        addresses}; `tasks`: all Tasks in order, each {role, index, attempt, ip, host, name, address, port, slots, pod,
+        node, host_ip, rank}; `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `head`: the
+        Task that the others connect to, None if the preset has none; `nproc`; `nnodes`: {min, max}, None if it is not
+        set; `max_restarts`; `interface`: the one with this Pod's address, "" if it is not known; `folder`; `tf_roles`:
+        what each role is to TensorFlow, by its name; `fail`: refuses the gang, with a reason.
         `host` is the address as it stands before a colon, `address` is `host:port`. `port` is None if none is known.
         `name` is by what others may reach the Task: its address, or with `FB_ADDRESSES=name` its Pod's name.
 
@@ -103,11 +102,7 @@ def _fail_for(preset: Preset) -> Any:
 
 
 def _with_rank(gang: Gang, preset: Preset, chosen: tuple[str, ...]) -> list[str]:
-    """Return the roles whose Tasks have ranks, in the order of their ranks; a preset without ranks counts all.
-
-    Raises:
-        SettingsError: `FB_RANK_ROLES` does not fit the gang, or nothing says which of several roles have ranks.
-    """
+    """Return the roles whose Tasks have ranks, in the order of their ranks; a preset without ranks counts all."""
     names = variables.names_of(gang, "FB_RANK_ROLES", chosen)
     filled = [role.name for role in gang.roles if role.tasks]
     found = [name for name in chosen or preset.rank_roles if name in filled]
@@ -125,11 +120,7 @@ def _with_rank(gang: Gang, preset: Preset, chosen: tuple[str, ...]) -> list[str]
 
 
 def _head_role(gang: Gang, preset: Preset, chosen: str) -> str:
-    """Return the role whose Task 0 is the head; "": it is the Task of rank 0, or there is none.
-
-    Raises:
-        SettingsError: `FB_HEAD_ROLE` does not fit the gang, or nothing says who is the head.
-    """
+    """Return the role whose Task 0 is the head; "": it is the Task of rank 0, or there is none."""
     filled = {role.name: len(role.tasks) for role in gang.roles if role.tasks}
     if chosen:
         if chosen not in filled:

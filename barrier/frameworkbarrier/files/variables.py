@@ -1,6 +1,7 @@
 """The variables that an application reads: FC's `FB_...` lists and what the presets make of the gang. Pure.
 
-A value is text; `environment` quotes it for a shell or an env file.
+A value is text; `environment` quotes it for a shell or an env file. A setting that does not fit the gang is a
+`SettingsError` that names it.
 """
 
 import json
@@ -54,11 +55,7 @@ def role_prefix(role: str) -> str:
 
 
 def names_of(gang: Gang, setting: str, chosen: Iterable[str]) -> list[str]:
-    """Return the names of the roles, once those that a setting names are found among them.
-
-    Raises:
-        SettingsError: the setting names a role that the gang does not have.
-    """
+    """Return the names of the roles, once those that a setting names are found among them."""
     names = [role.name for role in gang.roles]
     for name in chosen:
         if name not in names:
@@ -70,7 +67,7 @@ def ports_of(gang: Gang, chosen: Mapping[str, int], presets: Iterable[Preset]) -
     """Return the port of each role: `FB_PORTS`, else the first preset's default; a role without either is left out.
 
     Raises:
-        SettingsError: `FB_PORTS` names a role that the gang does not have, or two roles share a prefix.
+        SettingsError: two roles share a prefix.
     """
     names = names_of(gang, "FB_PORTS", chosen)
     prefixes = {role_prefix(name): name for name in names}
@@ -90,11 +87,7 @@ def lists_of(role: Role, port: int | None) -> RoleLists:
 
 
 def tf_roles_of(gang: Gang, chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return what each role is to TensorFlow: `FB_TF_ROLES`, else its own name.
-
-    Raises:
-        SettingsError: `FB_TF_ROLES` names a role that the gang does not have, or two roles would be the same.
-    """
+    """Return what each role is to TensorFlow, each something else: `FB_TF_ROLES`, else its own name."""
     names = names_of(gang, "FB_TF_ROLES", chosen)
     found = {name: chosen.get(name, name) for name in names}
     for name in chosen:
@@ -109,9 +102,6 @@ def slots_of(gang: Gang, chosen: Mapping[str, int], *, run_launcher: bool, by_gp
     `chosen` is `FB_SLOTS`: the key `""` is for all roles, else only named roles have some. Without it a Task has 1, or
     with `by_gpu` as many as its Pod asks for GPUs, if it asks for some. A role named `launcher` starts mpirun and
     computes nothing, as users of the MPI operator expect, if other roles do and `run_launcher` does not say otherwise.
-
-    Raises:
-        SettingsError: `FB_SLOTS` names a role that the gang does not have.
     """
     names = names_of(gang, "FB_SLOTS", sorted(chosen.keys() - {""}))
     if chosen:

@@ -25,9 +25,9 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 _FOLDER = os.path.dirname(__file__)
@@ -157,16 +157,16 @@ def decode(name: str, document: object) -> Preset:
 
 
 def _read_fields(document: Mapping[str, object]) -> dict[str, Any]:
-    fields = {
-        "variables": _templates(_VARIABLE, "the name of a variable, not FB_... or FC_..."),
-        "files": _templates(_FILE, "the name of a file"),
-        "short_variables": _templates(_VARIABLE, "the name of a variable"),
-        "optional": _list_of(_VARIABLE, "names of variables"),
-        "long": _list_of(_VARIABLE, "names of variables"),
-        "rank_roles": _list_of(_ROLE, "names of roles"),
-        "heads": _list_of(_ROLE, "names of roles"),
-        "port": _whole(1, _MAX_PORT),
-        "place": _whole(0, _LAST),
+    fields: Mapping[str, Callable[[object, str], Any]] = {
+        "variables": partial(_templates, _VARIABLE, "the name of a variable, not FB_... or FC_..."),
+        "files": partial(_templates, _FILE, "the name of a file"),
+        "short_variables": partial(_templates, _VARIABLE, "the name of a variable"),
+        "optional": partial(_list_of, _VARIABLE, "names of variables"),
+        "long": partial(_list_of, _VARIABLE, "names of variables"),
+        "rank_roles": partial(_list_of, _ROLE, "names of roles"),
+        "heads": partial(_list_of, _ROLE, "names of roles"),
+        "port": partial(_whole, 1, _MAX_PORT),
+        "place": partial(_whole, 0, _LAST),
         "gpu_slots": _truth,
     }
     found: dict[str, Any] = {"variables": {}}
@@ -183,36 +183,27 @@ def _read_fields(document: Mapping[str, object]) -> dict[str, Any]:
     return found
 
 
-def _templates(pattern: str, expected: str) -> Any:
-    def read(value: object, where: str) -> Mapping[str, str]:
-        if not isinstance(value, dict):
-            raise PresetError(f"{where}: must be a table of templates by their names")
-        for name, text in value.items():
-            if not re.fullmatch(pattern, name):
-                raise PresetError(f"{where}: {name[:80]!r} must be {expected}")
-            if not isinstance(text, str):
-                raise PresetError(f"{where}.{name}: must be the text of a template")
-        return value
-
-    return read
+def _templates(pattern: str, expected: str, value: object, where: str) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise PresetError(f"{where}: must be a table of templates by their names")
+    for name, text in value.items():
+        if not re.fullmatch(pattern, name):
+            raise PresetError(f"{where}: {name[:80]!r} must be {expected}")
+        if not isinstance(text, str):
+            raise PresetError(f"{where}.{name}: must be the text of a template")
+    return value
 
 
-def _list_of(pattern: str, expected: str) -> Any:
-    def read(value: object, where: str) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(one, str) and re.fullmatch(pattern, one) for one in value):
-            raise PresetError(f"{where}: must be a list of {expected}")
-        return tuple(value)
-
-    return read
+def _list_of(pattern: str, expected: str, value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and re.fullmatch(pattern, one) for one in value):
+        raise PresetError(f"{where}: must be a list of {expected}")
+    return tuple(value)
 
 
-def _whole(low: int, high: int) -> Any:
-    def read(value: object, where: str) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise PresetError(f"{where}: must be a whole number from {low} to {high}")
-        return value
-
-    return read
+def _whole(low: int, high: int, value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise PresetError(f"{where}: must be a whole number from {low} to {high}")
+    return value
 
 
 def _truth(value: object, where: str) -> bool:

@@ -7,7 +7,7 @@ Source of the rules: docs/reference/barrier.md, section 2.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
@@ -73,21 +73,19 @@ def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault
         yield Fault(f"may still not read {view.what}: reading {framework.what} instead", lasting=True)
 
 
-def _follow_framework(
-    settings: Settings, api: Api, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Observation | Fault]:
+def _follow_framework(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     """Follow the Framework; while its gang is incomplete, look from time to time whether there is a roster by now.
 
     A gang that was complete stays with this source, because the roster counts its generations by itself.
     """
     view, configmap = FrameworkView(settings), RosterView(settings)
     _check_readiness(settings, "ip", view.what)
-    look_at = clock() + LOOK_AGAIN_SEC
+    look_at = time.monotonic() + LOOK_AGAIN_SEC
     opened = False
     for item in Follower(api, view, poll_sec=settings.interval_sec):
         opened = opened or (isinstance(item, Observation) and item.gang.complete)
-        if not opened and clock() >= look_at:
-            look_at = clock() + LOOK_AGAIN_SEC
+        if not opened and time.monotonic() >= look_at:
+            look_at = time.monotonic() + LOOK_AGAIN_SEC
             if _has_roster(api, configmap):
                 return
         yield item

@@ -63,10 +63,11 @@ def gang_of(framework: Mapping[str, Any], own_task: OwnTask, attempt_id: int | N
         return _task(name, role, index, statuses.get(role, {}).get(index))
 
     _check_own(f"{namespace}/{name}", statuses, own_task)
+    numbers, gpus = _roles(framework, _waiting(attempt))
     return assemble(
-        _numbers(framework, _waiting(attempt)),
+        numbers,
         find,
-        gpus=_gpus(framework),
+        gpus=gpus,
         namespace=namespace,
         framework=name,
         uid=word(meta.get("uid"), "metadata.uid"),
@@ -82,9 +83,10 @@ def _waiting(attempt: Mapping[str, Any]) -> set[str]:
     return {word(role.get("name"), f"{where}.name") for role in roles if role.get("dependenciesMet") is False}
 
 
-def _numbers(framework: Mapping[str, Any], waiting: set[str]) -> list[tuple[str, int]]:
-    """Return each role of the spec with the number of its Tasks that are in the gang."""
+def _roles(framework: Mapping[str, Any], waiting: set[str]) -> tuple[list[tuple[str, int]], dict[str, int]]:
+    """Return each role of the spec with the number of its Tasks that are in the gang, and with the GPUs of each Pod."""
     numbers: dict[str, int] = {}
+    gpus: dict[str, int] = {}
     for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles"):
         name = word(role.get("name"), "spec.taskRoles.name")
         if not is_role_name(name) or name in numbers:
@@ -93,20 +95,11 @@ def _numbers(framework: Mapping[str, Any], waiting: set[str]) -> list[tuple[str,
         if role.get("taskNumber") is None:
             raise ShapeError(f"{where}: is not there")
         numbers[name] = count(role["taskNumber"], where, MAX_COUNT)
+        pod = table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod")
+        gpus[name] = gpus_of(pod, "spec.taskRoles.task.pod.")
     if sum(numbers.values()) > TASKS_LIMIT:
         raise ShapeError(f"spec.taskRoles: more than {TASKS_LIMIT} Tasks")
-    return [(name, 0 if name in waiting else number) for name, number in numbers.items()]
-
-
-def _gpus(framework: Mapping[str, Any]) -> dict[str, int]:
-    """Return the GPUs that each Pod of a role asks for."""
-    return {
-        word(role.get("name"), "spec.taskRoles.name"): gpus_of(
-            table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod"),
-            "spec.taskRoles.task.pod.",
-        )
-        for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles")
-    }
+    return [(name, 0 if name in waiting else number) for name, number in numbers.items()], gpus
 
 
 def _statuses(attempt: Mapping[str, Any]) -> dict[str, dict[int, Mapping[str, Any]]]:
