@@ -42,51 +42,29 @@ class Depth(enum.StrEnum):
     NODE = "node"
 
 
-@dataclass(frozen=True)
 class Network:
-    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses."""
+    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses.
 
-    octet: int
+    Attributes:
+        bridge_address: Of this machine, for the real node and its Pods; the API server advertises it.
+        node_address: Of the real node, its InternalIP.
+        simulated_pods: Of Pods on simulated nodes.
+        service_subnet: Of Services.
+        kubernetes_service: Of the `kubernetes` Service, the first one of the range.
+        dns_service: Of the DNS Service.
+        pods: Of Pods on the real node.
+        gateway: Of the bridge of the real node, the gateway of its Pods.
+    """
 
-    @property
-    def bridge_address(self) -> str:
-        """The address of this machine for the real node and its Pods, which the API server advertises: 10.x.0.1."""
-        return f"10.{self.octet}.0.1"
-
-    @property
-    def node_address(self) -> str:
-        """The address of the real node, its InternalIP: 10.x.0.2."""
-        return f"10.{self.octet}.0.2"
-
-    @property
-    def simulated_pods(self) -> str:
-        """The addresses of Pods on simulated nodes: 10.x.64.0/18."""
-        return f"10.{self.octet}.64.0/18"
-
-    @property
-    def service_subnet(self) -> str:
-        """The cluster IPs of Services: 10.x.128.0/20."""
-        return f"10.{self.octet}.128.0/20"
-
-    @property
-    def kubernetes_service(self) -> str:
-        """The cluster IP of the `kubernetes` Service, the first address of the range: 10.x.128.1."""
-        return f"10.{self.octet}.128.1"
-
-    @property
-    def dns_service(self) -> str:
-        """The cluster IP of the DNS Service: 10.x.128.10."""
-        return f"10.{self.octet}.128.10"
-
-    @property
-    def pods(self) -> str:
-        """The addresses of Pods on the real node: 10.x.192.0/22."""
-        return f"10.{self.octet}.192.0/22"
-
-    @property
-    def gateway(self) -> str:
-        """The address of the bridge of the real node, the gateway of its Pods: 10.x.192.1."""
-        return f"10.{self.octet}.192.1"
+    def __init__(self, octet: int) -> None:
+        self.bridge_address = f"10.{octet}.0.1"
+        self.node_address = f"10.{octet}.0.2"
+        self.simulated_pods = f"10.{octet}.64.0/18"
+        self.service_subnet = f"10.{octet}.128.0/20"
+        self.kubernetes_service = f"10.{octet}.128.1"
+        self.dns_service = f"10.{octet}.128.10"
+        self.pods = f"10.{octet}.192.0/22"
+        self.gateway = f"10.{octet}.192.1"
 
 
 @dataclass(frozen=True)
