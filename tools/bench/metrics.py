@@ -14,8 +14,6 @@ SENT = "rest_client_requests_total"
 """The requests of a controller."""
 _MB_WRITTEN = "MB written"
 _BODIES = "apiserver_request_body_size_bytes_sum"
-
-
 _RESOURCES = frozenset({"frameworks", "pods", "configmaps", "events", "roles", "rolebindings"})
 _WRITES = {
     "configmaps": "ConfigMaps",
@@ -68,8 +66,7 @@ def request_of(labels: Mapping[str, str]) -> str | None:
 def counted(text: str) -> dict[str, float]:
     """Return what the API server has counted of all clients' requests for the objects of Frameworks, except watches.
 
-    Returns:
-        As columns: the requests by kind and in all, and the megabytes of their bodies.
+    The columns are the requests by kind and in all, and the megabytes of their bodies.
     """
     counts = dict.fromkeys(KINDS, 0)
     for labels, value in samples(text, "apiserver_request_total"):

@@ -104,11 +104,8 @@ def distributions(sources: Sources, target: Path) -> None:
 def pack(image: Path, reference: str, archive: Path, epoch: int) -> str:
     """Write an image as an archive whose bytes do not depend on the day or the user, and return its digest.
 
-    Args:
-        image: Its OCI layout, which gets the name.
-        reference: Its full name, by which `podman load`, `docker load` and containerd know it.
-        archive: The archive.
-        epoch: The time of everything in it, in Unix seconds.
+    `podman load`, `docker load` and containerd know it by the reference, which its OCI layout gets, too. `epoch` is the
+    time of everything in it, in Unix seconds.
     """
     file = image / "index.json"
     index = json.loads(file.read_text())

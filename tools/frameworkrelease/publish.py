@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def publish(release: Release, prefix: str, private: str) -> dict[str, str]:
     """Copy the images and push the chart to a registry and path, without TLS on 127.0.0.1, and sign all of them.
 
-    Returns:
-        The references with digests by name: those of the images, and `chart`.
+    The result has the references with digests by name: those of the images, and `chart`.
 
     Raises:
         ReleaseError: A file is not that of the release, or the registry refuses it.

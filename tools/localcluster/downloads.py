@@ -67,8 +67,7 @@ def source(program: Program, version: str, architecture: str) -> Source | None:
 def download(program: Program, version: str, target: Path, environ: Mapping[str, str] = os.environ) -> bool:
     """Download the official build of a program, unless `FRAMEWORKCONTROLLER_DOWNLOADS` is `never`.
 
-    Returns:
-        Whether `target` was written. If not, there is no build or its host does not answer: build the program instead.
+    Without a build, or an answer of its host, the result is False: build the program instead.
 
     Raises:
         BinaryError: The download does not match its checksum; it was removed.

@@ -164,11 +164,7 @@ def build_release(
 
 
 def _offline(copied: Sequence[Path]) -> tuple[dict[str, str], dict[str, Path]]:
-    """Download what the lock files among copied files name.
-
-    Returns:
-        The build arguments, and the folders to mount by their places in the build, that make a build read it.
-    """
+    """Download what the lock files among copied files name; return the build arguments, and the folders to mount."""
     arguments: dict[str, str] = {}
     mounts: dict[str, Path] = {}
     if found := wheels.download([file for file in copied if is_lock(file)], cache_root() / "wheels"):

@@ -21,7 +21,7 @@ class Identity:
     """What distinguishes a process from every other one, also from a later one with the same PID.
 
     Attributes:
-        pid: The process id, in the PID namespace of this process.
+        pid: In the PID namespace of this process.
         started: The clock ticks from boot to its start: field 22 of /proc/PID/stat (proc(5)).
         boot: The kernel's boot id; a PID file of an earlier boot matches no process.
     """
@@ -71,8 +71,7 @@ def processes_of(state: Path) -> list[Identity]:
 def terminate(identity: Identity, grace_seconds: float) -> bool:
     """Send SIGTERM, then SIGKILL after the grace period (0: SIGKILL at once), and wait until the process is gone.
 
-    Returns:
-        Whether the process ran; False if it was gone before.
+    The result is False if it was gone before.
 
     Raises:
         LocalClusterError: The process survived SIGKILL for a minute.

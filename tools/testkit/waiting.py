@@ -23,15 +23,12 @@ def patience(seconds: float) -> float:
 
 
 def eventually(check: Callable[[], T], timeout: float = 10.0, interval: float = 0.05) -> T:
-    """Call a check until it holds.
+    """Call a check until it holds, and return its result.
 
     Args:
         check: Raises AssertionError while it does not hold; any other exception ends the wait at once.
         timeout: The seconds that it may take on an idle machine; see `patience`. The check is called at least once.
         interval: The seconds between two calls.
-
-    Returns:
-        The result of the check.
 
     Raises:
         AssertionError: The last one of the check, when the time is over.
