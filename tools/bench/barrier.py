@@ -41,10 +41,10 @@ Columns = dict[str, float]
 
 def main() -> int:
     """Measure and print tables."""
-    arguments = flags(__doc__, "barrier").parse_args()
+    flags(__doc__).parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8 * RELEASED), hard), hard))
-    results = Results(arguments.csv)
+    results = Results("barrier")
     with stage() as here:
         print("starts ...", flush=True)
         for by, figures in measure_starts(here, RUNS).items():

@@ -47,7 +47,7 @@ def compared(ours: Columns, bare: Columns) -> dict[str, float]:
 
 def main() -> int:
     """Measure and print tables."""
-    parser = flags(__doc__, "controller")
+    parser = flags(__doc__)
     parser.add_argument("--shapes", default=SHAPES, help="separated by commas (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the shapes (default: %(default)s)")
     arguments = parser.parse_args()
@@ -55,7 +55,7 @@ def main() -> int:
         shapes = [parse(text).scaled(arguments.scale) for text in arguments.shapes.split(",")]
     except ValueError as error:
         parser.error(str(error))
-    results = Results(arguments.csv)
+    results = Results("controller")
     asyncio.run(run(shapes, results))
     results.show()
     return 0

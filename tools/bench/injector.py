@@ -44,7 +44,7 @@ Columns = dict[str, object]
 
 def main() -> int:
     """Measure everything and print a table."""
-    arguments = flags(__doc__, "injector").parse_args()
+    flags(__doc__).parse_args()
     body = review()
     alone = function_rate(body, SECONDS / 3)
     with server() as target:
@@ -61,7 +61,7 @@ def main() -> int:
         with new_cluster("bench-injector", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw):
             figures |= creates(target, raw)
         figures |= {"peak MiB": round(peak_mib(process)), "then MiB": round(resident_mib(process))}
-    results, shape = Results(arguments.csv), f"review:{round(len(body) / 1024)}KiB@{RATE:g}"
+    results, shape = Results("injector"), f"review:{round(len(body) / 1024)}KiB@{RATE:g}"
     results.add(shape, "the function alone", {"reviews/s": round(alone)}, cluster.version)
     results.add(shape, "injector", figures, cluster.version)
     results.show()

@@ -33,10 +33,10 @@ _SECONDS = 600.0
 
 def main() -> int:
     """Measure and print tables."""
-    parser = flags(__doc__, "restart")
+    parser = flags(__doc__)
     parser.add_argument("--crashes", type=int, default=10, help="of each way, 0 for none (%(default)s)")
     arguments = parser.parse_args()
-    results = Results(arguments.csv)
+    results = Results("restart")
     if arguments.crashes:
         with new_cluster("bench-node", Depth.NODE, "bench-restart") as (cluster, raw):
             for way, seconds in crashes(cluster, raw, arguments.crashes):

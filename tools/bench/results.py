@@ -1,10 +1,9 @@
-"""The flags that all benchmarks share, and their figures: kept in a file, and printed as the page shows them."""
+"""The figures of the benchmarks: kept in a file, and printed as the page shows them."""
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frameworkrelease.performance import MEASURED, Row, of_page, origin, row, write
@@ -13,22 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
-def flags(description: str | None, name: str) -> argparse.ArgumentParser:
-    """Return a parser of the flags of a benchmark, which has `--csv`."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    file = MEASURED / f"{name}.csv"
-    parser.add_argument("--csv", type=Path, default=file, help=f"the file of the figures (build/bench/{name}.csv)")
-    return parser
+def flags(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the flags of a benchmark."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 class Results:
-    """The measurements of one run, which are kept in a file after each.
+    """The measurements of one run of a benchmark, which are kept in `build/bench/<name>.csv` after each.
 
     `make scale` takes them over into docs/performance.csv and docs/scale.md, which says what they mean.
     """
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, name: str) -> None:
+        self._file = MEASURED / f"{name}.csv"
         self._rows: list[Row] = []
 
     def add(self, shape: str, by: str, figures: Mapping[str, object], kubernetes: str) -> None:

@@ -66,13 +66,13 @@ class Content:
 
 def main() -> int:
     """Measure and print a table."""
-    parser = flags(__doc__, "start")
+    parser = flags(__doc__)
     parser.add_argument("--pods", type=_numbers, default=[100_000], help="of running Frameworks (100000)")
     parser.add_argument("--completed", type=_numbers, default=[10_000], help="completed Frameworks (10000)")
     arguments = parser.parse_args()
     if len(arguments.pods) != len(arguments.completed):
         parser.error("--pods and --completed: give as many numbers of one as of the other")
-    results = Results(arguments.csv)
+    results = Results("start")
     for pods, completed in zip(arguments.pods, arguments.completed, strict=True):
         content = Content(pods, completed, min(TASKS, pods))
         with new_cluster(CLUSTER, Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw):
