@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from localcluster.client import ApiStatusError, RawClient
-from testkit.waiting import eventually
+from localcluster.client import RawClient
+from tests.support.apiserver import fresh_namespace
 from tests.support.kubelet import Kubelet
 
 if TYPE_CHECKING:
@@ -57,21 +56,8 @@ def raw(cluster: Cluster) -> Iterator[RawClient]:
 def namespace(raw: RawClient, request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace for this test, ready for Pods. The test ends when its deletion has begun."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
-    name = f"{words[:50].strip('-') or 'test'}-{secrets.token_hex(4)}"
-    raw.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-
-    def has_service_account() -> None:
-        accounts = raw.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"]
-        assert "default" in [account["metadata"]["name"] for account in accounts]
-
-    try:
-        # Without the service account the API server refuses Pods.
-        eventually(has_service_account, timeout=30)
+    with fresh_namespace(raw, words[:50].strip("-") or "test") as name:
         yield name
-    finally:
-        # The test may have deleted the namespace.
-        with contextlib.suppress(ApiStatusError):
-            raw.delete(f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture

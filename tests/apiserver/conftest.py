@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from frameworkcontroller.api import definition as crd
 from testkit.frameworks import ControllerProcess, Frameworks, two_controllers
+from testkit.waiting import eventually
 from tests.injector.replica_processes import called, identity_of, installed_on
+from tests.support.frameworkctl import Frameworkctl
 from tests.support.player import Player
+from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.client import RawClient
+    from localcluster.client import Json, RawClient
     from tests.injector.replica_processes import Replica
     from tests.support.kubelet import Kubelet
 
@@ -57,6 +62,12 @@ def player(kubelet: Kubelet, frameworks: Frameworks) -> Player:
     return Player(kubelet, frameworks)
 
 
+@pytest.fixture
+def ctl(cluster: Cluster, namespace: str, tmp_path: Path) -> Frameworkctl:
+    """The command line of the administrator."""
+    return Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
+
+
 @pytest.fixture(scope="module")
 def identity(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of the injector, which is installed for the module."""
@@ -69,3 +80,38 @@ def injector(raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFa
     """A replica of the injector that is ready and called by the API server."""
     with called(raw, identity, tmp_path_factory.mktemp("injector")) as replica:
         yield replica
+
+
+class Served(NamedTuple):
+    """Frameworks of a namespace in a group of its own, and the definition of today."""
+
+    group: str
+    definition: str
+    collection: str
+    today: Json
+
+
+@pytest.fixture
+def schemaless(raw: RawClient, namespace: str) -> Iterator[Served]:
+    """Frameworks are served without a schema, as an installation of Microsoft's controller may have them."""
+    group = f"{namespace}.example.org"
+    today = crd.crd()
+    today["metadata"]["name"] = f"frameworks.{group}"
+    today["spec"]["group"] = group
+    today["spec"]["names"] |= {"shortNames": [], "categories": []}
+    before = copy.deepcopy(today)
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    before["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = loose
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/frameworks.{group}"
+    collection = f"/apis/{group}/v1/namespaces/{namespace}/frameworks"
+    raw.apply(path, before)
+
+    def is_served() -> None:
+        probe = {"apiVersion": f"{group}/v1", "kind": "Framework", "metadata": {"name": "probe"}}
+        assert refusal_of(raw, collection, probe) == ""
+
+    try:
+        eventually(is_served, timeout=30)
+        yield Served(group, path, collection, today)
+    finally:
+        raw.delete(path)

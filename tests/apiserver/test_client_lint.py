@@ -8,8 +8,9 @@ import pytest
 
 from frameworkclient.checks.schema import problems
 from frameworkcontroller.api import definition
-from localcluster.client import ApiStatusError
 from tests.client.broken import REFUSED, TAKEN
+from tests.support.refusals import refusal_of
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from localcluster.client import RawClient
@@ -18,24 +19,17 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 SCHEMA = definition.schema()
 
 
-def refusal(raw: RawClient, namespace: str, manifest: dict[str, Any]) -> str:
-    """What the API server says, "" if it takes the Framework."""
-    path = f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{namespace}/frameworks"
-    try:
-        raw.create(f"{path}?dryRun=All&fieldValidation=Strict", manifest)
-    except ApiStatusError as error:
-        return str(error)
-    return ""
+@pytest.fixture
+def path(namespace: str) -> str:
+    return f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{namespace}/frameworks"
 
 
-@pytest.mark.parametrize("manifest", [manifest for manifest, _ in REFUSED.values()], ids=REFUSED)
-def test_the_api_server_refuses_what_lint_calls_an_error(
-    raw: RawClient, namespace: str, manifest: dict[str, Any]
-) -> None:
-    assert refusal(raw, namespace, manifest)
+@each("manifest", [manifest for manifest, _ in REFUSED.values()], REFUSED)
+def test_the_api_server_refuses_what_lint_calls_an_error(raw: RawClient, path: str, manifest: dict[str, Any]) -> None:
+    assert refusal_of(raw, path, manifest)
 
 
-@pytest.mark.parametrize("manifest", TAKEN.values(), ids=TAKEN)
-def test_the_api_server_takes_what_lint_does(raw: RawClient, namespace: str, manifest: dict[str, Any]) -> None:
-    assert refusal(raw, namespace, manifest) == ""
+@each("manifest", TAKEN.values(), TAKEN)
+def test_the_api_server_takes_what_lint_does(raw: RawClient, path: str, manifest: dict[str, Any]) -> None:
+    assert refusal_of(raw, path, manifest) == ""
     assert list(problems(manifest, SCHEMA)) == []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import gzip
+import itertools
 import json
 from base64 import b64encode
 from pathlib import Path
@@ -20,12 +20,15 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_of
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
+from tests.support.refusals import refusal_of
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster import Cluster
     from localcluster.client import Json
+    from tests.apiserver.conftest import Served
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
@@ -67,17 +70,19 @@ def contained(part: object, whole: object) -> bool:
     return part == whole
 
 
-@pytest.mark.parametrize("file", VALID, ids=lambda path: path.stem)
+@each("file", VALID, lambda path: path.stem)
 def test_a_valid_framework_is_accepted_and_kept_as_it_came(raw: RawClient, path: str, file: Path) -> None:
     document = yaml.safe_load(file.read_text())
     stored = raw.create(path, document)
+    # Most have the same name.
+    raw.delete(f"{path}/{document['metadata']['name']}")
     assert contained(document["spec"], stored["spec"])
     read = FRAMEWORK_DECODER.decode(json.dumps(stored).encode())
     for asked, role in zip(document["spec"].get("taskRoles") or (), read.spec.task_roles or (), strict=True):
         assert json.loads(bytes(role.task.pod)) == asked["task"]["pod"]
 
 
-@pytest.mark.parametrize("file", INVALID, ids=lambda path: path.stem)
+@each("file", INVALID, lambda path: path.stem)
 def test_an_invalid_framework_is_refused_with_a_message_that_names_the_field(
     raw: RawClient, path: str, file: Path
 ) -> None:
@@ -91,19 +96,19 @@ def test_an_invalid_framework_is_refused_with_a_message_that_names_the_field(
         rest = rest.partition(part)[2]
 
 
-CHANGES = [(before, after) for before in ("Create", "Start", "Stop") for after in ("Create", "Start", "Stop")]
+ORDER = ("Create", "Start", "Stop")
 
 
-@pytest.mark.parametrize(("before", "after"), CHANGES, ids=["-to-".join(change).lower() for change in CHANGES])
+@each("before, after", itertools.product(ORDER, ORDER))
 def test_the_execution_type_moves_only_forward(raw: RawClient, path: str, before: str, after: str) -> None:
-    raw.create(path, framework(executionType=before, taskRoles=[]))
-    order = ["Create", "Start", "Stop"]
-    if order.index(after) >= order.index(before):
-        changed = raw.merge(f"{path}/fw", {"spec": {"executionType": after}})
+    name = f"{before}{after}".lower()
+    raw.create(path, framework(name, executionType=before, taskRoles=[]))
+    if ORDER.index(after) >= ORDER.index(before):
+        changed = raw.merge(f"{path}/{name}", {"spec": {"executionType": after}})
         assert changed["spec"]["executionType"] == after
     else:
         with pytest.raises(ApiStatusError, match="executionType may change only from Create to Start or Stop"):
-            raw.merge(f"{path}/fw", {"spec": {"executionType": after}})
+            raw.merge(f"{path}/{name}", {"spec": {"executionType": after}})
 
 
 def test_a_framework_may_be_rescaled_in_any_way(raw: RawClient, path: str) -> None:
@@ -214,66 +219,41 @@ def test_compressed_roles_are_taken_over_too(raw: RawClient, path: str) -> None:
     assert [role.name for role in roles_of(status)] == ["ps", "worker"]
 
 
-def test_a_stored_framework_that_would_be_refused_today_keeps_working(raw: RawClient, namespace: str) -> None:
+def test_a_stored_framework_that_would_be_refused_today_keeps_working(raw: RawClient, schemaless: Served) -> None:
     """Microsoft's definition accepts some more values; such objects exist when this definition replaces it."""
-    group = f"{namespace}.example.org"
-    today = crd.crd()
-    today["metadata"]["name"] = f"frameworks.{group}"
-    today["spec"]["group"] = group
-    today["spec"]["names"] |= {"shortNames": [], "categories": []}
-    before = copy.deepcopy(today)
-    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    before["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = loose
-    definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{today['metadata']['name']}"
-    collection = f"/apis/{group}/v1/namespaces/{namespace}/frameworks"
+    collection, version = schemaless.collection, f"{schemaless.group}/v1"
     role = worker(taskNumber=2, frameworkAttemptCompletionPolicy={"minFailedTaskCount": 0, "minSucceededTaskCount": 0})
     role["task"]["podGracefulDeletionTimeoutSec"] = 2**63 - 1
     many = [worker(name=f"role{number}", taskNumber=8000) for number in range(3)]
-    old = {**framework("myframework", taskRoles=[role, *many]), "apiVersion": f"{group}/v1"}
-    crowded = {**framework("crowded", taskRoles=many_roles(MAX_ROLES + 1)), "apiVersion": f"{group}/v1"}
-    raw.apply(definition, before)
-    try:
+    old = {**framework("myframework", taskRoles=[role, *many]), "apiVersion": version}
+    raw.create(collection, old)
+    raw.create(collection, {**framework("crowded", taskRoles=many_roles(MAX_ROLES + 1)), "apiVersion": version})
+    raw.apply(schemaless.definition, schemaless.today)
 
-        def created() -> None:
-            try:
-                raw.create(collection, old)
-            except ApiStatusError as error:
-                raise AssertionError(error) from error
+    def refuses_what_is_new() -> None:
+        answer = refusal_of(raw, collection, {**old, "metadata": {"name": "another"}})
+        assert "must be -1 (never) or at least 1" in answer
+        assert "must be from 0 (at once) to 2147483647" in answer
+        assert "the sum of taskRoles[*].taskNumber must be at most 10000" in answer
 
-        eventually(created, timeout=30)
-        raw.create(collection, crowded)
-        raw.apply(definition, today)
-
-        def refuses_what_is_new() -> None:
-            answer = ""
-            try:
-                raw.create(f"{collection}?dryRun=All", {**old, "metadata": {"name": "another"}})
-            except ApiStatusError as error:
-                answer = str(error)
-            assert "must be -1 (never) or at least 1" in answer
-            assert "must be from 0 (at once) to 2147483647" in answer
-            assert "the sum of taskRoles[*].taskNumber must be at most 10000" in answer
-
-        eventually(refuses_what_is_new, timeout=30)
-        status = of_microsoft()["status"]
-        raw.merge(f"{collection}/myframework/status", {"status": status})
-        changed = raw.merge(f"{collection}/myframework", {"spec": {"description": "changed", "executionType": "Stop"}})
-        policy = changed["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"]
-        assert policy == {"minFailedTaskCount": 0, "minSucceededTaskCount": 0}
-        assert changed["spec"]["taskRoles"][0]["task"]["podGracefulDeletionTimeoutSec"] == 2**63 - 1
-        one_more = [role, *many, worker(name="x", taskNumber=1)]
-        with pytest.raises(ApiStatusError, match="the sum of taskRoles"):
-            raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": one_more}})
-        fewer = raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": [role, *many[:2]]}})
-        assert [one["taskNumber"] for one in fewer["spec"]["taskRoles"]] == [2, 8000, 8000]
-        raw.merge(f"{collection}/crowded", {"spec": {"description": "changed"}})
-        raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": [worker(), *many_roles(MAX_ROLES)]}})
-        for more, less in ((MAX_ROLES + 2, MAX_ROLES), (MAX_ROLES + 1, MAX_ROLES - 1)):
-            with pytest.raises(ApiStatusError, match="taskRoles must have at most 1000 items"):
-                raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": many_roles(more)}})
-            raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": many_roles(less)}})
-    finally:
-        raw.delete(definition)
+    eventually(refuses_what_is_new, timeout=30)
+    status = of_microsoft()["status"]
+    raw.merge(f"{collection}/myframework/status", {"status": status})
+    changed = raw.merge(f"{collection}/myframework", {"spec": {"description": "changed", "executionType": "Stop"}})
+    policy = changed["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"]
+    assert policy == {"minFailedTaskCount": 0, "minSucceededTaskCount": 0}
+    assert changed["spec"]["taskRoles"][0]["task"]["podGracefulDeletionTimeoutSec"] == 2**63 - 1
+    one_more = [role, *many, worker(name="x", taskNumber=1)]
+    with pytest.raises(ApiStatusError, match="the sum of taskRoles"):
+        raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": one_more}})
+    fewer = raw.merge(f"{collection}/myframework", {"spec": {"taskRoles": [role, *many[:2]]}})
+    assert [one["taskNumber"] for one in fewer["spec"]["taskRoles"]] == [2, 8000, 8000]
+    raw.merge(f"{collection}/crowded", {"spec": {"description": "changed"}})
+    raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": [worker(), *many_roles(MAX_ROLES)]}})
+    for more, less in ((MAX_ROLES + 2, MAX_ROLES), (MAX_ROLES + 1, MAX_ROLES - 1)):
+        with pytest.raises(ApiStatusError, match="taskRoles must have at most 1000 items"):
+            raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": many_roles(more)}})
+        raw.merge(f"{collection}/crowded", {"spec": {"taskRoles": many_roles(less)}})
 
 
 # --- what people see -------------------------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES
 from localcluster.client import ApiStatusError
 from testkit.frameworks import framework, manifests_of, role
 from testkit.waiting import eventually
+from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from localcluster.client import Json, RawClient
+    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.apiserver
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -33,61 +35,43 @@ def dependent(**depends_on: tuple[str, ...]) -> list[Json]:
     ]
 
 
-class Policy:
-    """Frameworks of a namespace in which the policy is in force."""
-
-    def __init__(self, raw: RawClient, namespace: str) -> None:
-        self.raw, self.namespace = raw, namespace
-        self.path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks"
-
-    def ask(self, *roles: Json) -> str:
-        """Try to create a Framework; why it is refused, "" if it is not."""
-        try:
-            self.raw.create(f"{self.path}?dryRun=All", framework(self.namespace, "fw", *roles))
-        except ApiStatusError as error:
-            if error.status != 422:
-                raise
-            return str(error.body["message"])  # type: ignore[index]
-        return ""
-
-
 @pytest.fixture
-def policy(raw: RawClient, namespace: str) -> Iterator[Policy]:
-    """The policy, bound to the namespace of the test only."""
-    paths = []
-    found = [one for one in manifests_of("frameworkcontroller") if one["kind"] in PLURALS]
-    for document in found:
+def ask(raw: RawClient, namespace: str) -> Iterator[Callable[..., str]]:
+    """Why a Framework of these TaskRoles would be refused where the policy is in force; "" if it would not be."""
+    paths, name = [], f"{namespace}-dependencies"
+    for document in (one for one in manifests_of("frameworkcontroller") if one["kind"] in PLURALS):
+        document["metadata"]["name"] = name
         if document["kind"] == "ValidatingAdmissionPolicyBinding":
             selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-            document["spec"]["matchResources"] = {"namespaceSelector": selector}
-        document["metadata"]["name"] = f"{namespace}-dependencies"
-        if "policyName" in document["spec"]:
-            document["spec"]["policyName"] = f"{namespace}-dependencies"
+            document["spec"] |= {"policyName": name, "matchResources": {"namespaceSelector": selector}}
         raw.create(f"{ADMISSION}/{PLURALS[document['kind']]}", document)
-        paths.append(f"{ADMISSION}/{PLURALS[document['kind']]}/{namespace}-dependencies")
-    found = Policy(raw, namespace)
+        paths.append(f"{ADMISSION}/{PLURALS[document['kind']]}/{name}")
+
+    def refusal(*roles: Json) -> str:
+        path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks"
+        return refusal_of(raw, path, framework(namespace, "fw", *roles))
 
     def in_force() -> None:
-        assert "there is no TaskRole none" in found.ask(*dependent(probe=("none",)))
+        assert "there is no TaskRole none" in refusal(*dependent(probe=("none",)))
 
     eventually(in_force, 60)
-    yield found
+    yield refusal
     for path in reversed(paths):
         raw.delete(path)
 
 
-def test_what_can_never_begin_is_refused_with_its_names(policy: Policy) -> None:
-    lost = policy.ask(*dependent(a=(), b=("a", "x", "y"), c=("z",)))
+def test_what_can_never_begin_is_refused_with_its_names(ask: Callable[..., str]) -> None:
+    lost = ask(*dependent(a=(), b=("a", "x", "y"), c=("z",)))
     assert "spec.taskRoles[b].dependsOn: there is no TaskRole x, y" in lost
-    assert "these wait for each other by dependsOn: a" in policy.ask(*dependent(a=("a",)))
-    assert "these wait for each other by dependsOn: a, b, c" in policy.ask(
-        *dependent(a=("c",), b=("a",), c=("b",), d=())
-    )
-    behind = policy.ask(*dependent(a=("b",), b=("a",), c=("a",), d=("c",)))
-    assert "these wait for each other by dependsOn: a, b, c, d" in behind
+    for roles, circle in (
+        (dependent(a=("a",)), "a"),
+        (dependent(a=("c",), b=("a",), c=("b",), d=()), "a, b, c"),
+        (dependent(a=("b",), b=("a",), c=("a",), d=("c",)), "a, b, c, d"),
+    ):
+        assert f"these wait for each other by dependsOn: {circle}" in ask(*roles)
 
 
-def test_what_can_begin_is_accepted(policy: Policy) -> None:
+def test_what_can_begin_is_accepted(ask: Callable[..., str], raw: RawClient, frameworks: Frameworks) -> None:
     chain = {f"r{number}": (f"r{number + 1}",) for number in range(12)} | {"r12": ()}
     for roles in (
         dependent(**chain),
@@ -96,23 +80,23 @@ def test_what_can_begin_is_accepted(policy: Policy) -> None:
         [{**role("a", 1), "dependsOn": None}],
         [],
     ):
-        assert policy.ask(*roles) == ""
-    assert policy.raw.create(
-        f"{policy.path}?dryRun=All", {**framework(policy.namespace, "fw"), "spec": {"taskRoles": None}}
-    )
+        assert ask(*roles) == ""
+    without = {**framework(frameworks.namespace, "fw"), "spec": {"taskRoles": None}}
+    assert refusal_of(raw, frameworks.path, without) == ""
 
 
-def test_a_role_that_others_wait_for_cannot_be_removed_and_the_rest_may_change(policy: Policy) -> None:
-    policy.raw.create(policy.path, framework(policy.namespace, "fw", *dependent(a=(), b=("a",))))
+@pytest.mark.usefixtures("ask")
+def test_a_role_that_others_wait_for_cannot_be_removed_and_the_rest_may_change(frameworks: Frameworks) -> None:
+    frameworks.create("fw", *dependent(a=(), b=("a",)))
     with pytest.raises(ApiStatusError, match="there is no TaskRole a"):
-        policy.raw.merge(f"{policy.path}/fw", {"spec": {"taskRoles": dependent(b=("a",))}})
-    policy.raw.merge(f"{policy.path}/fw", {"spec": {"description": "changed", "executionType": "Stop"}})
-    policy.raw.merge(f"{policy.path}/fw", {"spec": {"taskRoles": dependent(b=())}})
+        frameworks.merge("fw", taskRoles=dependent(b=("a",)))
+    frameworks.merge("fw", description="changed", executionType="Stop")
+    frameworks.merge("fw", taskRoles=dependent(b=()))
 
 
-def test_a_very_large_framework_is_left_to_the_controller(policy: Policy) -> None:
+def test_a_very_large_framework_is_left_to_the_controller(ask: Callable[..., str]) -> None:
     """The policy may cost too much for it; it must not be in the way."""
     first = [f"first{number}" for number in range(MAX_DEPENDENCIES)]
     others = [f"r{number}" for number in range(MAX_EDGES // MAX_DEPENDENCIES)]
     rest = [role(f"alone{number}", 1) for number in range(MAX_ROLES - len(first) - len(others))]
-    assert policy.ask(*dependent(**dict.fromkeys(first, ()), **dict.fromkeys(others, tuple(first))), *rest) == ""
+    assert ask(*dependent(**dict.fromkeys(first, ()), **dict.fromkeys(others, tuple(first))), *rest) == ""

@@ -8,43 +8,28 @@ import pytest
 
 from localcluster.client import ApiStatusError
 from testkit.waiting import eventually
-from tests.injector.replica_processes import (
-    LABEL,
-    Replica,
-    call,
-    create,
-    framework_pod,
-    identity_of,
-    installed_on,
-    start,
-)
+from tests.injector.replica_processes import LABEL, called, create, framework_pod
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from localcluster import Cluster
     from localcluster.client import RawClient
     from tests.injector.golden_pods import JSON
+    from tests.injector.replica_processes import Replica
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 
 MODES = ("init", "sidecar")
 
 
 @pytest.fixture(scope="module")
-def injector(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+def injector(raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
     """Start a replica with pull secrets, which the API server calls."""
-    with installed_on(raw):
-        folder = tmp_path_factory.mktemp("injector")
-        secrets = ("--barrier-image-pull-secret=for-the-barrier", "--barrier-image-pull-secret=of-the-account")
-        replica = start(identity_of(cluster, raw, folder), folder, *secrets)
-        try:
-            replica.wait_until_ready()
-            call(raw, replica.port)
-            yield replica
-        finally:
-            replica.stop()
+    secrets = ("--barrier-image-pull-secret=for-the-barrier", "--barrier-image-pull-secret=of-the-account")
+    with called(raw, identity, tmp_path_factory.mktemp("injector"), *secrets) as replica:
+        yield replica
 
 
 def pod_of(namespace: str, *resources: JSON, **settings: str) -> JSON:
@@ -84,7 +69,7 @@ CLASSES: dict[str, tuple[list[JSON], str]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CLASSES)
-def test_a_pod_keeps_its_qos_class(case: str, mode: str, raw: RawClient, injector: Replica, namespace: str) -> None:
+def test_a_pod_keeps_its_qos_class(case: str, mode: str, raw: RawClient, namespace: str) -> None:
     resources, expected = CLASSES[case]
     plain = pod_of(namespace, *resources)
     del plain["metadata"]["labels"][LABEL]
@@ -96,7 +81,7 @@ def test_a_pod_keeps_its_qos_class(case: str, mode: str, raw: RawClient, injecto
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_pod_with_resources_of_its_own_shares_them_with_the_barrier(
-    mode: str, raw: RawClient, injector: Replica, namespace: str
+    mode: str, raw: RawClient, namespace: str
 ) -> None:
     """A server before 1.34 leaves them out, and the Pod has none."""
     pod = pod_of(namespace, {}, {"requests": {"cpu": "1"}}, mode=mode)
@@ -144,7 +129,7 @@ RANGES: dict[str, tuple[str, JSON, JSON]] = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", RANGES)
 def test_a_limit_range_that_accepts_the_application_accepts_the_barrier(
-    case: str, mode: str, raw: RawClient, injector: Replica, namespace: str
+    case: str, mode: str, raw: RawClient, namespace: str
 ) -> None:
     of, item, resources = RANGES[case]
     limit_range(raw, namespace, of, **item)
@@ -155,16 +140,14 @@ def test_a_limit_range_that_accepts_the_application_accepts_the_barrier(
 MINIMUM = {"min": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}}
 
 
-def test_a_minimum_that_the_application_meets_is_met_by_an_init_container(
-    raw: RawClient, injector: Replica, namespace: str
-) -> None:
+def test_a_minimum_that_the_application_meets_is_met_by_an_init_container(raw: RawClient, namespace: str) -> None:
     limit_range(raw, namespace, "Container", **MINIMUM)
     amounts = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "2Gi"}
     created = create(raw, namespace, pod_of(namespace, both(**amounts)))
     assert barrier_of(created) == both(**amounts)
 
 
-def test_a_minimum_needs_an_annotation_of_a_sidecar(raw: RawClient, injector: Replica, namespace: str) -> None:
+def test_a_minimum_needs_an_annotation_of_a_sidecar(raw: RawClient, namespace: str) -> None:
     limit_range(raw, namespace, "Container", **MINIMUM)
     application = both(cpu="2", memory="4Gi", **{"ephemeral-storage": "2Gi"})
     with pytest.raises(ApiStatusError, match="minimum memory usage per Container is 1Gi"):
@@ -177,9 +160,7 @@ def test_a_minimum_needs_an_annotation_of_a_sidecar(raw: RawClient, injector: Re
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_quota_that_wants_limits_accepts_the_barrier(
-    mode: str, raw: RawClient, injector: Replica, namespace: str
-) -> None:
+def test_a_quota_that_wants_limits_accepts_the_barrier(mode: str, raw: RawClient, namespace: str) -> None:
     hard = dict.fromkeys(("requests.cpu", "limits.cpu"), "100")
     hard |= dict.fromkeys(("requests.memory", "limits.memory"), "100Gi")
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
@@ -194,7 +175,7 @@ def test_a_quota_that_wants_limits_accepts_the_barrier(
     create(raw, namespace, pod_of(namespace, MIXED, LARGE, mode=mode))
 
 
-def test_an_init_container_takes_nothing_of_a_quota(raw: RawClient, injector: Replica, namespace: str) -> None:
+def test_an_init_container_takes_nothing_of_a_quota(raw: RawClient, namespace: str) -> None:
     hard = {"requests.cpu": "2", "limits.cpu": "2", "requests.memory": "4Gi", "limits.memory": "4Gi"}
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
     raw.create(path, {"metadata": {"name": "quota"}, "spec": {"hard": hard}})
@@ -209,7 +190,7 @@ def test_an_init_container_takes_nothing_of_a_quota(raw: RawClient, injector: Re
 
 
 def test_the_secrets_of_the_account_stay_and_those_of_the_barrier_are_added_once(
-    raw: RawClient, injector: Replica, namespace: str
+    raw: RawClient, namespace: str
 ) -> None:
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     raw.merge(account, {"imagePullSecrets": [{"name": "of-the-account"}]})

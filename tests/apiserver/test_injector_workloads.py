@@ -1,4 +1,4 @@
-"""Pods that controllers of Kubernetes create from templates with the label: Jobs, CronJobs, StatefulSets and so on."""
+"""Pods that controllers of Kubernetes create from templates with the label: Jobs, StatefulSets, Deployments."""
 
 from __future__ import annotations
 
@@ -8,32 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testkit.waiting import eventually
-from tests.injector.replica_processes import LABEL, PREFIX, Replica, call, identity_of, installed_on, start
+from tests.injector.replica_processes import LABEL, PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
     from localcluster.client import RawClient
     from tests.injector.golden_pods import JSON
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
-
-UID_LABEL = "batch.kubernetes.io/controller-uid"
-
-
-@pytest.fixture(scope="module")
-def injector(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
-    """Start a replica that is ready and called by the API server."""
-    with installed_on(raw):
-        identity = identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
-        replica = start(identity, tmp_path_factory.mktemp("injector"))
-        try:
-            replica.wait_until_ready()
-            call(raw, replica.port)
-            yield replica
-        finally:
-            replica.stop()
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 
 
 def template(restart: str, labels: dict[str, str] | None = None, **settings: str) -> JSON:
@@ -50,21 +31,19 @@ def job(pod: JSON, mode: str = "Indexed", name: str = "train") -> JSON:
 
 
 def workload(kind: str, pod: JSON) -> JSON:
-    spec = {"selector": {"matchLabels": {"app": "train"}}, "template": pod}
-    if kind != "DaemonSet":
-        spec["replicas"] = 2
+    spec = {"selector": {"matchLabels": {"app": "train"}}, "replicas": 2, "template": pod}
     if kind == "StatefulSet":
         spec |= {"podManagementPolicy": "Parallel", "serviceName": "train"}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "train"}, "spec": spec}
 
 
-def pods(raw: RawClient, namespace: str, count: int, timeout: float = 60) -> list[JSON]:
+def pods(raw: RawClient, namespace: str, count: int) -> list[JSON]:
     def created() -> list[JSON]:
         found: list[JSON] = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
         assert len(found) >= count
         return found
 
-    return eventually(created, timeout)
+    return eventually(created, 60)
 
 
 def refusal(raw: RawClient, namespace: str) -> str:
@@ -97,9 +76,7 @@ def selected(raw: RawClient, namespace: str, pod: JSON) -> set[str]:
     return {one["metadata"]["name"] for one in found}
 
 
-def test_the_pods_of_an_indexed_job_select_those_of_this_job_and_no_other(
-    raw: RawClient, injector: Replica, namespace: str
-) -> None:
+def test_the_pods_of_an_indexed_job_select_those_of_this_job_and_no_other(raw: RawClient, namespace: str) -> None:
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     for name in ("train", "other"):
         raw.create(path, job(template("Never", roles="worker=2", preset="pytorch"), name=name))
@@ -116,20 +93,7 @@ def test_the_pods_of_an_indexed_job_select_those_of_this_job_and_no_other(
         assert "batch.kubernetes.io/job-completion-index" in pod["metadata"]["labels"]
 
 
-def test_each_run_of_a_cronjob_is_a_gang_of_its_own(raw: RawClient, injector: Replica, namespace: str) -> None:
-    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job(template("Never", roles="worker=2"))["spec"]}}
-    document = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "train"}, "spec": spec}
-    raw.create(f"/apis/batch/v1/namespaces/{namespace}/cronjobs", document)
-    found = pods(raw, namespace, 2, timeout=600)
-    uid = found[0]["metadata"]["labels"][UID_LABEL]
-    assert selected(raw, namespace, found[0]) == {
-        one["metadata"]["name"] for one in found if one["metadata"]["labels"][UID_LABEL] == uid
-    }
-
-
-def test_the_pods_of_a_statefulset_wait_for_what_the_annotation_selects(
-    raw: RawClient, injector: Replica, namespace: str
-) -> None:
+def test_the_pods_of_a_statefulset_wait_for_what_the_annotation_selects(raw: RawClient, namespace: str) -> None:
     document = workload("StatefulSet", template("Always", selector="app=train", roles="worker=2"))
     raw.create(f"/apis/apps/v1/namespaces/{namespace}/statefulsets", document)
     found = pods(raw, namespace, 2)
@@ -150,7 +114,7 @@ def test_the_pods_of_a_statefulset_wait_for_what_the_annotation_selects(
     ],
 )
 def test_a_job_whose_pods_cannot_form_a_gang_says_why_in_its_events(
-    pod: JSON, sentence: str, raw: RawClient, injector: Replica, namespace: str
+    pod: JSON, sentence: str, raw: RawClient, namespace: str
 ) -> None:
     raw.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job(pod, "NonIndexed"))
     message = refusal(raw, namespace)
@@ -159,24 +123,13 @@ def test_a_job_whose_pods_cannot_form_a_gang_says_why_in_its_events(
     assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
 
 
-def test_a_deployment_says_why_in_the_events_of_its_replicaset(
-    raw: RawClient, injector: Replica, namespace: str
-) -> None:
+def test_a_deployment_says_why_in_the_events_of_its_replicaset(raw: RawClient, namespace: str) -> None:
     pod = template("Always", selector="app=train", roles="worker=2")
     raw.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", workload("Deployment", pod))
     assert "use a StatefulSet or an Indexed Job instead of a Deployment" in refusal(raw, namespace)
 
 
-def test_a_job_without_the_label_is_not_touched(raw: RawClient, injector: Replica, namespace: str) -> None:
-    pod = template("Never")
-    del pod["metadata"]["labels"][LABEL]
-    raw.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job(pod, "NonIndexed"))
-    assert all("initContainers" not in one["spec"] for one in pods(raw, namespace, 2))
-
-
-def test_the_server_keeps_each_entry_of_a_variable_that_envfrom_may_bring(
-    raw: RawClient, injector: Replica, namespace: str
-) -> None:
+def test_the_server_keeps_each_entry_of_a_variable_that_envfrom_may_bring(raw: RawClient, namespace: str) -> None:
     """The kubelet needs all of them, in their order: the first is the barrier's, the last that exists counts."""
     minor = int(raw.get("/version")["minor"].rstrip("+"))
     pod = template("Never", roles="worker=2", selector="app=train", preset="pytorch")

@@ -1,0 +1,72 @@
+"""Fresh namespaces, and a second API server of a cluster for tests of what depends on its arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster.client import ApiStatusError, RawClient
+from localcluster.ports import free_port
+from localcluster.supervisor import Supervisor
+from testkit.waiting import eventually, patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster import Cluster
+
+
+@contextlib.contextmanager
+def fresh_namespace(raw: RawClient, prefix: str) -> Iterator[str]:
+    """Create a namespace, ready for Pods, whose name begins so; the block ends when its deletion has begun."""
+    name = f"{prefix}-{secrets.token_hex(4)}"
+    raw.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def has_service_account() -> None:
+        accounts = raw.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"]
+        assert "default" in [account["metadata"]["name"] for account in accounts]
+
+    try:
+        # Without the service account the API server refuses Pods.
+        eventually(has_service_account, timeout=30)
+        yield name
+    finally:
+        # The test may have deleted the namespace.
+        with contextlib.suppress(ApiStatusError):
+            raw.delete(f"/api/v1/namespaces/{name}")
+
+
+@contextlib.contextmanager
+def beside(cluster: Cluster, folder: Path, *arguments: str) -> Iterator[Cluster]:
+    """Yield the cluster by a second API server.
+
+    Args:
+        cluster: The cluster.
+        folder: For the server's log.
+        arguments: Of the server, beside those of the cluster's own.
+    """
+    pid = Supervisor(cluster.state).running("kube-apiserver")
+    own = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+    other = dataclasses.replace(cluster, api_port=free_port())
+    log = folder / "kube-apiserver.log"
+    with log.open("wb") as output:
+        # Of an argument that is given twice, the last one counts.
+        process = subprocess.Popen([*own, f"--secure-port={other.api_port}", *arguments], stdout=output, stderr=output)
+    try:
+
+        def is_ready() -> None:
+            assert process.poll() is None, log.read_text()[-2000:]
+            # Not only answering: until its caches are full, it knows no role and forbids everything.
+            with contextlib.closing(RawClient(other)) as raw:
+                ready = raw.check_ready()
+            assert ready is True, ready
+
+        eventually(is_ready, timeout=60, interval=0.5)
+        yield other
+    finally:
+        process.terminate()
+        process.wait(patience(30))
