@@ -26,10 +26,9 @@ from tests.injector.replica_processes import (
     SYSTEM,
     Replica,
     call,
+    called,
     create,
     framework_pod,
-    identity_of,
-    installed_on,
     start,
 )
 from tests.support.http import tls_session
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from localcluster import Cluster
     from tests.injector.golden_pods import JSON
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
@@ -53,12 +51,6 @@ SHORT = (
     "--settle-seconds=3",
 )
 NAME = f"frameworkinjector.{SYSTEM}.svc"
-
-
-@pytest.fixture(scope="module")
-def identity(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with installed_on(raw):
-        yield identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
 
 
 @pytest.fixture
@@ -87,33 +79,6 @@ def served_by(replica: Replica) -> str:
 
 def in_secret(raw: RawClient) -> str:
     return base64.b64decode(raw.get(SECRET)["data"]["tls.crt"]).decode()
-
-
-def test_replicas_that_start_together_agree_on_one_certificate(
-    raw: RawClient, replicas: tuple[Replica, Replica]
-) -> None:
-    def agree() -> None:
-        assert served_by(replicas[0]) == served_by(replicas[1]) == in_secret(raw)
-
-    eventually(agree)
-
-
-def test_the_metric_shows_when_the_served_certificate_expires(replicas: tuple[Replica, Replica]) -> None:
-    ends: set[float] = set()
-
-    def shown() -> None:
-        for replica in replicas:
-            served = x509.load_pem_x509_certificate(served_by(replica).encode()).not_valid_after_utc.timestamp()
-            found = re.search(
-                r"^\S+_certificate_expiry_timestamp_seconds (\S+)$", replica.health("/metrics")[1], re.MULTILINE
-            )
-            assert found
-            assert float(found[1]) == served
-            ends.add(served)
-        # It changes with a renewal.
-        assert len(ends) > 1
-
-    eventually(shown, timeout=CERTIFICATE_SECONDS)
 
 
 def writes(*replicas: Replica) -> list[str]:
@@ -159,9 +124,23 @@ class Load:
             self.failures.append(repr(error))
 
 
-def test_certificates_and_authorities_are_renewed_under_load_and_no_call_fails(
+def test_replicas_that_start_together_share_certificates_which_are_renewed_under_load_and_no_call_fails(
     raw: RawClient, replicas: tuple[Replica, Replica], namespace: str
 ) -> None:
+    def agree() -> str:
+        """Both serve what the Secret holds, and show when that expires."""
+        served = in_secret(raw)
+        assert [served_by(replica) for replica in replicas] == [served, served]
+        expires = x509.load_pem_x509_certificate(served.encode()).not_valid_after_utc.timestamp()
+        for replica in replicas:
+            metric = r"^\S+_certificate_expiry_timestamp_seconds (\S+)$"
+            found = re.search(metric, replica.health("/metrics")[1], re.MULTILINE)
+            assert found
+            assert float(found[1]) == expires
+        return served
+
+    began = time.monotonic()
+    first = eventually(agree)
     load = Load(raw, replicas)
     created, refused = 0, []
 
@@ -170,7 +149,6 @@ def test_certificates_and_authorities_are_renewed_under_load_and_no_call_fails(
         certificates = reasons.count("certificate at 2/3 of its life")
         return certificates >= 2 and reasons.count("authority at 2/3 of its life") >= 1
 
-    began = time.monotonic()
     with ThreadPoolExecutor() as pool:
         running = pool.submit(load.run)
         try:
@@ -193,6 +171,7 @@ def test_certificates_and_authorities_are_renewed_under_load_and_no_call_fails(
     # One renewal for both replicas, not one each: as many as were due, with some to spare.
     reasons, seconds = writes(*replicas), time.monotonic() - began
     assert len(reasons) <= seconds / (CERTIFICATE_SECONDS * 0.6) + 3, reasons
+    assert eventually(agree) != first
     for replica in replicas:
         assert "Traceback" not in replica.log.read_text()
 
@@ -200,10 +179,7 @@ def test_certificates_and_authorities_are_renewed_under_load_and_no_call_fails(
 def test_a_damaged_secret_is_repaired_while_the_old_certificate_is_served(
     raw: RawClient, identity: Path, tmp_path: Path, namespace: str
 ) -> None:
-    replica = start(identity, tmp_path, "--check-seconds=0.5", "--settle-seconds=1")
-    try:
-        replica.wait_until_ready()
-        call(raw, replica.port)
+    with called(raw, identity, tmp_path, "--check-seconds=0.5", "--settle-seconds=1") as replica:
         before = served_by(replica)
         garbage = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").decode()
         raw.merge(SECRET, {"data": {"tls.crt": garbage}})
@@ -214,8 +190,6 @@ def test_a_damaged_secret_is_repaired_while_the_old_certificate_is_served(
 
         eventually(replaced, timeout=15)
         create(raw, namespace, framework_pod(namespace, name="mnist-worker-2"))
-    finally:
-        replica.stop()
 
 
 def test_a_missing_secret_is_reported_and_not_created(raw: RawClient, identity: Path, tmp_path: Path) -> None:

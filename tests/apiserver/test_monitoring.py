@@ -12,7 +12,7 @@ from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, role
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
-from tests.injector.replica_processes import call, identity_of, installed_on, start
+from tests.injector.replica_processes import called
 from tests.support.http import fetch
 from tests.support.monitoring import ALERTS, DASHBOARD, MODEL, RULES, panels
 
@@ -40,6 +40,7 @@ GROUPING = re.compile(r"by \(([a-z, ]+)\)")
 def scraped(
     cluster: Cluster,
     raw: RawClient,
+    identity: Path,
     namespace: str,
     frameworks: Frameworks,
     player: Player,
@@ -51,27 +52,21 @@ def scraped(
     controller = ControllerProcess(cluster, tmp_path, settings, health_port=port)
     controller.start()
     try:
-        with installed_on(raw):
-            replica = start(identity_of(cluster, raw, tmp_path), tmp_path)
-            try:
-                replica.wait_until_ready()
-                call(raw, replica.port)
-                player.plan = {"worker-0": [3, 0]}
-                frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
-                with player.playing():
-                    frameworks.wait("fw", "Completed")
-                restart(RestartingGang(frameworks, "gang", 2))
+        with called(raw, identity, tmp_path) as replica:
+            player.plan = {"worker-0": [3, 0]}
+            frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
+            with player.playing():
+                frameworks.wait("fw", "Completed")
+            restart(RestartingGang(frameworks, "gang", 2))
 
-                def counted() -> str:
-                    text = fetch(port, "/metrics")[1]
-                    assert 'gang_start_seconds_count{phase="open"} 2.0' in text
-                    assert "frameworkcontroller_gang_release_seconds_count 2.0" in text
-                    assert 'gang_restart_seconds_count{phase="open"} 1.0' in text
-                    return text
+            def counted() -> str:
+                text = fetch(port, "/metrics")[1]
+                assert 'gang_start_seconds_count{phase="open"} 2.0' in text
+                assert "frameworkcontroller_gang_release_seconds_count 2.0" in text
+                assert 'gang_restart_seconds_count{phase="open"} 1.0' in text
+                return text
 
-                yield eventually(counted) + replica.health("/metrics")[1]
-            finally:
-                replica.stop()
+            yield eventually(counted) + replica.health("/metrics")[1]
     finally:
         controller.stop()
 
