@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,17 +44,16 @@ def state_folder(name: str) -> Path:
 
 def names() -> list[str]:
     """Return the names of all clusters that have a folder, running or not."""
-    folder = clusters_folder()
-    if not folder.is_dir():
-        return []
-    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name))
+    return sorted(entry.name for entry in clusters_folder().glob("*") if entry.is_dir() and _NAME.fullmatch(entry.name))
 
 
 def read(name: str) -> Settings | None:
     """Return the settings of a cluster; None if there are none that can be read."""
     try:
         content = json.loads((state_folder(name) / "cluster.json").read_text())
-        return Settings(**{**content, "depth": Depth(content["depth"])})
+        # A cluster that runs since an older version of this package may have more.
+        known = {field.name: content[field.name] for field in fields(Settings)}
+        return Settings(**{**known, "depth": Depth(known["depth"])})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
