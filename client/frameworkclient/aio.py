@@ -256,12 +256,8 @@ class AsyncClient:
     ) -> FrameworkView | None:
         """Wait until a Framework is as far as it should be, or Completed; return it, None if it is deleted.
 
-        Args:
-            name: Of the Framework.
-            for_: `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
-                `FrameworkView`.
-            namespace: None for that of the client.
-            timeout: Seconds to wait; None for any time.
+        `for_` is `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
+        `FrameworkView`. It waits for `timeout` seconds at most, or for any time.
 
         Raises:
             WaitTimeoutError: It was not so far in time.
