@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,25 +16,22 @@ from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.ports import free_port
-from localcluster.supervisor import Supervisor
-from testkit.waiting import eventually, eventually_async, patience
+from testkit.waiting import eventually_async
 from tests.injector.golden_pods import pod_of
 from tests.injector.replica_processes import (
     PREFIX,
     SYSTEM,
-    call,
+    called,
     create,
     framework_pod,
-    identity_of,
-    installed_on,
     manifests,
     path_of,
-    start,
 )
+from tests.support.apiserver import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from localcluster import Cluster
 
@@ -56,54 +50,16 @@ def minor(raw: RawClient) -> int:
     return int(raw.get("/version")["minor"].rstrip("+"))
 
 
-@contextlib.contextmanager
-def with_gate(cluster: Cluster, minor: int, *, on: bool, folder: Path) -> Iterator[Cluster]:
-    """Yield the cluster with this setting of EnvFiles: as it is, or with a second API server that is started for it."""
-    if on is (minor > FIRST_MINOR) or minor < FIRST_MINOR:
-        yield cluster
+@pytest.fixture(scope="module")
+def gates(cluster: Cluster, minor: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Cluster]]:
+    """The cluster with EnvFiles on and with it off: as it is, and by a second API server where there is such a gate."""
+    if minor < FIRST_MINOR:
+        yield cluster, cluster
         return
-    with beside(cluster, f"EnvFiles={str(on).lower()}", folder) as other:
-        yield other
-
-
-@contextlib.contextmanager
-def beside(cluster: Cluster, gates: str, folder: Path) -> Iterator[Cluster]:
-    """Yield the cluster by a second API server with these feature gates."""
-    pid = Supervisor(cluster.state).running("kube-apiserver")
-    arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    command = [one for one in arguments if one and not one.startswith("--secure-port=")]
-    port = free_port()
-    command += [f"--secure-port={port}", f"--feature-gates={gates}"]
-    log = folder / "kube-apiserver.log"
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(command, stderr=stderr, stdout=stderr)
-    other = dataclasses.replace(cluster, api_port=port)
-    try:
-
-        def answers() -> None:
-            assert process.poll() is None, log.read_text()[-2000:]
-            # Ready, not only answering: until its caches are full, it knows no role and forbids everything.
-            with contextlib.closing(RawClient(other)) as client:
-                ready = client.check_ready()
-            assert ready is True, ready
-
-        eventually(answers, timeout=60, interval=0.5)
-        yield other
-    finally:
-        process.terminate()
-        process.wait(patience(30))
-
-
-@pytest.fixture(scope="module")
-def gate_on(cluster: Cluster, minor: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with with_gate(cluster, minor, on=True, folder=tmp_path_factory.mktemp("gate-on")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def gate_off(cluster: Cluster, minor: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with with_gate(cluster, minor, on=False, folder=tmp_path_factory.mktemp("gate-off")) as found:
-        yield found
+    is_on = minor > FIRST_MINOR
+    other = f"--feature-gates=EnvFiles={str(not is_on).lower()}"
+    with beside(cluster, tmp_path_factory.mktemp("gate"), other) as second:
+        yield (cluster, second) if is_on else (second, cluster)
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +68,6 @@ def supported(minor: int) -> EnvFiles:
     if minor < FIRST_MINOR:
         return EnvFiles.NONE
     return EnvFiles.PLAIN if minor == FIRST_MINOR else EnvFiles.QUOTED
-
-
-@pytest.fixture(scope="module")
-def identity(cluster: Cluster, raw: RawClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with installed_on(raw):
-        yield identity_of(cluster, raw, tmp_path_factory.mktemp("identity"))
 
 
 async def asked(cluster: Cluster, token: str, namespace: str = SYSTEM) -> EnvFiles:
@@ -134,13 +84,13 @@ def token_in(identity: Path) -> str:
 
 
 async def test_a_server_with_the_gate_on_says_yes_and_its_version_says_how(
-    gate_on: Cluster, identity: Path, supported: EnvFiles
+    gates: tuple[Cluster, Cluster], identity: Path, supported: EnvFiles
 ) -> None:
-    assert await asked(gate_on, token_in(identity)) is supported
+    assert await asked(gates[0], token_in(identity)) is supported
 
 
-async def test_a_server_with_the_gate_off_says_no(gate_off: Cluster, identity: Path) -> None:
-    assert await asked(gate_off, token_in(identity)) is EnvFiles.NONE
+async def test_a_server_with_the_gate_off_says_no(gates: tuple[Cluster, Cluster], identity: Path) -> None:
+    assert await asked(gates[1], token_in(identity)) is EnvFiles.NONE
 
 
 async def asked_about_restart(cluster: Cluster, token: str) -> bool:
@@ -161,7 +111,7 @@ async def test_in_place_restart_is_there_from_the_version_that_has_it_on(
 async def test_a_server_whose_gate_of_in_place_restart_is_off_says_no(
     cluster: Cluster, identity: Path, tmp_path: Path
 ) -> None:
-    with beside(cluster, "RestartAllContainersOnContainerExits=false", tmp_path) as other:
+    with beside(cluster, tmp_path, "--feature-gates=RestartAllContainersOnContainerExits=false") as other:
         assert await asked_about_restart(other, token_in(identity)) is False
 
 
@@ -212,21 +162,14 @@ def called_by(server: Cluster, identity: Path, folder: Path) -> Iterator[RawClie
     config["clusters"][0]["cluster"]["server"] = server.server
     file = folder / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
-    replica = start(file, folder)
-    there = RawClient(server)
-    try:
-        replica.wait_until_ready()
-        call(there, replica.port)
+    with contextlib.closing(RawClient(server)) as there, called(there, file, folder):
         yield there
-    finally:
-        there.close()
-        assert replica.stop() == 0
 
 
 def test_where_the_gate_is_on_the_barrier_writes_what_the_nodes_read(
-    gate_on: Cluster, identity: Path, supported: EnvFiles, namespace: str, tmp_path: Path
+    gates: tuple[Cluster, Cluster], identity: Path, supported: EnvFiles, namespace: str, tmp_path: Path
 ) -> None:
-    with called_by(gate_on, identity, tmp_path) as there:
+    with called_by(gates[0], identity, tmp_path) as there:
         created = create(there, namespace, framework_pod(namespace))
         (barrier,), (app,) = created["spec"]["initContainers"], created["spec"]["containers"]
         syntax = {one["name"]: one.get("value") for one in barrier["env"]}.get("FB_ENV_SYNTAX")
@@ -235,9 +178,9 @@ def test_where_the_gate_is_on_the_barrier_writes_what_the_nodes_read(
 
 
 def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
-    gate_off: Cluster, identity: Path, namespace: str, tmp_path: Path
+    gates: tuple[Cluster, Cluster], identity: Path, namespace: str, tmp_path: Path
 ) -> None:
-    with called_by(gate_off, identity, tmp_path) as there:
+    with called_by(gates[1], identity, tmp_path) as there:
         pod = pod_of("wrap-by-auto")
         pod["metadata"].pop("ownerReferences")
         pod["metadata"]["namespace"] = namespace
