@@ -13,6 +13,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -40,7 +42,7 @@ def each(
                 if os.environ.get("ROWS", "") in name:
                     try:
                         test(**fixtures, **dict(zip(arguments, values, strict=True)))
-                    except Exception as error:  # noqa: BLE001 -- all rows are run, and each that fails is told
+                    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 -- all rows are run and told
                         failures.append(f"{name}: {_told(error)}")
             assert named, "there are no rows"
             assert not failures, f"{len(failures)} of {len(named)} rows:\n" + "\n".join(failures[:MOST_SHOWN])
@@ -66,7 +68,7 @@ def _named(
         yield str(name), values
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     text = str(error).strip() or type(error).__name__
     return f"{text[:2000]} (line {frame.lineno} of {Path(frame.filename).name})"
