@@ -3,12 +3,11 @@
 `__main__` declares them for `serve`. The client calls `offline` with some of them, as a Deployment has them in `args`.
 """
 
-from __future__ import annotations
-
 import argparse
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from frameworkbarrier import values
 from frameworkinjector import __version__
@@ -24,9 +23,6 @@ from frameworkinjector.review.config import (
 )
 from frameworkinjector.review.resources import Claims, read_limits, read_requests
 from frameworkinjector.review.settings import image_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _E = TypeVar("_E", bound=StrEnum)
 _V = TypeVar("_V")

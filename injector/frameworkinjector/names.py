@@ -1,7 +1,5 @@
 """Names that the injector writes into Pods and reads from them; source: docs/reference/injector.md, section 1."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from frameworkcontroller.api import names as fc

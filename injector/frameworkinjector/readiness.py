@@ -5,12 +5,7 @@ Each part that readiness depends on (certificates, the call to itself, capabilit
 Source: docs/reference/injector.md, section 2.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 
 class PartStatus:

@@ -6,9 +6,9 @@ certificate; both are renewed at two thirds of their life. A new authority is tr
 Source: docs/reference/injector.md, section 2.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+import datetime as dt
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -17,10 +17,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from frameworkinjector.certificates.issuing import Pair, Profile, certificate_pem, key_pem, make_authority, make_server
 from frameworkinjector.errors import CertificateError
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Mapping
 
 RENEW_AT: Final = 2 / 3
 KEPT_AUTHORITIES: Final = 3

@@ -4,21 +4,16 @@
 without a restart, and that a pair which does not work never replaces one that does.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import structlog
 
 from frameworkinjector.certificates import bundle
+from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkinjector.certificates.tls import ServedCertificate
 
 CHECK_SECONDS: Final = 5.0
 _log = structlog.get_logger(__name__)

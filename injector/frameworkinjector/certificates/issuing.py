@@ -3,8 +3,6 @@
 `bundle.renewed` calls it when it has decided that one of them must be replaced.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 from dataclasses import dataclass

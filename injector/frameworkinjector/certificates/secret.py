@@ -10,29 +10,24 @@ because the API server learns of the configuration by a watch. The configuration
 with the resourceVersion that was read, so a replica that is delayed between the two cannot restore an old authority.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from frameworkinjector.certificates import bundle as pki
+from frameworkinjector.certificates.issuing import Profile
+from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
 from frameworkkube.errors import ConflictError, KubeError, NotFoundError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkinjector.certificates.issuing import Profile
-    from frameworkinjector.certificates.tls import ServedCertificate
-    from frameworkkube.http.client import KubeClient
+from frameworkkube.http.client import KubeClient
 
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 RETRY_SECONDS: Final = 1.0

@@ -5,19 +5,14 @@ context of its own and must pass a whole handshake there before it is served: lo
 another into a live context would break every new connection.
 """
 
-from __future__ import annotations
-
+import datetime as dt
 import ssl
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from frameworkinjector.certificates import bundle
 from frameworkinjector.errors import CertificateError
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:

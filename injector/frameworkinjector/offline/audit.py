@@ -5,10 +5,9 @@ an audit verifies that. It looks at every Pod with the label, page by page, and 
 Source: docs/reference/injector.md, section 3.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Final, TextIO
+from collections.abc import AsyncIterator
+from typing import Final, TextIO
 
 import msgspec
 
@@ -16,11 +15,7 @@ from frameworkinjector import names
 from frameworkinjector.review.pod import Named
 from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.credentials import Endpoint
 
 PAGE: Final = 500
 _LIVING: Final = frozenset({"Pending", "Running"})

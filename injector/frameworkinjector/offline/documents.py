@@ -5,21 +5,15 @@ owner that a template does not have yet: `seen` is the Pod with them, `holder` t
 goes to.
 """
 
-from __future__ import annotations
-
 import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from frameworkcontroller.api import names as fc
 from frameworkinjector.errors import InjectorError
+from frameworkinjector.review.pod import JSON
 from frameworkinjector.review.workload import JOB_UID, LWS_GROUP, LWS_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from frameworkinjector.review.pod import JSON
-
 
 # Where the Pod templates of a kind are; `[]` stands for each item of a list, `?` for a field that may be absent.
 _TEMPLATES: Final = {

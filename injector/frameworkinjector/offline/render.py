@@ -5,26 +5,20 @@ review of the Pod that the object's controller would create. A template gets not
 to apply the result gives the Pods that the webhook would make of the original.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
-from frameworkinjector.offline.documents import RenderError, pods_in
+from frameworkinjector.offline.documents import FoundPod, RenderError, pods_in
 from frameworkinjector.review import patch
+from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.plan import Plan, decide
-from frameworkinjector.review.pod import decode_pod
+from frameworkinjector.review.pod import JSON, decode_pod
 from frameworkinjector.review.reasons import Reason, RefusalError, Verdict
-
-if TYPE_CHECKING:
-    from frameworkinjector.offline.documents import FoundPod
-    from frameworkinjector.review.config import Config, EnvFiles
-    from frameworkinjector.review.pod import JSON
 
 # What the controller gives each container of a Pod template of a Framework.
 _OF_CONTROLLER: Final = frozenset({*fc.POD_ANNOTATIONS, fc.POD_UID, fc.TASK_ATTEMPT_INSTANCE_UID})

@@ -6,10 +6,9 @@ starting if it is read only; the mount point of a volume below it cannot be made
 Source: docs/reference/injector.md, section 1.
 """
 
-from __future__ import annotations
-
 import posixpath
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
@@ -17,17 +16,12 @@ from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
 from frameworkinjector.review import resources, restart
-from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Claims
+from frameworkinjector.review.settings import PodSettings
 from frameworkinjector.review.workload import gang_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkinjector.review.config import Config
-    from frameworkinjector.review.pod import JSON, Container, Pod
-    from frameworkinjector.review.settings import PodSettings
 
 # The image's own user. Never root, also in a Pod that runs as root.
 DEFAULT_UID: Final = 65532

@@ -1,16 +1,12 @@
 """What the operator decides for every barrier container, and what the cluster supports."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frameworkbarrier.presets.model import Presets
 from frameworkinjector import __version__
 from frameworkinjector.review.resources import Claims, read_limits, read_requests
-
-if TYPE_CHECKING:
-    from frameworkbarrier.presets.model import Presets
 
 # Of the same version, which does not move: a node may keep it.
 DEFAULT_BARRIER_IMAGE: Final = f"docker.io/frameworkcontroller/barrier:{__version__}"

@@ -9,20 +9,15 @@ barrier's version is the tag of its image, or that of the injector where the tag
 docs/operate/release.md.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from frameworkcontroller.api import names as fc
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkinjector.review.pod import Container, NodeSelectorTerm, Pod, Spec
+from frameworkinjector.review.pod import Container, NodeSelectorTerm, Pod, Spec
 
 # Containers that injectors add, by the names that these give them.
 PROXIES: Final = frozenset((

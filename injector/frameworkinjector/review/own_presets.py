@@ -5,16 +5,12 @@ replica admits have the same presets. Their templates are text here; only the ba
 Source: docs/decisions/0038-presets-of-operators-travel-with-the-pod.md.
 """
 
-from __future__ import annotations
-
 import tomllib
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector.errors import InjectorError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SUFFIX: Final = ".toml"
 # All of them may be chosen by one Pod, and become one variable, which Linux bounds to 128 KiB.

@@ -5,20 +5,15 @@ one `replace` of each wrapped command, and that nothing of the Pod is written ba
 does not know survive. Source: docs/reference/injector.md, section 2.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from frameworkinjector import names
 from frameworkinjector.review import restart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from frameworkinjector.review.plan import ContainerPlan, Plan
-    from frameworkinjector.review.pod import JSON, Container, Pod
+from frameworkinjector.review.plan import ContainerPlan, Plan
+from frameworkinjector.review.pod import JSON, Container, Pod
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -5,25 +5,19 @@ refusal of settings that cannot work: no Pod starts half injected. It does no I/
 Source: docs/reference/injector.md, sections 1 and 2.
 """
 
-from __future__ import annotations
-
 import posixpath
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
 from frameworkinjector.review import barrier, eligibility, restart, variables, workload
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.eligibility import Skew
+from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, Verdict, shown
-from frameworkinjector.review.settings import Delivery, Hosts, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from frameworkbarrier.presets import model as presets
-    from frameworkinjector.review.config import Config, EnvFiles
-    from frameworkinjector.review.eligibility import Skew
-    from frameworkinjector.review.pod import JSON, Container, Pod
-    from frameworkinjector.review.settings import PodSettings
+from frameworkinjector.review.settings import Delivery, Hosts, PodSettings, parse
 
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100

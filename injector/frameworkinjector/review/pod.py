@@ -4,8 +4,6 @@ Decoding only these fields is fast, bounds the memory of hostile bodies (a skipp
 fields of newer Kubernetes versions. `None` means absent or null.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -3,8 +3,6 @@
 Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction

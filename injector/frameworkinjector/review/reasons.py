@@ -4,17 +4,12 @@
 annotation show the same name. Source: docs/reference/injector.md, section 2.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING
 
 from frameworkinjector import names
 from frameworkinjector.errors import InjectorError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Ruling(StrEnum):

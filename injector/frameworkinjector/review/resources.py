@@ -13,21 +13,15 @@ The Pod's annotations win. Where the Pod has resources of its own (`spec.resourc
 Source: docs/reference/injector.md, section 1.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkbarrier import values
 from frameworkinjector.review import quantity
+from frameworkinjector.review.pod import Container, Pod, Resources
 from frameworkinjector.review.quantity import Quantity
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkinjector.review.pod import Container, Pod, Resources
 
 RESOURCES: Final = (quantity.CPU, "memory", "ephemeral-storage")
 Amounts = Mapping[str, Quantity]

@@ -4,19 +4,14 @@
 Source: docs/reference/restart.md, sections 2 to 5.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from frameworkinjector import names
+from frameworkinjector.review.config import Config
+from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkinjector.review.config import Config
-    from frameworkinjector.review.pod import JSON, Container, Pod
-    from frameworkinjector.review.settings import PodSettings
+from frameworkinjector.review.settings import PodSettings
 
 NEVER: Final = "Never"
 # As many as Kubernetes allows in a container.

@@ -4,23 +4,18 @@
 no request, and puts no part of a Pod into the values that are logged. Source: docs/reference/injector.md, section 2.
 """
 
-from __future__ import annotations
-
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from frameworkinjector.review import patch
+from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.eligibility import Skew
 from frameworkinjector.review.plan import Plan, decide
-from frameworkinjector.review.pod import decode_pod, decode_review
+from frameworkinjector.review.pod import JSON, Request, decode_pod, decode_review
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
-
-if TYPE_CHECKING:
-    from frameworkinjector.review.config import Config, EnvFiles
-    from frameworkinjector.review.eligibility import Skew
-    from frameworkinjector.review.pod import JSON, Request
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

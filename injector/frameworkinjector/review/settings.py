@@ -6,11 +6,10 @@ barrier does not know (`env`, `hosts`, `containers`, `template`, `image`, `reque
 Source: docs/reference/injector.md, section 1.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
@@ -18,9 +17,6 @@ from frameworkbarrier.settings import SETTINGS, Settings
 from frameworkinjector import names
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Amounts, read_limits, read_requests
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 # Host and path as the registry API defines them, then a tag and a digest; its business is typing errors, not policy.
 _IMAGE: Final = (

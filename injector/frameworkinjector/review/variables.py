@@ -5,22 +5,16 @@ of the container is known here; what `envFrom` brings the kubelet decides (`file
 A value of the image does not win, as with any variable of a Pod. Source: docs/reference/injector.md, section 1.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
 from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.pod import JSON, Container
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
-from frameworkinjector.review.settings import Delivery
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from frameworkinjector.review.pod import JSON, Container
-    from frameworkinjector.review.settings import PodSettings
+from frameworkinjector.review.settings import Delivery, PodSettings
 
 # Each of them costs one reference for each variable, and the API server sends Pods before it validates them.
 MAX_ENV_SOURCES: Final = 100

@@ -5,19 +5,14 @@ work is refused when the Pod is created, and not found in the log of a barrier t
 Source: docs/reference/injector.md, section 1.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from frameworkbarrier.values import INDEX_LABELS
+from frameworkinjector.review.pod import Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frameworkinjector.review.pod import Pod
-    from frameworkinjector.review.settings import PodSettings
+from frameworkinjector.review.settings import PodSettings
 
 LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"

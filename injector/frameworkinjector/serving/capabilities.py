@@ -9,10 +9,8 @@ runs a PodTemplate, so permission to create one gives an attacker nothing. Permi
 (RBAC does not distinguish the two), would give the holder of a stolen token every service account of the namespace.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -21,9 +19,7 @@ from frameworkinjector.readiness import PartStatus
 from frameworkinjector.review import restart
 from frameworkinjector.review.config import EnvFiles
 from frameworkkube.errors import InvalidError, KubeError
-
-if TYPE_CHECKING:
-    from frameworkkube.http.client import KubeClient
+from frameworkkube.http.client import KubeClient
 
 EVERY_SECONDS: Final = 3600.0
 # After a failure, before the first answer: the replica is not ready without one.

@@ -1,7 +1,5 @@
 """Logs as JSON lines on stderr: constant messages with keys, in the controller's scheme (`ts`, `level`, `msg`)."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

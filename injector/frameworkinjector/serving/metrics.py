@@ -1,18 +1,12 @@
 """The metrics `frameworkinjector_*`; source of their names: docs/reference/injector.md, section 2."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+import datetime as dt
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from frameworkinjector.review.reasons import Reason
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from frameworkinjector.review.reasons import Verdict
+from frameworkinjector.review.reasons import Reason, Verdict
 
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 

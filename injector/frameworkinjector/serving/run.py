@@ -4,21 +4,22 @@
 answer reviews as soon as there is a certificate, and to lose no review while it stops.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import structlog
 
 from frameworkinjector import readiness
 from frameworkinjector.certificates.files import CertificateFiles
+from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.secret import ManagedCertificates, ManagedObjects
 from frameworkinjector.certificates.tls import ServedCertificate
-from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.review import Answer, answer
 from frameworkinjector.serving.capabilities import Capabilities
 from frameworkinjector.serving.log import place_of
@@ -26,15 +27,8 @@ from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.self_call import SelfCall
 from frameworkinjector.serving.server import ReviewServer
 from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
 from frameworkkube.serving.health import HealthServer
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from pathlib import Path
-
-    from frameworkinjector.certificates.issuing import Profile
-    from frameworkinjector.review.config import Config
-    from frameworkkube.http.credentials import Endpoint
 
 # The kubelet sends SIGTERM when the Pod leaves the Service; calls keep arriving until every node has learned of that.
 DRAIN_SECONDS: Final = 3.0

@@ -5,17 +5,12 @@ but the connection goes to this process: the Service routes no call to a replica
 `status` turns ready with the first answer, and unready after `FAILURES` failed calls in a row.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from frameworkinjector.certificates.tls import client_context
+from frameworkinjector.certificates.tls import ServedCertificate, client_context
 from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
-
-if TYPE_CHECKING:
-    from frameworkinjector.certificates.tls import ServedCertificate
 
 EVERY_SECONDS: Final = 10.0
 # While unready: a replica should become ready as soon as it can.

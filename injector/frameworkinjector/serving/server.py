@@ -6,14 +6,14 @@ promises to answer every request: with 200 for a review, with 4xx for anything e
 must not redirect the API server. `stop` loses no request that has arrived.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
+import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 from aiohttp import web
@@ -23,13 +23,8 @@ from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
 from frameworkinjector.review.review import Answer, rejected
 from frameworkinjector.serving.log import place_of
+from frameworkinjector.serving.metrics import Metrics
 from frameworkkube.serving.listener import ConnectionLimits, Listener
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
-
-    from frameworkinjector.serving.metrics import Metrics
 
 PATH: Final = "/mutate"
 QUIET_SECONDS: Final = 0.3
