@@ -3,6 +3,7 @@
 
 import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import trustme
 from frameworkkube.errors import CredentialsError, TransportError, UnauthorizedError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.rotation import RotatingCredentials
 from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, answer, refusal
 
@@ -131,6 +133,27 @@ async def test_a_burst_of_401_runs_the_plugin_once(server: ScriptedServer, time:
         time.now += 1
     await client.close()
     assert len(runs) <= 6
+
+
+async def test_what_a_plugin_says_after_its_request_was_given_up_is_used(time: FakeTime) -> None:
+    """A plugin that needs longer than a request was run again and again, and none of its tokens was ever used."""
+    may_end, runs = threading.Event(), 0
+
+    def slow() -> Endpoint:
+        nonlocal runs
+        runs += 1
+        may_end.wait()
+        return replace(endpoint, authorization="Bearer 1")
+
+    endpoint = Endpoint("http://127.0.0.1:1", authorization="Bearer 0", reload=slow)
+    credentials = RotatingCredentials(endpoint, time.clock)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(credentials.refused("Bearer 0"), 0.05)
+        time.now += 60
+    may_end.set()
+    assert await credentials.refused("Bearer 0")
+    assert (credentials.authorization(), runs) == ("Bearer 1", 1)
 
 
 # --- TLS ----------------------------------------------------------------

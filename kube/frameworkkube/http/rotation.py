@@ -29,7 +29,7 @@ class RotatingCredentials:
         self._clock = clock
         self.endpoint = endpoint
         self._reloaded_at = float("-inf")
-        self._reloading = asyncio.Lock()
+        self._reloading: asyncio.Task[None] | None = None
         self._token = _Token(endpoint, clock)
         self._tls = _Tls(endpoint, clock)
 
@@ -52,26 +52,29 @@ class RotatingCredentials:
         return self._tls.current()
 
     async def refused(self, authorization: str | None) -> bool:
-        """Read everything again after the server refused this header; return whether there is something else to try."""
+        """Read everything again after the server refused this header; return whether there is something else to try.
+
+        A reload goes on when the request that waits for it is given up: a plugin may take longer than a request.
+        """
+        refused = authorization, self.endpoint.client_certificate_file
         if self.endpoint.reload is None:
             self._token.read_again()
-            return self._token.current() != authorization
-        async with self._reloading:
-            if self._token.current() != authorization:
-                return True  # another request's reload was faster
-            if self._clock() - self._reloaded_at < RELOAD_EVERY_SECONDS:
-                return False
-            self._reloaded_at = self._clock()
-            try:
-                fresh = await asyncio.to_thread(self.endpoint.reload)
-            except CredentialsError as error:
-                _log.warning("cannot load the credentials again, the old ones stay in use", error=str(error))
-                return False
-            refused = authorization, self.endpoint.client_certificate_file
-            changed = (fresh.authorization, fresh.client_certificate_file) != refused
-            self.endpoint = fresh
-            self._token, self._tls = _Token(fresh, self._clock), _Tls(fresh, self._clock)
-            return changed
+        elif self._token.current() == authorization:
+            is_due = self._clock() - self._reloaded_at >= RELOAD_EVERY_SECONDS
+            if self._reloading is None or (self._reloading.done() and is_due):
+                self._reloaded_at = self._clock()
+                self._reloading = asyncio.create_task(self._reload(self.endpoint.reload))
+            await asyncio.shield(self._reloading)
+        return (self._token.current(), self.endpoint.client_certificate_file) != refused
+
+    async def _reload(self, load: Callable[[], Endpoint]) -> None:
+        try:
+            fresh = await asyncio.to_thread(load)
+        except CredentialsError as error:
+            _log.warning("cannot load the credentials again, the old ones stay in use", error=str(error))
+            return
+        self.endpoint = fresh
+        self._token, self._tls = _Token(fresh, self._clock), _Tls(fresh, self._clock)
 
     def distrusted(self) -> None:
         """Read the CA again at once: the server's certificate was not accepted, so the CA may have been rotated."""
