@@ -1,4 +1,5 @@
-"""Effects become requests to the API server, and its answers become outcomes: `performer`, the last who knows the code.
+"""Effects become requests to the API server, and its answers become outcomes: `performer`.
 
+It is the last who knows the HTTP status code: the core hears whether it failed, for good or not, and what it said.
 `manifests`, `pod_bodies` and `status_encoding` make the bodies; `discovery` asks whether Frameworks are served.
 """
