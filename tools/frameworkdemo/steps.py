@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,13 @@ from frameworkclient.views.text import sanitize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-
-def _print(line: str) -> None:
-    print(line, flush=True)
+PRINT = functools.partial(print, flush=True)
 
 
 class Steps:
     """Writes what happens, each line by `write`."""
 
-    def __init__(self, write: Callable[[str], None] = _print, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, write: Callable[[str], None] = PRINT, clock: Callable[[], float] = time.monotonic) -> None:
         self.write = write
         self._clock = clock
         self._began = clock()

@@ -61,13 +61,11 @@ def _within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
 
 def _table(part: str) -> str:
     rows = ["| field | type | meaning |", "| --- | --- | --- |"]
-    rows += [f"| `{one.path.removeprefix(f'{part}.')}` | {_type_of(one)} | {_meaning(one)} |" for one in fields(part)]
+    for one in fields(part):
+        added = "**Added.** " if one.path.startswith(ADDED) else ""
+        path, meaning = one.path.removeprefix(f"{part}."), f"{added}{one.schema['description']}"
+        rows.append(f"| `{path}` | {_type_of(one)} | {meaning} |")
     return "\n".join(rows)
-
-
-def _meaning(field: Field) -> str:
-    added = "**Added.** " if field.path.startswith(ADDED) else ""
-    return f"{added}{field.schema['description']}"
 
 
 def _type_of(field: Field) -> str:

@@ -15,7 +15,7 @@ _HEAD: Final = """\
 # Made by `make manifests` from charts/frameworkcontroller; do not edit. Install it with
 #   kubectl apply --server-side -f install.yaml
 """
-# What says that helm keeps the object.
+# Labels, annotations and comments that only helm uses.
 _HELMS: Final = re.compile(
     r"^ *(?:# Source: .*|helm\.sh/chart: .*|app\.kubernetes\.io/managed-by: Helm"
     r"|annotations:\n *helm\.sh/resource-policy: keep)\n",
@@ -25,9 +25,5 @@ _HELMS: Final = re.compile(
 
 def manifests(*arguments: str, source: Path = chart.CHART) -> str:
     """Return the manifests of a default installation in a namespace of its own; see `chart.rendered`."""
-    return _HEAD + without_helm(chart.rendered("--set", "namespace.create=true", *arguments, chart=source))
-
-
-def without_helm(text: str) -> str:
-    """Return rendered manifests without the labels, annotations and comments that only helm uses."""
-    return re.sub(r"\n+---\n", "\n---\n", _HELMS.sub("", text))
+    rendered = chart.rendered("--set", "namespace.create=true", *arguments, chart=source)
+    return _HEAD + re.sub(r"\n+---\n", "\n---\n", _HELMS.sub("", rendered))

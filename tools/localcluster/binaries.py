@@ -52,8 +52,11 @@ def find(name: str, *, kubernetes: str, environ: Mapping[str, str] = os.environ)
         raise BinaryError(f"{name!r} is not a program of a cluster; choose one of: {', '.join(CATALOGUE)}")
     program = CATALOGUE[name]
     version = version_of(program, kubernetes)
-    installed = from_assets(program, version, environ) or from_path(program, version, environ)
-    if installed:
+    asset = _executable(name, environ.get("KUBEBUILDER_ASSETS"))
+    if asset and (program.project != "kubernetes" or reported_version(asset, program) == version):
+        return asset
+    installed = _executable(name, environ.get("PATH"))
+    if installed and reported_version(installed, program) == version:
         return installed
     target = cache_root(environ) / version / name
     if not os.access(target, os.X_OK):
@@ -62,20 +65,6 @@ def find(name: str, *, kubernetes: str, environ: Mapping[str, str] = os.environ)
             if not os.access(target, os.X_OK):
                 _obtain(program, version, target, environ)
     return target
-
-
-def from_assets(program: Program, version: str, environ: Mapping[str, str]) -> Path | None:
-    """Return the program in the folder of envtest, if it is there and has the right version."""
-    found = _executable(program.name, environ.get("KUBEBUILDER_ASSETS"))
-    if found and program.project == "kubernetes" and reported_version(found, program) != version:
-        return None
-    return found
-
-
-def from_path(program: Program, version: str, environ: Mapping[str, str]) -> Path | None:
-    """Return the first program of that name in PATH, if it has the right version."""
-    found = _executable(program.name, environ.get("PATH"))
-    return found if found and reported_version(found, program) == version else None
 
 
 def reported_version(file: Path, program: Program) -> str | None:

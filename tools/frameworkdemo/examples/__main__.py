@@ -12,7 +12,7 @@ from frameworkdemo.errors import FAILURES
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, as_table, run
 from frameworkdemo.run import install
-from frameworkdemo.steps import Steps
+from frameworkdemo.steps import PRINT, Steps
 from frameworkdemo.target import CLUSTER, LocalTarget
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _run(name: str, folders: Sequence[Path]) -> int:
     outcomes = []
     for folder in folders:
         print(f"\n=== {folder.name}", flush=True)
-        outcomes.append(run(cluster, folder, lambda line: print(line, flush=True)))
+        outcomes.append(run(cluster, folder, PRINT))
     print("", *as_table(outcomes), sep="\n")
     return 0 if all(each.result == AS_EXPECTED for each in outcomes) else 1
 
