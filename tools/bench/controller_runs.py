@@ -40,7 +40,7 @@ class Run(ABC):
     def __init__(self, scene: Scene, shape: Shape, controller: psutil.Process | None = None) -> None:
         self._scene, self._shape = scene, shape
         self._template = scene.pod_template(shape)
-        self._watch = Observer(shape.tasks, shape.limit_seconds)
+        self._watch = Observer(shape.tasks, limit=1800.0 + 4 * shape.over)
         self._processes = scene.processes()
         if controller is not None:
             self._processes[CONTROLLER] = controller

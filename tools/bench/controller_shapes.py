@@ -62,11 +62,6 @@ class Shape:
             case Kind.BESIDE | Kind.LIFE:
                 return None
 
-    @property
-    def limit_seconds(self) -> float:
-        """How long anything may take before the benchmark gives up."""
-        return 1800.0 + 4 * self.over
-
     def scaled(self, factor: float) -> Shape:
         """Return a smaller or larger shape: Tasks of one Framework; of many, their number at the same rate."""
         if self.frameworks > 1:

@@ -27,12 +27,7 @@ CLUSTER = "demo"
 
 
 class LocalTarget:
-    """A real Kubernetes node that the demo starts on this machine.
-
-    Attributes:
-        image_names: The names of the project's images on its node.
-        revision: A digest of the programs' images after `prepare`.
-    """
+    """A real Kubernetes node that the demo starts on this machine; `revision` is a digest of the programs' images."""
 
     def __init__(self, name: str = CLUSTER, images: Sequence[str] = manifests.IMAGES) -> None:
         self.image_names = manifests.ImageNames()
@@ -70,9 +65,7 @@ class LocalTarget:
 class ContextTarget:
     """A cluster that the user has, by the name of its kubeconfig context; see `Cluster`.
 
-    Attributes:
-        image_names: The names of the project's images on its nodes.
-        revision: Empty: it is not known which images the nodes have.
+    Its revision is empty, because it is not known which images the nodes have.
     """
 
     def __init__(self, context: str, prefix: str, tag: str, kubeconfig: str | None = None) -> None:

@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 
 
 def write(archive: Path, *, reference: str, layer: Path, config: Mapping[str, Any]) -> Path:
-    """Write an image of one layer, and return the archive; the file appears complete or not at all.
+    """Write an image of one layer, an uncompressed tar of its root; the file appears complete or not at all.
 
-    Args:
-        archive: The file to write.
-        reference: The image's full name, for example `localhost/frameworkcontroller/pause:dev`.
-        layer: An uncompressed tar of the image's root.
-        config: The image's `config` (OCI image specification): `Entrypoint`, `Env`, `User` ...
+    The reference is its full name; the config, that of the OCI image specification: `Entrypoint`, `Env`, `User` ...
     """
     image = {
         "architecture": architecture(),

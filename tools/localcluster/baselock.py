@@ -25,12 +25,9 @@ _PACKAGE: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+) (?P<version>[\w.+~
 
 @dataclass(frozen=True)
 class Lock:
-    """What a base image is.
+    """What a base image is: the digest of its layer, `sha256:...`, and its packages by name.
 
-    Attributes:
-        epoch: The time of what its installation wrote, in Unix seconds; also that of Debian's packages.
-        layer: The digest of its layer, `sha256:...`.
-        packages: By name.
+    `epoch` is the time of what its installation wrote, in Unix seconds; also that of Debian's packages.
     """
 
     epoch: int

@@ -40,10 +40,7 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
 def find(name: str, *, kubernetes: str, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of a program of `CATALOGUE`; download or build it if this machine does not have it.
 
-    Args:
-        name: Its name.
-        kubernetes: The version of Kubernetes of the cluster, without `v`.
-        environ: `KUBEBUILDER_ASSETS`, `PATH`, `FRAMEWORKCONTROLLER_CACHE` and what Go reads.
+    The version of Kubernetes is that of the cluster, without `v`.
 
     Raises:
         BinaryError: No place has the program; the text says what to install or which build failed.

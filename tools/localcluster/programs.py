@@ -40,7 +40,6 @@ class Program:
     """One executable.
 
     Attributes:
-        name: The file's name.
         project: See `module_of`.
         package: Its main package.
         version_command: The arguments that make it print its version.
