@@ -22,11 +22,7 @@ _CONFIG: Final = "registry.yml"
 
 @contextlib.contextmanager
 def on_loopback(folder: Path) -> Iterator[str]:
-    """Run a registry in an empty folder, and yield its address, such as `127.0.0.1:5000`.
-
-    Raises:
-        StartError: The registry has ended, or does not answer within five minutes; the text has the end of its log.
-    """
+    """Run a registry in an empty folder, and yield its address, such as `127.0.0.1:5000`; see `Supervisor.start`."""
     require(("docker-registry",))
     address = f"127.0.0.1:{free_port()}"
     (folder / _CONFIG).write_text(
@@ -39,11 +35,7 @@ def on_loopback(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def on_node(folder: Path, cluster: Cluster) -> Iterator[None]:
-    """Run a second process of a registry at the same address on the node of a cluster, which has a loopback of its own.
-
-    Raises:
-        ReleaseError: The cluster has no real node.
-    """
+    """Run a second process of a registry at the same address on the node of a cluster, whose loopback is its own."""
     init = namespaces.init(cluster)
     if init is None:
         raise ReleaseError(f"cluster {cluster.name!r} has no node that runs")
