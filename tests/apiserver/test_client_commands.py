@@ -14,10 +14,6 @@ from testkit.waiting import eventually, patience
 from tests.support.frameworkctl import Frameworkctl, interrupt
 
 if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
@@ -25,12 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 FANCY = {"fancyRetryPolicy": True}
-
-
-@pytest.fixture
-def ctl(cluster: Cluster, namespace: str, tmp_path: Path) -> Frameworkctl:
-    """The command line of the administrator."""
-    return Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
 
 
 def write(ctl: Frameworkctl, name: str, *roles: dict[str, object], **spec: object) -> str:
@@ -138,59 +128,30 @@ def completed(
     return raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": ["example.com/held"]}})
 
 
-def retry_until_it_waits(ctl: Frameworkctl, frameworks: Frameworks) -> tuple[subprocess.Popen[str], str]:
-    """Start a retry, and return it with the file that it names when it has deleted the Framework."""
+def test_a_retry_that_is_interrupted_between_deletion_and_creation_leaves_the_manifest(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json
+) -> None:
     process = ctl.start("retry training")
     assert process.stderr is not None
     told, _, file = process.stderr.readline().strip().rpartition(" ")
     assert told.endswith("if this is interrupted, create Framework training again with: frameworkctl submit -f")
     eventually(lambda: _is_being_deleted(frameworks), timeout=30)
-    return process, file
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=patience(20))
+    assert "Traceback" not in errors
+    raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": None}})
+    eventually(lambda: _is_told(ctl, file), timeout=30)
+    ctl.ok("submit", "-f", file)
+    assert frameworks.get("training")["spec"] == completed["spec"]
 
 
 def _is_being_deleted(frameworks: Frameworks) -> None:
     assert "deletionTimestamp" in frameworks.get("training")["metadata"]
 
 
-def release(raw: RawClient, frameworks: Frameworks) -> None:
-    """Let the Framework go."""
-    raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": None}})
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_a_retry_that_ends_between_deletion_and_creation_leaves_the_manifest(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json, number: int
-) -> None:
-    process, file = retry_until_it_waits(ctl, frameworks)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=patience(20))
-    assert "Traceback" not in errors
-    release(raw, frameworks)
-    eventually(lambda: _is_told(ctl, file), timeout=30)
-    ctl.ok("submit", "-f", file)
-    assert frameworks.get("training")["spec"] == completed["spec"]
-
-
 def _is_told(ctl: Frameworkctl, file: str) -> None:
     again = ctl("retry training")
     assert (again.code, f"if it is gone, create it again: frameworkctl submit -f {file}" in again.errors) == (1, True)
-
-
-def test_a_retry_whose_create_is_refused_leaves_the_manifest_and_says_what_to_do(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json
-) -> None:
-    process, file = retry_until_it_waits(ctl, frameworks)
-    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
-    hard = {"count/frameworks.frameworkcontroller.microsoft.com": "0"}
-    raw.create(quotas, {"metadata": {"name": "none"}, "spec": {"hard": hard}})
-    eventually(lambda: _is_refused(ctl), timeout=30)
-    release(raw, frameworks)
-    _, errors = process.communicate(timeout=patience(60))
-    assert process.returncode == 1
-    assert f"if it is gone, create it again: frameworkctl submit -f {file}" in errors
-    raw.delete(f"{quotas}/none")
-    eventually(lambda: ctl.ok("submit", "-f", file), timeout=30)
-    assert frameworks.get("training")["spec"] == completed["spec"]
 
 
 def _is_refused(ctl: Frameworkctl) -> None:

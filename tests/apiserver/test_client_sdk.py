@@ -212,13 +212,6 @@ async def test_the_deletion_of_a_framework_ends_what_follows_it(
         await logs.aclose()
 
 
-async def test_many_lists_come_in_pages(cluster: Cluster, namespace: str, frameworks: Frameworks) -> None:
-    async with AsyncClient(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as client:
-        made = [client.create(Framework(f"f{number:03}", (), execution_type="Create")) for number in range(130)]
-        await asyncio.gather(*made)
-        assert [view.name for view in await client.list()] == [f"f{number:03}" for number in range(130)]
-
-
 async def test_a_list_of_events_outlives_a_compaction_between_its_pages(
     cluster: Cluster, namespace: str, raw: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

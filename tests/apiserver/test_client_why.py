@@ -1,34 +1,22 @@
-"""`why` and `doctor` against a real API server: each reason is produced, not written down."""
+"""`why` and `doctor` against a real API server, which says itself why: no reason is written down."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.api.names import BARRIER_LABEL
 from testkit.frameworks import POD, role
 from testkit.waiting import eventually
-from tests.support.frameworkctl import Frameworkctl
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
     from localcluster.client import RawClient
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.kubelet import Kubelet
-    from tests.support.player import Player
+    from testkit.frameworks import Frameworks
+    from tests.support.frameworkctl import Frameworkctl
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("crds")]
-
-
-@pytest.fixture
-def ctl(cluster: Cluster, namespace: str, tmp_path: Path) -> Frameworkctl:
-    """The command line of the administrator."""
-    return Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
 
 
 def says(ctl: Frameworkctl, *texts: str) -> None:
@@ -42,22 +30,15 @@ def says(ctl: Frameworkctl, *texts: str) -> None:
     eventually(check, timeout=30, interval=0.3)
 
 
-def test_a_framework_that_waits_to_be_started_or_has_no_controller(ctl: Frameworkctl, frameworks: Frameworks) -> None:
-    frameworks.create("stuck", role("worker", 1))
-    says(ctl, "the controller has not seen it")
-
-
-def test_what_holds_up_a_framework_whose_controller_runs(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks
-) -> None:
+@pytest.mark.usefixtures("controller")
+def test_what_holds_up_a_framework_whose_controller_runs(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     frameworks.create("stuck", role("worker", 1), executionType="Create")
     says(ctl, "waits to be started", "-> frameworkctl start stuck")
     assert json.loads(ctl.ok("why stuck", "-o", "json").output)["findings"][0]["todo"] == "frameworkctl start stuck"
 
 
-def test_a_quota_that_is_used_up(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet
-) -> None:
+@pytest.mark.usefixtures("controller")
+def test_a_quota_that_is_used_up(ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient) -> None:
     quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
     raw.create(quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}})
 
@@ -69,9 +50,8 @@ def test_a_quota_that_is_used_up(
     says(ctl, "worker-0, worker-1: its Pod cannot be created", "exceeded quota: small", "kubectl describe quota")
 
 
-def test_a_webhook_that_does_not_answer(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient
-) -> None:
+@pytest.mark.usefixtures("controller")
+def test_a_webhook_that_does_not_answer(ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient) -> None:
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     webhook = {
         "name": "absent.example.org",
@@ -89,9 +69,8 @@ def test_a_webhook_that_does_not_answer(
         raw.delete(f"{path}/{ctl.namespace}")
 
 
-def test_a_controller_that_may_not_create_pods(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient
-) -> None:
+@pytest.mark.usefixtures("controller")
+def test_a_controller_that_may_not_create_pods(ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient) -> None:
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/frameworkcontroller"
     rules = raw.get(path)["rules"]
     less = [
@@ -112,8 +91,9 @@ def test_a_controller_that_may_not_create_pods(
         raw.merge(path, {"rules": rules})
 
 
+@pytest.mark.usefixtures("controller")
 def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exist(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, raw: RawClient
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
     """The API server would refuse them again, so these Frameworks are over."""
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -156,66 +136,6 @@ def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exis
     finally:
         raw.delete(f"{bindings}/{name}")
         raw.delete(f"{policies}/{name}")
-
-
-def test_pods_that_were_not_injected(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
-) -> None:
-    labelled = {"metadata": {"labels": {BARRIER_LABEL: "enabled"}}, **POD}
-    frameworks.create("stuck", role("worker", 1, pod=labelled))
-    says(ctl, "its Pod has the label of the barrier and no barrier: the injector has not seen it")
-
-
-def test_pods_that_cannot_be_scheduled_or_pulled(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet, raw: RawClient
-) -> None:
-    frameworks.create("stuck", role("worker", 3))
-
-    def pods() -> dict[str, Any]:
-        found = frameworks.pods()
-        assert len(found) == 3
-        return found
-
-    eventually(pods, timeout=30)
-    kubelet.pending("stuck-worker-0", message="0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
-    kubelet.bind("stuck-worker-1")
-    waiting = {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0}
-    waiting["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image none"}}
-    path = f"/api/v1/namespaces/{ctl.namespace}/pods/stuck-worker-1/status"
-    raw.merge(path, {"status": {"containerStatuses": [waiting]}})
-    says(
-        ctl,
-        "worker-0: its Pod cannot be scheduled: 0/2 nodes are available",
-        "no node has enough free nvidia.com/gpu",
-        "worker-1: the image of container main cannot be pulled: ImagePullBackOff",
-        "worker-2: its Pod waits for the scheduler",
-    )
-
-
-def test_a_delay_before_a_retry_and_a_role_that_waits(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
-    player.plan["worker-0"] = [201]
-    frameworks.create("stuck", role("worker", 1), retryPolicy={"fancyRetryPolicy": True})
-    with player.playing():
-        says(ctl, "its attempt 1 is over (ContainerTransientConflictFailed (201))", "it waits for attempt 2, in ")
-    frameworks.create(
-        "waits", role("map", 1), {**role("reduce", 1), "dependsOn": [{"name": "map", "status": "Complete"}]}
-    )
-
-    def waits() -> None:
-        assert "role reduce waits until map is Complete" in ctl.ok("why waits").output
-
-    eventually(waits, timeout=30)
-
-
-def test_a_framework_that_has_failed_names_the_task(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
-    player.plan["worker-0"] = [210]
-    frameworks.create("stuck", role("worker", 1))
-    with player.playing():
-        says(ctl, "has failed by worker-0: ContainerPermanentFailed (210)", "frameworkctl retry stuck")
 
 
 def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks) -> None:

@@ -170,6 +170,15 @@ WHOLE: dict[str, tuple[FrameworkView, str]] = {
         ),
         "its attempt 1 is over (ContainerTransientConflictFailed (201)); it waits for attempt 2, in 4m48s",
     ),
+    "dependent": (
+        framework(
+            role("map", 0),
+            role("reduce", 1, dependsOn=[{"name": "map", "status": "Complete"}]),
+            tasks={"map": [], "reduce": [task(0, "AttemptCreationPending", role="reduce")]},
+            waits=frozenset({"reduce"}),
+        ),
+        "role reduce waits until map is Complete",
+    ),
     "running": (framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]}), ""),
 }
 
