@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.client import ApiStatusError
 from testkit.frameworks import ControllerProcess, Frameworks, manifests_of, role
-from testkit.waiting import eventually
+from tests.support.apiserver import fresh_namespace
 from tests.support.kubelet import Kubelet
 from tests.support.player import Player
 
@@ -76,9 +74,7 @@ def teams(cluster: Cluster, raw: RawClient, tmp_path: Path) -> Iterator[list[Tea
 @contextlib.contextmanager
 def a_namespace(raw: RawClient, prefix: str) -> Iterator[str]:
     """A namespace with a service account that may do there what the controller does, and nothing anywhere else."""
-    name = f"{prefix}-{secrets.token_hex(4)}"
-    raw.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    try:
+    with fresh_namespace(raw, prefix) as name:
         cluster_role = next(one for one in manifests_of("frameworkcontroller") if one["kind"] == "ClusterRole")
         subject = {"kind": "ServiceAccount", "name": NAME, "namespace": name}
         group = "rbac.authorization.k8s.io"
@@ -87,18 +83,7 @@ def a_namespace(raw: RawClient, prefix: str) -> Iterator[str]:
         raw.create(f"{rbac}/roles", {"metadata": {"name": NAME}, "rules": [*cluster_role["rules"], LEASES]})
         binding = {"subjects": [subject], "roleRef": {"apiGroup": group, "kind": "Role", "name": NAME}}
         raw.create(f"{rbac}/rolebindings", {"metadata": {"name": NAME}, **binding})
-        eventually(lambda: has_default_account(raw, name), 30)
         yield name
-    finally:
-        raw.delete(f"/api/v1/namespaces/{name}")
-
-
-def has_default_account(raw: RawClient, namespace: str) -> None:
-    """Without it the API server refuses Pods."""
-    try:
-        raw.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
-    except ApiStatusError as error:
-        raise AssertionError(namespace) from error
 
 
 @contextlib.contextmanager

@@ -7,19 +7,19 @@ controller works on these: no controller can help what all that costs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import secrets
 from typing import TYPE_CHECKING
 
 import pytest
 
 from localcluster.ports import free_port
 from testkit.frameworks import Frameworks
-from testkit.waiting import eventually
 from tests.hostile.gauge import ReadController
 from tests.hostile.kinds import KINDS
 from tests.hostile.run import GANGS, SECONDS, Run
+from tests.support.apiserver import fresh_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,19 +39,8 @@ def cluster(kwok_cluster: Cluster) -> Cluster:
 @pytest.fixture
 def places(raw: RawClient) -> Iterator[list[str]]:
     """Namespaces for the healthy gangs, for what is hostile, and for the plain client."""
-    made = [f"{what}-{secrets.token_hex(4)}" for what in ("healthy", "hostile", "plain")]
-    for name in made:
-        raw.create("/api/v1/namespaces", {"metadata": {"name": name}})
-
-    def has_service_accounts() -> None:
-        for name in made:
-            assert raw.get(f"/api/v1/namespaces/{name}/serviceaccounts")["items"], name
-
-    # Without it the API server refuses Pods.
-    eventually(has_service_accounts, timeout=30)
-    yield made
-    for name in made:
-        raw.delete(f"/api/v1/namespaces/{name}")
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(fresh_namespace(raw, what)) for what in ("healthy", "hostile", "plain")]
 
 
 @pytest.fixture
