@@ -28,7 +28,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import failure_of
+from frameworkcontroller.core.reconcile.outcomes import NAME_IN_USE, failure_of
 from tests.controller.core.values import at
 
 if TYPE_CHECKING:
@@ -155,10 +155,19 @@ def test_a_pod_that_stays_is_deleted_again_after_longer_and_longer_times() -> No
         assert until is not None
         times.append((until - now).total_seconds())
         now = until
-    assert times == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+    assert times == [5, 5, 5, 10, 20, 40, 80, 160, 300]
     in_flight.reset_delay(KEY)
     in_flight.recheck_later(KEY, now, longer=True)
     assert in_flight.delayed_until(KEY, now) == now + timedelta(seconds=5)
+
+
+def test_a_pod_that_had_the_name_of_a_new_one_is_looked_at_5_seconds_after_its_deletion() -> None:
+    """The retry of a Framework whose Pods had stayed took half a minute, though these were gone at once."""
+    in_flight = new_in_flight()
+    in_flight.back_off(KEY, Failed(NAME_IN_USE), at(0))
+    in_flight.look_later(KEY, 1, NAME_IN_USE, at(1))
+    in_flight.recheck_later(KEY, at(2), longer=True)
+    assert in_flight.delayed_until(KEY, at(2)) == at(7)
 
 
 def test_the_last_failure_is_known_by_key() -> None:

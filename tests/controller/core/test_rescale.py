@@ -94,7 +94,7 @@ def test_new_tasks_are_pending_named_and_have_the_revision() -> None:
         (0, State.CREATION_PENDING, "fw-w-0"),
         (1, State.CREATION_PENDING, "fw-w-1"),
     ]
-    assert roles.role_states["w"].revisions == [1, 1]
+    assert list(roles.role_states["w"].revisions) == [1, 1]
     assert len({one.instance_uid for one in made} | {roles.role_states["w"].instance_uid}) == 3
 
 

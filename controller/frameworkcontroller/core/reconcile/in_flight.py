@@ -134,7 +134,10 @@ class InFlight:
         self.back_off(key, Failed(message, spread), now)
 
     def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
-        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
+        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row.
+
+        The creation whose name was in use, and the look at what has it, come before the first time.
+        """
         number = self.failures(key) if longer else 0
-        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(number, 10))
+        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(max(0, number - 2), 10))
         self._delays[key] = Delay(now + pause, number + longer)
