@@ -94,9 +94,9 @@ class Actions:
     ) -> None:
         self._may_act_for, self._on_end = may_act_for, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
-        self._objects = Executor(self._perform, slots=slots)
-        self._statuses = Executor(self._perform, slots=max(1, slots // OBJECTS_PER_STATUS))
-        self._large = Executor(self._perform, slots=1, rests=True)
+        self._objects = Executor(slots=slots)
+        self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS))
+        self._large = Executor(slots=1, rests=True)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -129,10 +129,9 @@ class Actions:
                 is_large = effect.summary.size > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
                 executor = self._large if is_large else self._statuses
         urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
-        executor.submit(work.key, (work, effect), urgent=urgent)
+        executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent)
 
-    async def _perform(self, item: tuple[Work, Effect]) -> None:
-        work, effect = item
+    async def _perform(self, work: Work, effect: Effect) -> None:
         if self._may_act_for(work):
             try:
                 await self._perform_for(work, effect)

@@ -18,6 +18,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, NoReturn
 
 import structlog
@@ -100,7 +101,7 @@ class Engine:
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespace, self)
         self.metrics = metrics or Metrics(config.codes)
-        self._reads: Executor[tuple[Work, Mapping[bytes, Raw]]] = Executor(self._read_templates, slots=1, rests=True)
+        self._reads = Executor(slots=1, rests=True)
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
         retain_seconds = config.framework_completed_retain_sec
         self._rest = Rest(performer, retain_seconds, clock, may_act, self._queue.add_after, self.metrics)
@@ -227,7 +228,7 @@ class Engine:
                 work.reconciler.apply_outcome(effect, outcome, now)
             if not work.reads and (unread := work.reconciler.unread(view.framework)):
                 work.reads = True
-                self._reads.submit(key, (work, unread), urgent=False)
+                self._reads.submit(key, partial(self._read_templates, work, unread))
             backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.status_load(key[0]))
             decision = yield from work.reconciler.steps(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
@@ -267,9 +268,8 @@ class Engine:
             work = self._start(key, view.framework)
         return work
 
-    async def _read_templates(self, item: tuple[Work, Mapping[bytes, Raw]]) -> None:
+    async def _read_templates(self, work: Work, unread: Mapping[bytes, Raw]) -> None:
         """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
-        work, unread = item
         if self._works.get(work.key) is not work:
             return
         try:

@@ -7,6 +7,7 @@ at a time, and without being read: thousands may be over at once, and each may h
 import random
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -55,7 +56,7 @@ class Rest:
         self._may_act, self._wake_after, self._metrics = may_act, wake_after, metrics
         self._outlines: dict[FrameworkKey, Outline] = {}
         self._going: set[FrameworkKey] = set()
-        self._deletions: Executor[FrameworkKey] = Executor(self._delete, slots=SLOTS)
+        self._deletions = Executor(slots=SLOTS)
 
     def states(self) -> Iterator[State]:
         """Iterate over the states of all, for metrics."""
@@ -75,7 +76,7 @@ class Rest:
                 self._wake_after(key, seconds + random.uniform(0.0, min(SPREAD * seconds, MAX_SPREAD_SECONDS)))  # noqa: S311 -- no secret
         elif not outline.is_going and key not in self._going:
             self._going.add(key)
-            self._deletions.submit(key, key, urgent=False)
+            self._deletions.submit(key, partial(self._delete, key))
 
     def forget(self, key: FrameworkKey) -> None:
         """Forget a Framework that is gone, or worked on again."""

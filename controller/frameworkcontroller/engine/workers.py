@@ -10,11 +10,12 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeAlias
 
 from frameworkcontroller.engine.turns import Turns
 
-T = TypeVar("T")
+Item: TypeAlias = Callable[[], Awaitable[None]]
+"""What is performed; it must not raise."""
 
 DEFAULT_SLOTS: Final = 64
 REST: Final = 3
@@ -26,31 +27,23 @@ LONGEST_REST: Final = 1.0
 OBJECTS_PER_STATUS: Final = 8
 
 
-class Executor(Generic[T]):
+class Executor:
     """A bounded number of workers.
 
     Args:
-        perform: performs one item; it must not raise.
         slots: how many items of one namespace are performed at a time.
         rests: what an item costs is the time that it takes, and a worker makes a pause after it while others wait.
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self,
-        perform: Callable[[T], Awaitable[None]],
-        *,
-        slots: int,
-        rests: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._perform, self._slots, self._rests, self._clock = perform, slots, rests, clock
+    def __init__(self, *, slots: int, rests: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._slots, self._rests, self._clock = slots, rests, clock
         self._cost = 0 if rests else 1
-        self._turns: Turns[tuple[Sequence[Hashable], T]] = Turns()
+        self._turns: Turns[tuple[Sequence[Hashable], Item]] = Turns()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
-        self._lanes: dict[Hashable, Turns[tuple[Sequence[Hashable], T, bool]]] = {}
+        self._lanes: dict[Hashable, Turns[tuple[Sequence[Hashable], Item, bool]]] = {}
         self._entered: Counter[Hashable] = Counter()
         """Items of a namespace that have left its lane, to wait for their turn among all or to be performed."""
 
@@ -68,7 +61,7 @@ class Executor(Generic[T]):
         if not self._loads[first]:
             del self._loads[first]
 
-    def submit(self, owner: Sequence[Hashable], item: T, *, urgent: bool) -> None:
+    def submit(self, owner: Sequence[Hashable], item: Item, *, urgent: bool = False) -> None:
         """Queue an item."""
         first = owner[0]
         self._loads[first] += 1
@@ -98,13 +91,13 @@ class Executor(Generic[T]):
             # No variable holds the item: whoever waits for the next one would keep it.
             await self._one(*self._turns.take(self._cost))
 
-    async def _one(self, owner: Sequence[Hashable], item: T) -> None:
+    async def _one(self, owner: Sequence[Hashable], item: Item) -> None:
         first, loop = owner[0], asyncio.get_running_loop()
         self._loads[first] += 1
         self._started.append((self._clock(), first))
         self._forget()
         begun = loop.time()
-        await self._perform(item)
+        await item()
         del item
         self._leave(first)
         seconds = loop.time() - begun

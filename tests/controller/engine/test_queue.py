@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import tracemalloc
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -193,7 +194,7 @@ class Work:
 
 
 @contextlib.asynccontextmanager
-async def running(executor: Executor[str]) -> AsyncIterator[None]:
+async def running(executor: Executor) -> AsyncIterator[None]:
     task = asyncio.create_task(executor.run())
     try:
         yield
@@ -205,9 +206,9 @@ async def running(executor: Executor[str]) -> AsyncIterator[None]:
 
 async def test_no_more_items_are_performed_at_a_time_than_there_are_slots() -> None:
     work = Work()
-    executor = Executor(work.perform, slots=2)
+    executor = Executor(slots=2)
     for number in range(5):
-        executor.submit(A, str(number), urgent=False)
+        executor.submit(A, partial(work.perform, str(number)))
     async with running(executor):
         await work.begins(2)
         for number in range(3, 6):
@@ -226,12 +227,12 @@ async def test_of_an_item_that_was_performed_nothing_is_kept() -> None:
         await asyncio.sleep(0)
 
     now = [100.0]
-    executor: Executor[Item] = Executor(perform, slots=8, clock=lambda: now[0])
+    executor = Executor(slots=8, clock=lambda: now[0])
     items = [Item() for _ in range(20)]
     kept = [weakref.ref(item) for item in items]
     task = asyncio.create_task(executor.run())
     while items:
-        executor.submit(A, items.pop(), urgent=False)
+        executor.submit(A, partial(perform, items.pop()))
     assert (executor.load("ns"), executor.load("other")) == (20, 0)
     for _ in range(100):
         await asyncio.sleep(0)
@@ -251,9 +252,9 @@ async def test_of_what_has_started_only_the_last_second_is_kept() -> None:
     async def perform(_item: int) -> None:
         now[0] += 0.1
 
-    executor: Executor[int] = Executor(perform, slots=1, clock=lambda: now[0])
+    executor = Executor(slots=1, clock=lambda: now[0])
     for number in range(500):
-        executor.submit(A, number, urgent=False)
+        executor.submit(A, partial(perform, number))
     task = asyncio.create_task(executor.run())
     for _ in range(1000):
         await asyncio.sleep(0)
@@ -273,11 +274,11 @@ async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> No
         begun.append((item, loop.time()))
         await asyncio.sleep(3 if item == "slow" else 1)
 
-    executor: Executor[str] = Executor(perform, slots=1, rests=True)
+    executor = Executor(slots=1, rests=True)
     start = loop.time()
     for namespace, item in (("a", "slow"), ("b", "fast"), ("c", "fast")):
         for _ in range(3):
-            executor.submit((namespace, "fw"), item, urgent=False)
+            executor.submit((namespace, "fw"), partial(perform, item))
     async with running(executor):
         await asyncio.sleep(60)
     # Two at a time, of two namespaces, with a second of rest after each; the one that takes long comes behind.
@@ -295,10 +296,10 @@ async def test_what_rests_takes_a_quarter_of_the_time_where_others_wait() -> Non
         begun.append(loop.time())
         await asyncio.sleep(0.2)
 
-    executor: Executor[str] = Executor(perform, slots=1, rests=True)
+    executor = Executor(slots=1, rests=True)
     start = loop.time()
     for _ in range(4):
-        executor.submit(("a", "fw"), "write", urgent=False)
+        executor.submit(("a", "fw"), partial(perform, "write"))
     async with running(executor):
         await asyncio.sleep(10)
     assert [round(at - start, 1) for at in begun] == [0, 0.8, 1.6, 2.4]
@@ -307,12 +308,12 @@ async def test_what_rests_takes_a_quarter_of_the_time_where_others_wait() -> Non
 async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
     """A webhook that took 30 s for Pods of one held all 64 slots: a gang of another started after 40 to 57 s."""
     work = Work()
-    executor = Executor(work.perform, slots=4)
+    executor = Executor(slots=4)
     async with running(executor):
         for number in range(20):
-            executor.submit(("crowd", str(number)), "slow", urgent=False)
+            executor.submit(("crowd", str(number)), partial(work.perform, "slow"))
         await work.begins(4)
-        executor.submit(A, "pod", urgent=False)
+        executor.submit(A, partial(work.perform, "pod"))
         await work.begins(5)
         assert work.begun[-1] == "pod"
         for _ in range(21):
@@ -323,10 +324,10 @@ async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
 
 async def test_urgent_items_start_before_those_of_single_tasks_that_wait() -> None:
     work = Work()
-    executor = Executor(work.perform, slots=1)
+    executor = Executor(slots=1)
     for number in range(2):
-        executor.submit(A, f"pod {number}", urgent=False)
-    executor.submit(A, "roster", urgent=True)
+        executor.submit(A, partial(work.perform, f"pod {number}"))
+    executor.submit(A, partial(work.perform, "roster"), urgent=True)
     async with running(executor):
         for number in range(1, 4):
             await work.begins(number)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -54,7 +55,7 @@ class EventRecorder:
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._client, self._clock = client, clock
-        self._queue: Executor[tuple[Subject, KubeEvent]] = Executor(self._write_one, slots=1)
+        self._queue = Executor(slots=1)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         # Name and count by what an Event says.
         self._written: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
@@ -68,18 +69,18 @@ class EventRecorder:
         if self._queue.load(subject.namespace) >= WAITING or not bucket.take(self._clock().timestamp()):
             self.dropped += 1
             return
-        item = subject, replace(event, message=event.message[:MESSAGE_CHARACTERS])
-        self._queue.submit((subject.namespace, subject.name), item, urgent=False)
+        short = replace(event, message=event.message[:MESSAGE_CHARACTERS])
+        self._queue.submit((subject.namespace, subject.name), partial(self._write_safely, subject, short))
 
     async def run(self) -> None:
         """Write queued Events until cancelled."""
         await self._queue.run()
 
-    async def _write_one(self, item: tuple[Subject, KubeEvent]) -> None:
+    async def _write_safely(self, subject: Subject, event: KubeEvent) -> None:
         try:
-            await self._write(*item)
+            await self._write(subject, event)
         except Exception as error:  # noqa: BLE001 -- an Event is information for people; nothing depends on it
-            _log.debug("cannot write an Event", reason=item[1].reason, error=str(error))
+            _log.debug("cannot write an Event", reason=event.reason, error=str(error))
 
     async def _write(self, subject: Subject, event: KubeEvent) -> None:
         key = (subject.uid, event.reason, event.message)
