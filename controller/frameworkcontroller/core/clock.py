@@ -4,8 +4,6 @@ The wall clock may be set at any time. What is compared with a stored time (a de
 it. Pauses between requests must not: a wall clock that is set back by an hour would make each of them last an hour.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final

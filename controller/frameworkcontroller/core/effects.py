@@ -4,18 +4,14 @@ At most one effect per key is in flight. Its outcome goes back to the reconciler
 is wanted again.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
-    from frameworkcontroller.core.pods.template import PodSource, PodTemplate
-    from frameworkcontroller.core.restart.epoch import Gate
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
+from frameworkcontroller.core.pods.template import PodSource, PodTemplate
+from frameworkcontroller.core.restart.epoch import Gate
 
 EffectKey: TypeAlias = tuple[str | int, ...]
 

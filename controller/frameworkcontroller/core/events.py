@@ -1,26 +1,21 @@
 """The Events of a Framework as values, made from what has changed (docs/reference/framework-api.md, section 13)."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import RestartReason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import (
-        FrameworkCompletion,
-        FrameworkStatus,
-        GangRestart,
-        TaskCompletion,
-        TaskStatus,
-    )
+from frameworkcontroller.api.status import (
+    FrameworkCompletion,
+    FrameworkStatus,
+    GangRestart,
+    RestartReason,
+    TaskCompletion,
+    TaskStatus,
+)
 
 NAMED_TASKS: Final = 3
 """An Event names so many Tasks; it counts the others."""

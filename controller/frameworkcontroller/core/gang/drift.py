@@ -9,8 +9,6 @@ Somebody who goes on changing it is answered later and later, so that he costs o
 somebody else, too; see decision 0033.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Final
 

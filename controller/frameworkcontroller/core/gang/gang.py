@@ -3,31 +3,25 @@
 The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to write.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+from frameworkcontroller.api.meta import Identity, Meta
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import RolesSummary, WriteRoster
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang import drift
 from frameworkcontroller.core.gang.drift import Guard
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName
+from frameworkcontroller.core.policies.readiness import Obstacle
+from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status.reports import Milestone
+from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import gang_roles, is_complete, member_count, readiness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
-
-    from frameworkcontroller.api.meta import Identity, Meta
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.core.effects import RolesSummary, WriteRoster
-    from frameworkcontroller.core.events import KubeEvent
-    from frameworkcontroller.core.policies.readiness import Obstacle
-    from frameworkcontroller.core.restart.epoch import Gate
-    from frameworkcontroller.core.status.state import FrameworkState
 
 
 @dataclass(frozen=True)

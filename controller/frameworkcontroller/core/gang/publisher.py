@@ -5,30 +5,22 @@ in which further changes join it. Progress is for barriers alone. Each roster sp
 (docs/reference/barrier.md, section 2).
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
-from frameworkcontroller.core.effects import WriteRoster
+from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang.roster import Behind, Missing, Published, behind, document, members
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
-    from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.core.effects import RolesSummary
-    from frameworkcontroller.core.gang.roster import AttemptName
+from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, behind, document, members
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
 COALESCE: Final = timedelta(seconds=1)

@@ -4,20 +4,15 @@ This module says what a roster contains (docs/reference/barrier.md, section 2); 
 is written.
 """
 
-from __future__ import annotations
-
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.policies.readiness import is_ready
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.status import TaskRoleStatus
-    from frameworkcontroller.core.effects import RolesSummary
-    from frameworkcontroller.core.restart.epoch import Gate
+from frameworkcontroller.core.restart.epoch import Gate
 
 VERSION: Final = 1
 WHY_CHARACTERS: Final = 256
@@ -99,7 +94,7 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
 
     Of a role that the gang does not wait for, the Tasks up to the first that is not ready: readers count places.
     """
-    roles: dict[str, TaskRoleStatus] = {role.name: role for role in summary.roles}
+    roles = {role.name: role for role in summary.roles}
     return [
         {
             "name": name,

@@ -4,21 +4,15 @@ Both are one state machine (`frameworkcontroller.api.states`), about a ConfigMap
 decide what leads from one state to the next; this module does the bookkeeping.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api.states import NEXT, State
-from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkcontroller.api.status import FrameworkCompletion, TaskCompletion
+from frameworkcontroller.api.status import FrameworkCompletion, FrameworkStatus, TaskCompletion, TaskStatus
 
 Status = TypeVar("Status", TaskStatus, FrameworkStatus)
 Action = TypeVar("Action")

@@ -7,18 +7,13 @@ Pod stays Pending and no code decides anything. So the controller judges the bar
 What counts is what is seen now: once a restarted barrier has let its Pod through, its earlier exits are history.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.pod import ContainerState
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import InitContainerStatus, Pod, Terminated
+from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, Pod, Terminated
 
 GIVES_UP: Final = frozenset({Code.CONTAINER_TRANSIENT_CONFLICT_FAILED, Code.CONTAINER_PERMANENT_FAILED})
 """The exit codes of a barrier that ends the attempt (docs/reference/barrier.md, section 5)."""

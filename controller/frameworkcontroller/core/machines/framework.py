@@ -1,16 +1,15 @@
 """The Framework attempt: its next state and action, by its ConfigMap (docs/reference/framework-api.md, section 5)."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.meta import Meta, Partial
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, GOING, State
 from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
@@ -19,9 +18,6 @@ from frameworkcontroller.core.machines import orphans
 from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
 from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Meta, Partial
 
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"

@@ -6,15 +6,11 @@ two controllers that both believe to lead (no election can exclude that for ever
 again and again.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core.clock import after
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Meta
 
 # Far more than a creation and a status write take; less than a new leader needs to replace one that has died.
 GRACE: Final = timedelta(seconds=5)

@@ -4,19 +4,14 @@ A Pod that stays has ended, so that no guarantee speaks of it. It gets a label b
 more, and the Framework as its owner: for the state machines it is gone, and it goes with the Framework.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.api.pod import Pod
 
 PHASES: Final[Mapping[str, frozenset[str]]] = {
     RETAIN_ON_FAILURE: frozenset({"Failed"}),

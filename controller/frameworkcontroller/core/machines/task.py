@@ -4,18 +4,18 @@ A step may change the state several times, but a state that allows an action, or
 is persisted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.spec import RETAIN_NEVER, RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
@@ -28,10 +28,6 @@ from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.policies.readiness import arrival_of
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 from frameworkcontroller.core.restart import epoch
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.api.pod import Pod
 
 
 class Action(Enum):

@@ -4,27 +4,21 @@ A template is the text of a user, up to 1.5 MiB of anything. So containers are c
 not asked for stays as it came, and whoever runs an event loop reads large ones (`unread`) somewhere else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import MAX_ROLES
+from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.restart.annotations import read_limit, read_starts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from frameworkcontroller.api.spec import Dependency, FrameworkSpec
 
 LARGE_BYTES: Final = 64 * 1024
 """A larger template, or Pod, is read, prepared and rendered beside the event loop."""

@@ -1,25 +1,20 @@
 """History: an object as it was right before it is deleted or retried (docs/reference/framework-api.md, section 12)."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import Identity
+from frameworkcontroller.api.spec import TaskSpec
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
+from frameworkcontroller.core.pods.template import RoleAttempt
 from frameworkcontroller.core.policies.classification import text_length
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.meta import Identity
-    from frameworkcontroller.api.spec import TaskSpec
-    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
-    from frameworkcontroller.core.pods.template import RoleAttempt
 
 MAX_TASK_BYTES: Final = 16 * 1024
 """A larger Pod template stands in the snapshots of its Tasks as the generation of the Framework."""

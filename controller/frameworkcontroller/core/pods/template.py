@@ -4,8 +4,6 @@ A template is prepared once per Framework attempt and role: completed with owner
 and cut where a Task's own values go. A Task's Pod is then a join of bytes. What nobody needs here stays as it came.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,7 +66,7 @@ class PodSource:
     problem: str = ""
     """Why there can be none, "" for nothing that is known."""
 
-    def prepare(self) -> PodTemplate:
+    def prepare(self) -> "PodTemplate":
         """Return the prepared template.
 
         Raises:

@@ -6,16 +6,12 @@ quota, an API server in trouble) all Tasks wait together, longer every time, and
 do the Tasks of one role whose Pods are refused for good and would be refused again, since their Tasks are retried.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.core.clock import EARLIEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Set
 
 BACKOFF_FIRST_SEC: Final = 0.5
 BACKOFF_MAX_SEC: Final = 30.0

@@ -1,11 +1,10 @@
 """What the end of a failed Pod means, by patterns in order (docs/reference/framework-api.md, section 6)."""
 
-from __future__ import annotations
-
 import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import re2
@@ -13,12 +12,8 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.pod import ContainerStatus, Pod
 from frameworkcontroller.api.status import CompletionType, ContainerEnd, PodEnd, TaskCompletion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from frameworkcontroller.api.pod import ContainerStatus, Pod
 
 W = TypeVar("W", bound=Wire)
 
@@ -39,7 +34,7 @@ class Regex:
     compiled: Any
 
     @classmethod
-    def parse(cls, source: str) -> Regex:
+    def parse(cls, source: str) -> Self:
         """Compile the expression. Raises ValueError with RE2's reason."""
         try:
             return cls(source, re2.compile(source, _QUIET))
@@ -111,7 +106,7 @@ class Matched(Wire, frozen=True, omit_defaults=True):
     message: str = ""
     signal: int = 0
     code: int | None = None
-    containers: tuple[Matched, ...] = ()
+    containers: tuple["Matched", ...] = ()
 
 
 def _container_exit(code: Code) -> CodeInfo:

@@ -1,18 +1,12 @@
 """When the ends of Tasks complete the Framework attempt (docs/reference/framework-api.md, section 7)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from frameworkcontroller.api.codes import PREDEFINED, Code, TypeName
+from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkCompletion, TaskStatus, Trigger
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-    from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.role import RoleState
 
 
 def predefined(code: Code, diagnostics: str, trigger: Trigger | None = None) -> FrameworkCompletion:

@@ -6,19 +6,15 @@ to get on; the status has that in whole seconds, by which a run of `SHORT_SECOND
 controller has asked for says nothing: no Task pauses because a peer of it crashes (docs/reference/framework-api.md).
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.api.codes import NEVER_RETRIED
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.policies.role import TaskKey
+from frameworkcontroller.api.status import TaskStatus
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.policies.role import TaskKey
 
 SHORT_SECONDS: Final = 10
 FREE_ENDS: Final = 5

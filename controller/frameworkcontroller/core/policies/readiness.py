@@ -4,19 +4,15 @@ A Task is ready when its Pod has an address; where the gang waits for arrival, w
 Whether a gang waits for arrival is read from its Pod templates.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import Pod, PodStatus
 from frameworkcontroller.api.states import State
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import Pod, PodStatus
-    from frameworkcontroller.api.status import TaskAttemptStatus, TaskStatus
+from frameworkcontroller.api.status import TaskAttemptStatus, TaskStatus
 
 
 def is_ready(task: TaskStatus) -> bool:

@@ -1,15 +1,10 @@
 """Whether a completed attempt is retried (docs/reference/framework-api.md, section 7)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, TypeName
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.spec import RetryPolicy
-    from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
+from frameworkcontroller.api.spec import RetryPolicy
+from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
 
 ALWAYS = -2
 ON_ANY_FAILURE = -1

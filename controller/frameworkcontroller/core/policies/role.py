@@ -3,12 +3,12 @@
 A change of one Task costs O(1). Its `revision` says which write of the status contains it, or what it follows.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from datetime import datetime
+from typing import Self, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
@@ -18,10 +18,6 @@ from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStat
 from frameworkcontroller.core.clock import EARLIEST, LATEST
 from frameworkcontroller.core.policies.classification import text_length
 from frameworkcontroller.core.policies.readiness import is_ready
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
 
 TaskKey: TypeAlias = tuple[str, int]
 """A Task: the name of its role and its index."""
@@ -69,7 +65,7 @@ class RoleState:
     instance_uid: str
     graceful_timeout_sec: int | None
     tasks: list[TaskStatus] = field(default_factory=list)
-    revisions: array[int] = field(default_factory=lambda: array("q"))
+    revisions: "array[int]" = field(default_factory=lambda: array("q"))
     counts: Counts = field(default_factory=Counts)
     by_state: Counter[State] = field(default_factory=Counter)
     text_bytes: int = 0
@@ -86,7 +82,7 @@ class RoleState:
     """By index of a Task whose attempt has ended: when that was first seen, and when its Pod says that it was."""
 
     @classmethod
-    def load(cls, status: TaskRoleStatus | EncodedRole) -> RoleState:
+    def load(cls, status: TaskRoleStatus | EncodedRole) -> Self:
         """Make a role from its stored status, without its Tasks; all of it is persisted (revision 0)."""
         return cls(
             status.name,

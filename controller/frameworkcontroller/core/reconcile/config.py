@@ -1,12 +1,8 @@
 """The settings that decisions depend on (docs/reference/framework-api.md, section 11)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from frameworkcontroller.core.policies.classification import CodeInfo
+from frameworkcontroller.core.policies.classification import CodeInfo
 
 
 @dataclass(frozen=True)

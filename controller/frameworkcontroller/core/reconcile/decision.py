@@ -1,25 +1,19 @@
 """One reconcile pass over a Framework: what it sees, what it decides, and how it emits an effect."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime, timedelta
+from typing import Protocol
 
 from msgspec import Struct
 
 from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import Partial
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import Effect
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from frameworkcontroller.api.meta import Partial
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.core.effects import Effect
-    from frameworkcontroller.core.status.reports import Report
+from frameworkcontroller.core.status.reports import Report
 
 
 class View(Protocol):

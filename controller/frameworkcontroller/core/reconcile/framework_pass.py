@@ -4,11 +4,10 @@
 `framework` decides; this module supplies what the decision needs and emits what follows from it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import duration
@@ -27,20 +26,14 @@ from frameworkcontroller.core.machines.orphans import is_unlabelled
 from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
-from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.core.reconcile.decision import ReconcileContext
+from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
 from frameworkcontroller.core.status.rescale import held_back
 from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import readiness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frameworkcontroller.api.meta import Identity
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-    from frameworkcontroller.core.reconcile.decision import ReconcileContext
-    from frameworkcontroller.core.reconcile.task_pass import TaskPass
-    from frameworkcontroller.core.status.state import FrameworkState
-    from frameworkcontroller.core.status.writer import StatusWriter
+from frameworkcontroller.core.status.writer import StatusWriter
 
 
 class FrameworkPass:

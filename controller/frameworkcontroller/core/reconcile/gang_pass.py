@@ -5,31 +5,23 @@ status, since a roster speaks of a persisted one alone. `Gang` decides; this mod
 emits what follows from it.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
+from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import ROSTER, Done, GrantRosterAccess, Missing
-from frameworkcontroller.core.gang.gang import Gang, attempt_name, has_gang
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import ROSTER, Done, GrantRosterAccess, Missing, Outcome, WriteRoster
+from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.core.reconcile.decision import ReconcileContext, View
+from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import gang_roles, readiness
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkcontroller.api.meta import Identity
-    from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.effects import Outcome, WriteRoster
-    from frameworkcontroller.core.gang.gang import GangStatus
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-    from frameworkcontroller.core.reconcile.decision import ReconcileContext, View
-    from frameworkcontroller.core.reconcile.in_flight import InFlight
-    from frameworkcontroller.core.status.state import FrameworkState
-    from frameworkcontroller.core.status.writer import StatusWriter
+from frameworkcontroller.core.status.writer import StatusWriter
 
 
 class GangPass:

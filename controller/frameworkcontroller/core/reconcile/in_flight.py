@@ -3,20 +3,14 @@
 The back-off is a decision of the core, so it is pure here: the random draw and the time come in.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.core.clock import EARLIEST
-from frameworkcontroller.core.effects import CreatePod, Failed
+from frameworkcontroller.core.effects import CreatePod, Effect, EffectKey, Failed
 from frameworkcontroller.core.policies.backoff import Refusals, SlowStart, Spending, pause_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkcontroller.core.effects import Effect, EffectKey
 
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)

@@ -1,15 +1,15 @@
 """What the outcome of an effect means for the state machines."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
+from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     LABEL,
@@ -18,12 +18,14 @@ from frameworkcontroller.core.effects import (
     DeleteConfigMap,
     DeletePod,
     Done,
+    Effect,
     Failed,
     FindConfigMap,
     FindPod,
     Found,
     Missing,
     NameTaken,
+    Outcome,
     Refused,
     RetainPod,
     WriteStatus,
@@ -33,14 +35,9 @@ from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabell
 from frameworkcontroller.core.machines.retention import retained_by
 from frameworkcontroller.core.policies import classification, completion
 from frameworkcontroller.core.policies.retry import decide_retry
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.spec import RetryPolicy
-    from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.core.reconcile.in_flight import InFlight
-    from frameworkcontroller.core.status.state import FrameworkState
-    from frameworkcontroller.core.status.writer import StatusWriter
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.writer import StatusWriter
 
 # The API server understood the Pod and will never accept it (docs/reference/framework-api.md, section 5).
 PERMANENT_REFUSALS = frozenset({413, 422})

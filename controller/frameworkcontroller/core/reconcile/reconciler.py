@@ -10,12 +10,17 @@ for it. The reason of a wake-up is never an input: only what is observed is. The
 cache; a new controller reads it back from the API server.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Generator, Mapping
+from datetime import timedelta
+from typing import Final
 
+from msgspec import Raw
+
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     STATUS,
@@ -41,7 +46,11 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
+from frameworkcontroller.core.gang.gang import GangStatus
 from frameworkcontroller.core.machines import framework
+from frameworkcontroller.core.pods.facts import RoleFacts
+from frameworkcontroller.core.policies.backoff import Spending
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
 from frameworkcontroller.core.reconcile.framework_pass import FrameworkPass
 from frameworkcontroller.core.reconcile.gang_pass import GangPass
@@ -59,20 +68,6 @@ from frameworkcontroller.core.reconcile.spec_pass import SpecPass
 from frameworkcontroller.core.reconcile.task_pass import TaskPass
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-    from datetime import timedelta
-
-    from msgspec import Raw
-
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.gang.gang import GangStatus
-    from frameworkcontroller.core.pods.facts import RoleFacts
-    from frameworkcontroller.core.policies.backoff import Spending
-    from frameworkcontroller.core.reconcile.config import CoreConfig
 
 # Each round brings a state forward within one attempt: the end of a Task ends an epoch or the attempt, that ends Tasks,
 # and when these have no Pods the attempt is over. A pass that needs more has a defect.

@@ -4,9 +4,8 @@ In each round `FrameworkReconciler.steps` calls `begin` before the Tasks, and `s
 module supplies what the decision needs and changes the state. For all other gangs both do nothing.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator, Iterator
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -14,24 +13,18 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkAttemptStatus
 from frameworkcontroller.core import events
 from frameworkcontroller.core.machines import attempt, framework
 from frameworkcontroller.core.policies import classification
-from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, ends_turn
+from frameworkcontroller.core.policies.role import TaskKey
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.core.reconcile.decision import ReconcileContext
+from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.restart.annotations import DEFAULT_LIMIT
+from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import gang_roles, member_count
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from frameworkcontroller.api.status import FrameworkAttemptStatus
-    from frameworkcontroller.core.policies.role import TaskKey
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-    from frameworkcontroller.core.reconcile.decision import ReconcileContext
-    from frameworkcontroller.core.reconcile.task_pass import TaskPass
-    from frameworkcontroller.core.status.state import FrameworkState
-
 
 # A barrier that is killed while it waits, by its memory limit for example, starts again without a back-off.
 MAX_STARTS_WHILE_CLOSED: Final = 10

@@ -4,22 +4,16 @@ A state is seen once its Pod templates are read: large ones are read elsewhere (
 on with the state before. Most changes of the object are our own writes of the status, so only what differs is followed.
 """
 
-from __future__ import annotations
+from msgspec import Raw
 
-from typing import TYPE_CHECKING
-
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.pods.facts import Templates
+from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import summarize
-
-if TYPE_CHECKING:
-    from msgspec import Raw
-
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.core.reconcile.in_flight import InFlight
-    from frameworkcontroller.core.status.state import FrameworkState
-    from frameworkcontroller.core.status.writer import StatusWriter
+from frameworkcontroller.core.status.writer import StatusWriter
 
 
 class SpecPass:

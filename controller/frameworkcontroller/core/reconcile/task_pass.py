@@ -9,18 +9,20 @@ persisted, while Pods of its role are refused or the namespace has spent what re
 It waits in `_refused`, `_unpaid` or `_held`; at its begin, `steps` lets go of those whose turn it is.
 """
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import RETAIN_NEVER
+from frameworkcontroller.api.meta import Identity
+from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.spec import RETAIN_NEVER, FrameworkSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import EARLIEST, duration
 from frameworkcontroller.core.effects import CreatePod, DeletePod, Effect, FindPod, RetainPod
@@ -32,20 +34,12 @@ from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.retry import decide_retry
+from frameworkcontroller.core.policies.role import RoleState, TaskKey
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status.revisions import Mark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkcontroller.api.meta import Identity
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.policies.role import RoleState, TaskKey
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-    from frameworkcontroller.core.reconcile.decision import ReconcileContext
-    from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.state import FrameworkState
 
 # The Tasks wait while the Framework is in one of these states.
 TASKS_WAIT: Final = frozenset({State.CREATION_PENDING, State.CREATION_REQUESTED})

@@ -1,16 +1,11 @@
 """Which gangs restart in place, by the annotations of their Pod templates (docs/reference/restart.md, section 2)."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from frameworkcontroller.api import names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from frameworkcontroller.api.spec import Dependency
+from frameworkcontroller.api.spec import Dependency
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 2**31 - 1

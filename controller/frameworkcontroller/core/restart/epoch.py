@@ -6,23 +6,17 @@ that epoch; then all of them are released. `observe` says which instance a Pod s
 Source: docs/reference/restart.md.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import ContainerState, ContainerStatus
+from frameworkcontroller.api.pod import ContainerState, ContainerStatus, Pod
 from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core.policies.readiness import has_arrived
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkcontroller.api.pod import Pod
 
 KEPT_RESTARTS: Final = 10
 MESSAGE_CHARACTERS: Final = 200

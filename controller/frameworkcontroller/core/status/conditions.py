@@ -1,20 +1,15 @@
 """Standard conditions beside the compatible status, so that `kubectl wait --for=condition=Complete` works."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import Condition, FrameworkStatus
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.dependencies import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 
 CRASH_LOOP: Final = "CrashLoop"
 

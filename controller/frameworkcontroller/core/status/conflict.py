@@ -5,17 +5,11 @@ safe, since its resourceVersion lets only one attempt take effect
 (docs/decisions/0005-replace-the-status-with-a-precondition.md).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.status import is_same
-from frameworkcontroller.core.effects import Done, Missing, Outcome, StaleStatus
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.core.effects import WriteStatus
+from frameworkcontroller.core.effects import Done, Missing, Outcome, StaleStatus, WriteStatus
 
 
 @dataclass(frozen=True)

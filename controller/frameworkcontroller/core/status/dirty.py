@@ -1,15 +1,11 @@
 """Which Tasks of a Framework are to be decided on again, and when. A pass decides on no other."""
 
-from __future__ import annotations
-
 import heapq
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from frameworkcontroller.core.policies.role import TaskKey
+from frameworkcontroller.core.policies.role import TaskKey
 
 MOST_VOID: Final = 64
 """Alarms that an earlier one has made void, beyond as many as there are Tasks with one."""

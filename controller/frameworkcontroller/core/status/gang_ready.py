@@ -7,22 +7,18 @@ The Tasks that are missing are looked at every `EVERY`, since that costs O(Tasks
 them needs a write of the status that nothing else waits for. Pure: `FrameworkState` keeps the report.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from frameworkcontroller.api.status import Condition
-    from frameworkcontroller.core.effects import RolesSummary
-    from frameworkcontroller.core.policies.readiness import Obstacle
+from frameworkcontroller.api.status import Condition
+from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.policies.readiness import Obstacle
 
 GANG_READY: Final = "GangReady"
 READY_REASON: Final = "AllTasksReady"

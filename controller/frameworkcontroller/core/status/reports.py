@@ -4,18 +4,13 @@ A pass adds reports while the state changes. At its end the reconciler takes tho
 engine in a `Decision`: clients see no Event before the status that it speaks of.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from frameworkcontroller.api.status import GangRestart
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkStatus, GangRestart, TaskStatus
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.snapshots import Snapshot
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.states import State
-    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 
 
 @dataclass(frozen=True)

@@ -4,30 +4,23 @@ A Task that is scaled down is marked deletionPending first. It is removed only o
 that clients see it before its name is used again.
 """
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
+from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import MAX_STORED
+from frameworkcontroller.api.status import MAX_STORED, TaskStatus
 from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.role import RoleState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.api.status import TaskStatus
 
 _SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)
 

@@ -4,8 +4,6 @@ Every change of a Framework's status gets the next number, its revision. A write
 to one, so one number says what is persisted. Whoever waits until something is, asks by its mark.
 """
 
-from __future__ import annotations
-
 from enum import Enum, auto
 
 

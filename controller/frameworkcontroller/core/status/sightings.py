@@ -6,27 +6,24 @@ that; and where a creation meets an object of the same name, that one is looked 
 hidden, and waited for otherwise.
 """
 
-from __future__ import annotations
+from dataclasses import dataclass, field
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Meta
-    from frameworkcontroller.core.effects import EffectKey
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.core.effects import EffectKey
 
 
+@dataclass(frozen=True)
 class Sightings:
     """What is known of the objects of one Framework attempt."""
 
-    def __init__(self) -> None:
-        self.gone: set[str] = set()
-        """The UIDs of Pods and ConfigMaps that do not exist any more."""
-        self.not_retained: set[str] = set()
-        """The UIDs of Pods that were to stay and cannot."""
-        self.in_use: dict[EffectKey, Meta | None] = {}
-        """The names that a creation found in use, by its key, with the object if it was looked at."""
+    gone: set[str] = field(default_factory=set)
+    """The UIDs of Pods and ConfigMaps that do not exist any more."""
+    not_retained: set[str] = field(default_factory=set)
+    """The UIDs of Pods that were to stay and cannot."""
+    in_use: dict[EffectKey, Meta | None] = field(default_factory=dict)
+    """The names that a creation found in use, by its key, with the object if it was looked at."""
 
     def forget(self, uid: str | None) -> None:
         """Forget a Pod of an attempt that is over."""
-        self.gone -= {uid}
-        self.not_retained -= {uid}
+        self.gone.difference_update({uid})
+        self.not_retained.difference_update({uid})

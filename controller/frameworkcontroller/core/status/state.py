@@ -4,25 +4,32 @@ Every change gets the next of the `Revisions` and makes Tasks dirty. A pass deci
 much as has changed.
 """
 
-from __future__ import annotations
-
 from array import array
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
-from frameworkcontroller.api.status import FrameworkStatus, TaskStatus, encoded_roles_of, without_roles
+from frameworkcontroller.api.status import (
+    FrameworkAttemptStatus,
+    FrameworkStatus,
+    TaskStatus,
+    encoded_roles_of,
+    without_roles,
+)
 from frameworkcontroller.core import events
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
-from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.role import RoleState, TaskKey
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.dirty import DirtyTasks
@@ -31,14 +38,6 @@ from frameworkcontroller.core.status.reports import Reports, transition
 from frameworkcontroller.core.status.rescale import rescale
 from frameworkcontroller.core.status.revisions import Mark, Revisions
 from frameworkcontroller.core.status.sightings import Sightings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-    from frameworkcontroller.api.status import FrameworkAttemptStatus
-    from frameworkcontroller.core.policies.role import TaskKey
 
 # A Task in one of these states does nothing more until the state is persisted.
 WAITING_FOR_WRITE: Final = frozenset({State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED})

@@ -3,18 +3,12 @@
 All of it follows from the state, from the counts that each role keeps, and costs O(roles).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.policies import dependencies
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.status.revisions import Mark
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.core.policies.role import RoleState
-    from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.state import FrameworkState
 
 
 def gang_roles(state: FrameworkState) -> list[RoleState]:

@@ -4,28 +4,22 @@ The reconciler asks `due` and `compose` at the end of each pass, and hands every
 One write is in flight at a time. `conflict` says why one conflicted.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
-from frameworkcontroller.api.status import is_same, roles_digest
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.status import FrameworkStatus, is_same, roles_digest
+from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
 from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.conditions import conditions
-from frameworkcontroller.core.status.state import Urgency
+from frameworkcontroller.core.status.state import FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import is_complete, summarize
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.api.status import FrameworkStatus
-    from frameworkcontroller.core.clock import Now
-    from frameworkcontroller.core.status.state import FrameworkState
 
 # The least time between two writes of a status, and an addition for each Task: URGENT if something waits for the write,
 # PROGRESS if the write only reports. So many small Frameworks cost the API server no more than one large one.
