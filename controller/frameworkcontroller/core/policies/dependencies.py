@@ -3,14 +3,20 @@
 A role begins once in a Framework attempt. What happens to the others after that does not hold it back any more.
 """
 
-import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from __future__ import annotations
 
-from frameworkcontroller.api.pod import Pod
-from frameworkcontroller.api.spec import MAX_EDGES, READY, Dependency, FrameworkSpec, TaskRoleSpec
-from frameworkcontroller.api.status import TaskStatus
-from frameworkcontroller.core.policies.role import RoleState
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.api.spec import MAX_EDGES, READY
+
+if TYPE_CHECKING:  # `frameworkctl lint` asks for problems without RE2, which `role` needs
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.spec import Dependency, FrameworkSpec, TaskRoleSpec
+    from frameworkcontroller.api.status import TaskStatus
+    from frameworkcontroller.core.policies.role import RoleState
 
 NAMED_ROLES: Final = 10
 """A text names so many roles and circles of so many; it counts the others."""
