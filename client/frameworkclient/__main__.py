@@ -1,7 +1,5 @@
 """`frameworkctl`, and `kubectl framework` as a plugin of kubectl."""
 
-from __future__ import annotations
-
 
 def main() -> None:
     """Run the command line and exit with its code."""

@@ -4,21 +4,17 @@
 what that leaves out: the namespace of the context, and `as`, `as-uid`, `as-groups` and `as-user-extra` of its user.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from frameworkclient.errors import AccessError
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http import kubeconfig as plainly
 from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 DEFAULT_NAMESPACE: Final = "default"
 

@@ -3,25 +3,19 @@
 Methods that do the same as those of `AsyncClient` are documented there; `help` shows it here, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from datetime import timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
+from frameworkclient.access import Impersonation
 from frameworkclient.aio import AsyncClient
-from frameworkclient.cluster.actions import check_task
+from frameworkclient.cluster.actions import Retry, check_task
+from frameworkclient.logs.lines import LogLine
 from frameworkclient.logs.selection import LogSelection
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-
-    from frameworkclient.access import Impersonation
-    from frameworkclient.cluster.actions import Retry
-    from frameworkclient.logs.lines import LogLine
-    from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.framework import FrameworkView
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,11 +26,11 @@ _JOIN_SECONDS: Final = 10
 
 def _blocking(
     method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Client, P], T]:
+) -> Callable[Concatenate["Client", P], T]:
     """Return a method of `AsyncClient` as one of `Client`, which waits, with its signature and its docstring."""
 
     @wraps(method)
-    def call(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return client._run(method(client._client, *args, **kwargs))
 
     return call

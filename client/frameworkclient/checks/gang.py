@@ -4,9 +4,8 @@ The webhook's decision is that of `frameworkinjector` with its default settings.
 rendered by `frameworkbarrier` for a gang with made-up addresses: its refusals are the ones that the Pods would give.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files.container import Container
@@ -15,15 +14,11 @@ from frameworkbarrier.gate.gang import Gang, Task, assemble
 from frameworkbarrier.gate.gate import Released
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.pods.facts import facts_of
 from frameworkinjector import names as injector
 from frameworkinjector.review.reasons import RefusalError
 from frameworkinjector.review.settings import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from frameworkcontroller.api.spec import FrameworkSpec
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 

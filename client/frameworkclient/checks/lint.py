@@ -1,8 +1,7 @@
 """All checks of one Framework."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -11,9 +10,6 @@ from frameworkclient.checks.problem import Problem, Severity, error, warning
 from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import SPEC_DECODER, bounded
 from frameworkcontroller.core.policies.dependencies import problems_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def lint(manifest: Any) -> list[Problem]:

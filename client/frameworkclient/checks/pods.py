@@ -4,10 +4,9 @@ The controller's own rule makes the Pod (`frameworkcontroller.core.pods.template
 (`frameworkinjector.offline.render`) with its default settings. What only a cluster knows stays a word in capitals.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,9 +17,6 @@ from frameworkinjector.offline.documents import RenderError
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import RefusalError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,12 @@
 A test fails if the definition has a rule that is not here, and the API server is asked whether both agree.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_SECONDS, MAX_TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def _roles(spec: Any) -> list[Any]:

@@ -4,16 +4,12 @@ Only the keywords that this project's definition uses are known; a test compares
 Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from frameworkclient.checks.problem import Problem, error, unknown
 from frameworkclient.checks.rules import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 Schema = dict[str, Any]
 

@@ -1,15 +1,11 @@
 """Pod templates of roles: unknown fields, and what Kubernetes takes and a Framework cannot work with."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from frameworkclient.checks.problem import Problem, error, unknown, warning
 from frameworkcontroller.api import names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 MAX_HOSTNAME: Final = 63
 _LIST: Final = re.compile(r"List\[(?P<item>\w+)\]")

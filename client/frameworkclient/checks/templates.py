@@ -4,10 +4,9 @@ The injector's own rules decide (`frameworkinjector.offline.render`), with its d
 give. The result can be applied to a cluster without the injector, where the Pods become the same.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkinjector import flags
@@ -15,9 +14,6 @@ from frameworkinjector.errors import InjectorError
 from frameworkinjector.offline.documents import RenderError, objects_in
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.reasons import RefusalError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Exit codes: what a script can tell apart (docs/cli.md, "Exit codes")."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

@@ -1,18 +1,14 @@
 """Flags and arguments that several commands share, and how a command is declared with them."""
 
-from __future__ import annotations
-
 import inspect
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from frameworkclient.cli.run import Cluster, guarded
 from frameworkclient.errors import ClientError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Format(StrEnum):

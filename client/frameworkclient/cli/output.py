@@ -1,16 +1,12 @@
 """Writes objects and lists in the formats of `-o`."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from frameworkclient.cli.options import Format
 from frameworkcontroller.api import names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def write(text: str) -> None:

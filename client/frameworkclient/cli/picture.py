@@ -1,11 +1,11 @@
 """The live picture of a Framework: its gang, its Tasks, the last lines of a log. `watch` shows it on a terminal."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -13,17 +13,10 @@ from rich.text import Text
 
 from frameworkclient.cli.changes import headline
 from frameworkclient.cli.describe import STAGE_COLOURS, note
+from frameworkclient.cluster.moments import Moment
 from frameworkclient.views.outlook import task_outlook, waiting
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import sanitize, since
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from rich.console import RenderableType
-
-    from frameworkclient.cluster.moments import Moment
 
 _FRAME: Final = 8
 """Lines of the picture beside Tasks and log."""

@@ -1,14 +1,10 @@
 """What the terminal can do, and text with colours for it."""
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final, TextIO
 
 _CODES: Final = {
     "bold": "1",

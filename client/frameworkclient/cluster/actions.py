@@ -1,27 +1,20 @@
 """What a change of a Framework means in requests: pure decisions, which `AsyncClient` sends."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.manifest import LAST_APPLIED
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.outlook import counts_text
-from frameworkclient.views.pods import Stage
+from frameworkclient.views.pods import Stage, TaskPod
 from frameworkcontroller.api.codes import TRANSIENT, Code
+from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
-from frameworkcontroller.api.status import TaskCompletion
+from frameworkcontroller.api.status import RetryPolicyStatus, TaskCompletion
 from frameworkcontroller.core.policies.retry import decide_retry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
-    from frameworkcontroller.api.spec import RetryPolicy
-    from frameworkcontroller.api.status import RetryPolicyStatus
 
 _TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-[0-9]{1,9}")
 

@@ -4,30 +4,25 @@ A reader that is slow misses states in between, and memory stays bounded. Interr
 informer of `frameworkkube`, with pauses that grow; a permission that is missing is found before, by a plain request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
+
+import msgspec
 
 from frameworkclient.cluster.pages import pods_of
 from frameworkclient.errors import DeletedError, translated
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.html import NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.store import HasMetadata
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import msgspec
-
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkkube.http.client import KubeClient
 
 T = TypeVar("T", bound=HasMetadata)
 

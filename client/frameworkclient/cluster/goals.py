@@ -1,15 +1,10 @@
 """What a Framework can be waited for to be."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias, get_args
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
-
+from frameworkclient.views.framework import FrameworkView
 from frameworkcontroller.api.states import State
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkclient.views.framework import FrameworkView
 
 Goal: TypeAlias = Literal["completed", "succeeded", "running", "ready", "deleted"]
 GOALS: Final[tuple[Goal, ...]] = get_args(Goal)

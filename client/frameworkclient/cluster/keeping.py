@@ -3,18 +3,14 @@
 They are in `$XDG_STATE_HOME/frameworkctl`, by default in `~/.local/state`, for their user alone.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkclient.errors import ArgumentError, ClientError
 from frameworkclient.model.yaml_text import dump
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def folder() -> Path:

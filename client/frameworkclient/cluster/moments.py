@@ -1,19 +1,13 @@
 """A Framework with its Pods, moment by moment, until it is Completed."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from frameworkclient.cluster.following import followed_pods, following
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
-    from frameworkkube.http.client import KubeClient
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
+from frameworkkube.http.client import KubeClient
 
 
 @dataclass(frozen=True)

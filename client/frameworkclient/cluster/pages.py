@@ -1,8 +1,7 @@
 """Lists that come in pages, object by object, and the Pods of a Framework."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator
+from typing import Any, Final
 
 import msgspec
 
@@ -10,12 +9,8 @@ from frameworkclient.errors import translated
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkkube.errors import GoneError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from frameworkkube.http.client import KubeClient
 
 PAGE: Final = 100
 """Objects of a page; a Framework with thousands of Tasks has a MiB."""

@@ -1,17 +1,12 @@
 """Why a whole Framework does not run; Tasks that wait for the same reason share one finding."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, condition, ending, needs, retry_time
 from frameworkclient.views.text import shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 def findings(evidence: Evidence) -> list[Finding]:

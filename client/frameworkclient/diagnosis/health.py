@@ -3,20 +3,16 @@
 `cli.commands.doctor` asks the API server for the facts.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from frameworkclient.views.text import duration, shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.definition import crd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 OLDEST: Final = (1, 30)
 STATUS_ANNOTATION: Final = f"barrier.{names.GROUP}/status"

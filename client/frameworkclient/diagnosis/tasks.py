@@ -1,21 +1,15 @@
 """What holds one Task up: its creation, its scheduling, its image, its node, its barrier."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
+from frameworkclient.views.framework import TaskView
 from frameworkclient.views.outlook import ending, is_ready, missing_tasks
-from frameworkclient.views.pods import IMAGE_ERRORS, Stage, joined
+from frameworkclient.views.pods import IMAGE_ERRORS, ContainerStatus, Stage, TaskPod, joined
 from frameworkclient.views.text import counted, listed, shorten, since
 from frameworkcontroller.api.states import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from frameworkclient.views.framework import TaskView
-    from frameworkclient.views.pods import ContainerStatus, TaskPod
 
 STUCK_SECONDS: Final = 120
 """A Pod that ends takes its grace period, 30 s by default."""

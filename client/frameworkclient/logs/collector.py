@@ -4,13 +4,12 @@ While logs are followed, one task per container reads into a queue of a few batc
 the connections, and so the API server; nothing is dropped, and memory stays the same for any number of lines.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkclient.cluster.following import Collection, followed_pods, following
 from frameworkclient.cluster.pages import pods_of
@@ -18,14 +17,10 @@ from frameworkclient.errors import DeletedError
 from frameworkclient.logs.container import Connections, ContainerLog, most_connections
 from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.logs.merge import merged
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from frameworkclient.logs.selection import LogSelection
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
-    from frameworkkube.http.client import KubeClient
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
+from frameworkkube.http.client import KubeClient
 
 QUEUED: Final = 16
 """Batches that wait for the reader; each is at most what a connection's buffer holds."""

@@ -1,28 +1,21 @@
 """Reads the log of one run of a container: once, or for as long as it runs, over every connection that breaks."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import resource
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkclient.errors import translated
-from frameworkclient.logs.lines import LineCutter, LogBatch, Position
-from frameworkclient.views.pods import TASK_POD_DECODER
+from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine, LogSource, Position
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkkube.backoff import pause_seconds
 from frameworkkube.errors import ApiStatusError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError
+from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-
-    from frameworkclient.logs.lines import LogLine, LogSource
-    from frameworkclient.logs.selection import LogSelection
-    from frameworkclient.views.pods import TaskPod
-    from frameworkkube.http.client import KubeClient
 
 CONNECT_SECONDS: Final = 30.0
 PIECE_BYTES: Final = 16 * 1024

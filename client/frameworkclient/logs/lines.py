@@ -4,8 +4,6 @@ Pure. The API server writes `{time} {text}` per line if it is asked for timestam
 zone of the node, so that the times of one container compare as text.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

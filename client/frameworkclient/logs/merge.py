@@ -1,18 +1,12 @@
 """Puts finished logs into the order of time, with one batch per log in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 
-from frameworkclient.logs.lines import LogBatch
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
-    from frameworkclient.logs.lines import LogLine
+from frameworkclient.logs.lines import LogBatch, LogLine
 
 BATCH: Final = 500
 """Lines that are given on together."""

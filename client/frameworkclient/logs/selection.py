@@ -1,20 +1,14 @@
 """Whose logs are wanted, and which part of them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkclient.errors import ArgumentError
-from frameworkclient.logs.lines import LogSource
+from frameworkclient.logs.lines import LogLine, LogSource
+from frameworkclient.views.pods import ContainerStatus, TaskPod
 from frameworkcontroller.api import names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkclient.logs.lines import LogLine
-    from frameworkclient.views.pods import ContainerStatus, TaskPod
 
 
 @dataclass(frozen=True)

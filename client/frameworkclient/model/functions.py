@@ -3,17 +3,13 @@
 The function runs in the image's Python, not in this one: it must import what it uses inside of itself.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from frameworkclient.errors import ManifestError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 MAX_BYTES: Final = 100_000
 """Linux takes arguments of at most 128 KiB."""

@@ -4,11 +4,10 @@ The fields are those of docs/reference/framework-api.md, section 2, in the spell
 what is checked here is only what could not be written down.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -25,9 +24,6 @@ from frameworkcontroller.api.spec import (
     TaskRoleSpec,
     TaskSpec,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"]
 

@@ -3,16 +3,12 @@
 `Role.container` and the command `run` use it. Who needs more writes the template: `Role(pod=...)`.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from frameworkclient.errors import ManifestError
 from frameworkcontroller.api import names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 CONTAINER: Final = "main"
 PRESET_ANNOTATION: Final = f"barrier.{names.GROUP}/preset"

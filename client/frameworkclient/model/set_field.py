@@ -1,7 +1,5 @@
 """`--set path=value`: one field of a manifest by its path."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

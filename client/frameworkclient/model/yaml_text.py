@@ -1,16 +1,12 @@
 """YAML in and out: manifests as kubectl reads them, with every fault named by file and line."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Final
 
 import yaml
 
 from frameworkclient.errors import ManifestError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE: Final = "tag:yaml.org,2002:merge"

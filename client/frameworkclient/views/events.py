@@ -1,19 +1,15 @@
 """Kubernetes Events of a Framework, its ConfigMap and its Pods, in the order in which they happened."""
 
-from __future__ import annotations
-
 import heapq
 import re
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
 
 KEPT_BYTES: Final = 8 << 20
 """Of the JSON of Events: thousands of ordinary ones."""

@@ -1,11 +1,10 @@
 """What the API server holds of a Framework at one moment, as values for programs and terminals."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 
@@ -18,12 +17,15 @@ from frameworkcontroller.api.framework import Framework as Stored
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import ENDED, State
-from frameworkcontroller.api.status import FrameworkStatus, UnreadableStatusError, roles_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkcontroller.api.status import Condition, GangRestart, TaskCompletion, TaskStatus
+from frameworkcontroller.api.status import (
+    Condition,
+    FrameworkStatus,
+    GangRestart,
+    TaskCompletion,
+    TaskStatus,
+    UnreadableStatusError,
+    roles_of,
+)
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,7 @@ class FrameworkView:
         decoded = {name: msgspec.json.decode(part) for name, part in parts.items()}
         return {"apiVersion": names.API_VERSION, "kind": names.KIND, **decoded}
 
-    def is_same_as(self, other: FrameworkView) -> bool:
+    def is_same_as(self, other: "FrameworkView") -> bool:
         """Report whether spec and status are the same, whatever else of the object has changed."""
         mine, its = ((one.uid, one.generation, one.deleting, bytes(one._stored.status)) for one in (self, other))
         return mine == its

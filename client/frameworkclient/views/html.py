@@ -1,17 +1,12 @@
 """Frameworks as notebooks show them: as tables."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import TYPE_CHECKING
 
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.outlook import ending, task_outlook, waiting
 from frameworkclient.views.text import since
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class NotebookView(FrameworkView):

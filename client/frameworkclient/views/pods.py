@@ -1,9 +1,8 @@
 """The Pods of a Framework, reduced to what tables, pictures and logs need of them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -11,9 +10,6 @@ from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta, Wire
 from frameworkcontroller.api.pod import Container, ContainerState, PodCondition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 IMAGE_ERRORS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """Why a container waits whose image cannot be pulled."""

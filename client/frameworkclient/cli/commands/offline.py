@@ -1,13 +1,12 @@
 """The commands that need no cluster: `lint`, `render`, and what `run` makes of its flags."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from frameworkclient.checks.lint import lint
 from frameworkclient.checks.pods import pods_of
-from frameworkclient.checks.problem import Severity
+from frameworkclient.checks.problem import Problem, Severity
 from frameworkclient.checks.templates import injected
 from frameworkclient.cli.commands.writing import numbers_of
 from frameworkclient.cli.exits import ExitCode
@@ -17,11 +16,6 @@ from frameworkclient.cli.terminal import colours_for, say
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.manifest import Framework, RetryPolicy, Role
 from frameworkclient.views.text import counted, sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from frameworkclient.checks.problem import Problem
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
