@@ -19,7 +19,7 @@ from frameworkinjector.review import restart
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import Container, Metadata, Pod, Spec
-from frameworkinjector.review.reasons import RefusalError
+from frameworkinjector.review.reasons import Reason, RefusalError
 from frameworkinjector.review.settings import KNOWN, parse
 from tests.support.rows import each
 
@@ -50,78 +50,6 @@ def pod(annotations: dict[str, str], *, framework: bool) -> Pod:
     )
 
 
-VALUES = {
-    "preset": st.lists(st.sampled_from(SUPPLIED), min_size=1, max_size=3, unique=True).map(",".join),
-    "mode": st.sampled_from(["init", "sidecar"]),
-    "wait-for": st.sampled_from(["ip", "arrived"]),
-    "timeout": st.integers(1, 2_592_000).map(str),
-    "env": st.sampled_from(["auto", "file", "wrap", "none"]),
-    "hosts": st.sampled_from(["mount", "none"]),
-    "ports": st.sampled_from(["ps=2222,worker=2223", "A.b_c-d=1", "x=65535"]),
-    "containers": st.just("app"),
-    "selector": st.sampled_from(["app=x", "a in (b,c),!d", "example.org/job-name=train"]),
-    "roles": st.sampled_from(["worker=4", "ps=0,worker=10000", "Big.Role_1=2"]),
-    "role-label": st.sampled_from(["role", "example.org/role"]),
-    "slots": st.sampled_from(["8", "999999", "launcher=0,worker=8"]),
-    "tf-roles": st.sampled_from(["trainer=worker,server=ps", "a=chief"]),
-    "rank-roles": st.sampled_from(["learner", "learner,actor"]),
-    "run-launcher-as-worker": st.sampled_from(["true", "false"]),
-    "head-role": st.sampled_from(["head", "A.b_c-d"]),
-    "nnodes": st.sampled_from(["1:4", "2:2"]),
-    "max-restarts": st.sampled_from(["0", "3", "999999"]),
-    "addresses": st.sampled_from(["ip", "name"]),
-    "nproc-per-node": st.sampled_from(["1", "8", "auto", "cpu", "gpu"]),
-    "template": st.just("templates"),
-    "image": st.just("barrier:2"),
-    "output-dir": st.sampled_from(["/srv/gang", "/data/gang/", "/mnt"]),
-    "requests": st.sampled_from(["cpu=10m", "memory=64Mi,cpu=1"]),
-    "limits": st.sampled_from(["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"]),
-    "log-format": st.sampled_from(["text", "json"]),
-    "restart": st.just("in-place"),
-    "restart-grace": st.sampled_from(["0", "86400"]),
-    "restart-limit": st.sampled_from(["0", "2147483647"]),
-    "restart-exit-codes": st.sampled_from(["1", "1,137"]),
-}
-
-
-def test_each_setting_is_compared() -> None:
-    assert set(VALUES) == set(KNOWN)
-
-
-@given(
-    chosen=st.fixed_dictionaries({}, optional=VALUES),
-    framework=st.booleans(),
-    env_files=st.sampled_from(EnvFiles),
-)
-@settings(max_examples=400)
-def test_the_barrier_takes_what_the_injector_accepts(
-    chosen: dict[str, str], framework: bool, env_files: EnvFiles
-) -> None:
-    annotations = {names.PREFIX + name: value for name, value in chosen.items()}
-    try:
-        plan = decide(pod(annotations, framework=framework), "demo", CONFIG, env_files)
-    except RefusalError:
-        return
-    assert isinstance(plan, Plan)
-    environ = environment(plan.barrier)
-    understood = barrier_settings.parse(environ)
-    assert understood.mode == chosen.get("mode", "sidecar" if "restart" in chosen else "init")
-    assert understood.timeout_sec == float(chosen.get("timeout", "600"))
-    assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").rstrip("/")
-    assert {one["mountPath"] for one in plan.barrier["volumeMounts"]} >= {understood.output_dir}
-    assert understood.token_dir == names.TOKEN_DIR
-    assert set(understood.presets) == set(filter(None, chosen.get("preset", "").split(",")))
-    assert understood.selector == chosen.get("selector", "")
-    assert understood.namespace == "demo"
-    assert understood.own_task.uid == "uid-or-name"
-    if framework:
-        assert (understood.framework, understood.configmap) == ("mnist", "mnist-attempt")
-        assert (understood.own_task.role, understood.own_task.index) == ("worker", 1)
-    # Every variable that we set is one that the barrier reads, or one of the controller's for a user's template.
-    read = {one.env for one in barrier_settings.SETTINGS.values()}
-    assert all(name in read or name.startswith("FC_") for name in environ)
-
-
 # For each setting that has an annotation: texts that are values, and texts that are not.
 TEXTS: dict[str, tuple[list[str], list[str]]] = {
     "mode": (["init", " sidecar "], ["daemon", "Init", "init,sidecar"]),
@@ -139,7 +67,10 @@ TEXTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "selector": (
         ["app=x", "app==x,!b", "a in ( x , y ),!d, e", "example.org/a!=b", "a,\n b", "a="],
-        ['a="b"', "a=b c=d", "$(X)=a", "a in (b,c", "a=b\x00", "app in a", ",", "a,", "x" * 64, "a," * 2048 + "a"],
+        [
+            *('a="b"', "a=b c=d", "$(X)=a", "a in (b,c", "a in (b c)", "a=b\x00", "app in a", ",", "a,", "a=b,", "!"),
+            *("!a=b", "a!", "a=b/c", "x" * 64, "a=" + "b" * 64, "a," * 2048 + "a", "a= ," * 22 + "!!"),
+        ],
     ),
     "roles": (
         ["worker=0", "ps=2,worker=10000"],
@@ -172,7 +103,7 @@ TEXTS: dict[str, tuple[list[str], list[str]]] = {
     "restart-grace": (["0", "86400"], ["-1", "86401", "5s", "1.5"]),
     "output-dir": (
         ["/srv/gang", " /mnt ", "/srv/gang/", "/a.b/c_d-e"],
-        ["/", "gang", "/a//b", "/a/../b", "/.", "/a b", "/a:b", "/$(X)", "/a\nb", "/" + "a" * 600],
+        ["/", "gang", "/a//b", "/a/../b", "/.", "/a/./b", "/a b", "/a:b", "/$(X)", "/a\nb", "/" + "a" * 600],
     ),
     "timeout": (["1", "0600", " 2592000 "], ["0", "-1", "+1", "1.5", "1e3", "10m", "nan", "inf", "٣", "1 0", "0x10"]),
 }
@@ -201,7 +132,17 @@ def by_injector(setting: Setting, text: str) -> object:
     try:
         return getattr(parse({names.PREFIX + setting.annotation: text}).barrier, name_of(setting))
     except RefusalError as fault:
-        return "refused" if f"Annotation {names.PREFIX}{setting.annotation} is " in str(fault) else fault
+        return "refused" if is_about(fault, setting.annotation) else fault
+
+
+def is_about(fault: RefusalError, annotation: str) -> bool:
+    """Whether the text of the annotation itself is refused; its sentence is short then, and printable."""
+    if f"Annotation {names.PREFIX}{annotation} is " not in str(fault):
+        return False
+    assert fault.verdict.reason is Reason.BAD_VALUE
+    assert len(str(fault)) < 600
+    assert str(fault).isprintable()
+    return True
 
 
 INJECTORS_OWN = {"env", "hosts", "containers", "template", "image", "requests", "limits"}
@@ -212,6 +153,59 @@ WITH_ANNOTATION = {setting.annotation: setting for setting in SETTINGS.values() 
 def test_each_shared_setting_has_good_and_bad_texts() -> None:
     assert TEXTS.keys() == WITH_ANNOTATION.keys() == set(KNOWN) - INJECTORS_OWN
     assert all(good and bad for good, bad in TEXTS.values())
+
+
+# Good texts of the settings that the barrier reads too, and of those that the injector alone reads.
+VALUES = {name: st.sampled_from(good) for name, (good, _) in TEXTS.items()} | {
+    "preset": st.lists(st.sampled_from(SUPPLIED), min_size=1, max_size=3, unique=True).map(",".join),
+    "timeout": st.integers(1, 2_592_000).map(str),
+    "env": st.sampled_from(["auto", "file", "wrap", "none"]),
+    "hosts": st.sampled_from(["mount", "none"]),
+    "containers": st.just("app"),
+    "template": st.just("templates"),
+    "image": st.just("barrier:2"),
+    "requests": st.sampled_from(["cpu=10m", "memory=64Mi,cpu=1"]),
+    "limits": st.sampled_from(["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"]),
+    "restart-limit": st.sampled_from(["0", "2147483647"]),
+    "restart-exit-codes": st.sampled_from(["1", "1,137"]),
+}
+
+
+@given(
+    chosen=st.fixed_dictionaries({}, optional=VALUES),
+    framework=st.booleans(),
+    env_files=st.sampled_from(EnvFiles),
+)
+@settings(max_examples=400)
+def test_the_barrier_takes_what_the_injector_accepts(
+    chosen: dict[str, str], framework: bool, env_files: EnvFiles
+) -> None:
+    assert VALUES.keys() == set(KNOWN)
+    annotations = {names.PREFIX + name: value for name, value in chosen.items()}
+    try:
+        plan = decide(pod(annotations, framework=framework), "demo", CONFIG, env_files)
+    except RefusalError:
+        return
+    assert isinstance(plan, Plan)
+    environ = environment(plan.barrier)
+    understood, read = barrier_settings.parse(environ), parse(annotations).barrier
+    for setting in (WITH_ANNOTATION[name] for name in chosen if name in WITH_ANNOTATION):
+        assert getattr(understood, name_of(setting)) == getattr(read, name_of(setting))
+    assert understood.mode == chosen.get("mode", "sidecar" if "restart" in chosen else "init").strip()
+    assert understood.timeout_sec == float(chosen.get("timeout", "600"))
+    assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").strip().rstrip("/")
+    assert {one["mountPath"] for one in plan.barrier["volumeMounts"]} >= {understood.output_dir}
+    assert understood.token_dir == names.TOKEN_DIR
+    assert set(understood.presets) == set(filter(None, chosen.get("preset", "").split(",")))
+    assert (understood.selector == "") is ("selector" not in chosen)
+    assert understood.namespace == "demo"
+    assert understood.own_task.uid == "uid-or-name"
+    if framework:
+        assert (understood.framework, understood.configmap) == ("mnist", "mnist-attempt")
+        assert (understood.own_task.role, understood.own_task.index) == ("worker", 1)
+    # Every variable that we set is one that the barrier reads, or one of the controller's for a user's template.
+    known = {one.env for one in barrier_settings.SETTINGS.values()}
+    assert all(name in known or name.startswith("FC_") for name in environ)
 
 
 @each("flag", [False, True], ids=["variable", "flag"])
@@ -231,6 +225,25 @@ def test_both_programs_refuse_a_bad_text(annotation: str, text: str, flag: bool)
     setting = WITH_ANNOTATION[annotation]
     assert by_injector(setting, text) == "refused"
     assert by_barrier(setting, text, flag=flag) == "refused"
+
+
+@each(
+    "annotation, text",
+    [
+        *(("containers", text) for text in ("a,a", "a," + "b" * 64)),
+        *(("image", text) for text in ("$(IMAGE)", "a b", "a:b:c", "-a")),
+        ("template", "../x"),
+        *(("requests", text) for text in ("cpu", "cpu=-1", "cpu=0", "cpu=1,cpu=2", "cpu=1u", "nvidia.com/gpu=1")),
+        *(("requests", text) for text in ("memory=100m", "memory=1e99Mi")),
+        *(("limits", text) for text in ("memory=31Mi", "memory=64MB")),
+    ],
+)
+def test_a_bad_text_of_a_setting_that_the_injector_alone_reads_is_refused_by_its_name(
+    annotation: str, text: str
+) -> None:
+    with pytest.raises(RefusalError) as refused:
+        parse({names.PREFIX + annotation: text})
+    assert is_about(refused.value, annotation)
 
 
 TEXT_LIKE_SETTINGS = st.text(alphabet="abz019-_./=,: ()!in\t", max_size=12)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from frameworkbarrier.settings import SETTINGS
 from frameworkinjector.review.config import EnvFiles
-from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
+from frameworkinjector.review.reasons import RefusalError, Ruling, Verdict
 from frameworkinjector.review.settings import KNOWN, Delivery, Hosts, PodSettings, parse
 from frameworkinjector.serving.capabilities import syntax_of
 from tests.support.rows import each
@@ -22,15 +22,6 @@ PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 
 def parsed(**values: str) -> PodSettings:
     return parse({PREFIX + key.replace("_", "-"): value for key, value in values.items()})
-
-
-def test_the_settings_are_those_of_the_specification() -> None:
-    of_the_specification = (
-        "preset mode wait-for timeout env hosts ports containers selector roles role-label slots nproc-per-node",
-        "run-launcher-as-worker nnodes max-restarts tf-roles rank-roles head-role addresses template output-dir",
-        "image requests limits restart restart-limit restart-exit-codes restart-grace log-format",
-    )
-    assert set(KNOWN) == {name for line in of_the_specification for name in line.split()}
 
 
 def test_nothing_said_is_the_default() -> None:
@@ -68,74 +59,6 @@ def test_a_good_value_is_read(name: str, value: str, expected: object) -> None:
     read = parsed(**{annotation: value})
     assert getattr(read.barrier if name in SETTINGS else read, name) == expected
     assert read.given == {annotation.replace("_", "-")}
-
-
-@each(
-    "name, value",
-    [
-        ("timeout", "-1"),
-        ("timeout", "1e3"),
-        ("timeout", "٣"),
-        ("timeout", "9" * 5000),
-        ("ports", "ps"),
-        ("ports", "ps=0"),
-        ("ports", "ps=1,,worker=2"),
-        ("ports", "-ps=1"),
-        ("ports", "ps=1;rm"),
-        ("roles", "a=1\nb=2"),
-        ("selector", ""),
-        ("selector", 'a="b"'),
-        ("selector", "a=b c=d"),
-        ("selector", "$(X)=a"),
-        ("selector", "a in (b,c"),
-        ("selector", "a=b\x00"),
-        ("selector", "a= ," * 22 + "!!"),
-        ("selector", "a=b,"),
-        ("selector", "a in (b c)"),
-        ("selector", "a in b"),
-        ("selector", "!"),
-        ("selector", "!a=b"),
-        ("selector", "a!"),
-        ("selector", "a=b/c"),
-        ("selector", "a=" + "b" * 64),
-        ("selector", "a," * 2048 + "a"),
-        ("containers", "a,a"),
-        ("containers", "a," + "b" * 64),
-        ("image", "$(IMAGE)"),
-        ("image", "a b"),
-        ("image", "a:b:c"),
-        ("image", "-a"),
-        ("template", "../x"),
-        ("role_label", "a/b/c"),
-        ("preset", "TENSORFLOW"),
-        ("output_dir", "srv/gang"),
-        ("output_dir", "/"),
-        ("output_dir", "/srv//gang"),
-        ("output_dir", "/srv/../etc"),
-        ("output_dir", "/srv/./x"),
-        ("output_dir", "/srv/$(X)"),
-        ("output_dir", "/srv/a:b"),
-        ("output_dir", "/srv/a b"),
-        ("output_dir", "/" + "a" * 600),
-        ("requests", "cpu"),
-        ("requests", "cpu=-1"),
-        ("requests", "cpu=0"),
-        ("requests", "cpu=1,cpu=2"),
-        ("requests", "cpu=1u"),
-        ("requests", "memory=100m"),
-        ("requests", "memory=1e99Mi"),
-        ("requests", "nvidia.com/gpu=1"),
-        ("limits", "memory=31Mi"),
-        ("limits", "memory=64MB"),
-    ],
-)
-def test_a_bad_value_is_refused_by_the_name_of_its_annotation(name: str, value: str) -> None:
-    with pytest.raises(RefusalError) as refused:
-        parsed(**{name: value})
-    assert refused.value.verdict.reason is Reason.BAD_VALUE
-    assert f"Annotation {PREFIX}{name.replace('_', '-')} is " in str(refused.value)
-    assert len(str(refused.value)) < 600
-    assert str(refused.value).isprintable()
 
 
 ANY = st.text() | st.text(alphabet="abz019-_./=,:@ ()!in\t$", max_size=200)
@@ -186,15 +109,6 @@ def test_the_time_to_judge_a_value_grows_with_its_length_only(
     assert time.thread_time() - started < 1 + length / 50_000
 
 
-@each(
-    "minor, expected",
-    [
-        ("34", EnvFiles.PLAIN),
-        ("34+", EnvFiles.PLAIN),
-        ("35", EnvFiles.QUOTED),
-        ("36+", EnvFiles.QUOTED),
-        ("", EnvFiles.QUOTED),
-    ],
-)
-def test_the_syntax_of_the_file_follows_the_servers_version(minor: str, expected: EnvFiles) -> None:
-    assert syntax_of({"major": "1", "minor": minor}) is expected
+@each("minor, expected", [("34", "plain"), ("34+", "plain"), ("35", "quoted"), ("36+", "quoted"), ("", "quoted")])
+def test_the_syntax_of_the_file_follows_the_servers_version(minor: str, expected: str) -> None:
+    assert syntax_of({"major": "1", "minor": minor}) is EnvFiles(expected)
