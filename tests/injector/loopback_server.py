@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from testkit.waiting import patience
-from tests.injector.reviews import SERVICE
+from tests.injector.reviews import SERVICE, small_review
 from tests.support.http import tls_session
 
 if TYPE_CHECKING:
@@ -80,6 +80,19 @@ class LoopbackServer:
         ) as response:
             return response.status, json.loads(await response.read())
 
+    async def review(self, body: Any = None, **options: Any) -> tuple[int, dict[str, Any]]:
+        """Send one request, by default a review, by a client of its own; return as `post` does."""
+        async with self.session() as session:
+            return await self.post(session, small_review() if body is None else body, **options)
+
+    async def exchange(self, sent: bytes) -> bytes:
+        """Send bytes on a connection of their own, and return what arrives before the server closes it."""
+        reader, writer = await self.connect()
+        writer.write(sent)
+        received = await read_until_closed(reader)
+        writer.close()
+        return received
+
     def has_waiting(self) -> bool:
         """Return whether connections wait for a place."""
         return self.server.has_waiting
@@ -95,6 +108,12 @@ class LoopbackServer:
                 if sample.name == "frameworkinjector_requests_total" and sample.labels["reason"] == reason:
                     return sample.value
         raise AssertionError(reason)
+
+
+def head(length: int) -> bytes:
+    """Return the head of a request whose body has so many bytes."""
+    lines = ("POST /mutate HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {length}")
+    return "\r\n".join((*lines, "", "")).encode()
 
 
 async def read_until_closed(reader: asyncio.StreamReader) -> bytes:

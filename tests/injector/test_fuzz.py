@@ -183,8 +183,9 @@ def test_the_request_is_checked_before_the_pod(request_: dict[str, Any], reason:
     assert check(review_of(pod, **request_)).verdict.reason is reason
 
 
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"x":', "}")], ids=["lists", "objects"])
 @pytest.mark.parametrize("depth", [100, 1000, 10_000, 500_000])
-def test_deep_nesting_is_answered(depth: int) -> None:
+def test_deep_nesting_is_answered(depth: int, opened: str, closed: str) -> None:
     pod = '{"metadata":{"labels":{"frameworkcontroller.microsoft.com/barrier":"enabled"}},"spec":{"deep":'
-    body = review_of({}).replace(b'"object": {}', b'"object": ' + (pod + "[" * depth + "]" * depth + "}}").encode())
-    check(body)
+    pod += opened * depth + "1" + closed * depth + "}}"
+    check(review_of({}).replace(b'"object": {}', b'"object": ' + pod.encode()))

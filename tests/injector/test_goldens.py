@@ -15,12 +15,26 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
+import pytest
 import yaml
 
-from frameworkinjector.review.reasons import Reason, Ruling
+from frameworkinjector.offline.documents import RenderError
+from frameworkinjector.offline.render import rendered
+from frameworkinjector.review.reasons import Reason, RefusalError, Ruling
 from frameworkinjector.review.review import Answer, answer
-from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, config_of, env_files_of, injected_of, pod_of
-from tests.injector.reviews import review_of
+from tests.injector.golden_pods import (
+    CASES,
+    GOLDEN,
+    INJECTED,
+    JSON,
+    REFUSED,
+    config_of,
+    env_files_of,
+    injected_of,
+    pod_of,
+)
+from tests.injector.random_fuzzer import check
+from tests.injector.reviews import CONFIG, review_of
 from tests.support.rows import each
 
 if TYPE_CHECKING:
@@ -99,7 +113,9 @@ def test_the_outcome_is_the_golden_one(case: str) -> None:
     given, response = answer_to(case, pod)
     if WRITE:
         write(case, given, response, pod)
-    (expected,) = OUTCOMES & {path.name for path in folder.iterdir()}
+    files = {path.name for path in folder.iterdir()}
+    assert files <= {"pod.yaml", "case.yaml", "warnings.txt", *OUTCOMES}, "nothing reads one of the files"
+    (expected,) = OUTCOMES & files
     if expected == "injected.yaml":
         assert patched(pod, operations_of(response)) == injected_of(case)
         warnings = folder / "warnings.txt"
@@ -114,15 +130,6 @@ def test_the_outcome_is_the_golden_one(case: str) -> None:
         assert response["status"]["code"] == 422
 
 
-def test_no_golden_folder_holds_a_file_that_nothing_reads() -> None:
-    known = {"pod.yaml", "case.yaml", "warnings.txt", *OUTCOMES}
-    for case in CASES:
-        found = {path.name for path in (GOLDEN / case).iterdir()}
-        assert "pod.yaml" in found, case
-        assert found <= known, case
-        assert len(found & OUTCOMES) == 1, case
-
-
 def test_there_is_a_golden_pod_for_each_reason_that_a_pod_can_be_given() -> None:
     given = {answer_to(case, pod_of(case))[0].verdict.reason for case in CASES}
     not_about_the_pod = {Reason.NOT_A_POD, Reason.NOT_A_CREATE, Reason.INTERNAL_ERROR}
@@ -130,12 +137,6 @@ def test_there_is_a_golden_pod_for_each_reason_that_a_pod_can_be_given() -> None
     large = {Reason.TOO_MANY_CONTAINERS, Reason.POD_TOO_LARGE, Reason.PATCH_TOO_LARGE}
     of_pods = {one for one in Reason if one.ruling is not Ruling.REJECTED} - not_about_the_pod - large
     assert given == of_pods
-
-
-def injected(case: str) -> tuple[JSON, list[JSON], JSON]:
-    pod = pod_of(case)
-    operations = operations_of(answer_to(case, pod)[1])
-    return pod, operations, patched(pod, operations)
 
 
 def wrapper_of(pod: JSON) -> str:
@@ -164,32 +165,15 @@ def removed(value: Any, added: Any, path: str = "") -> Iterator[str]:
 
 
 @each("case", INJECTED)
-def test_what_is_injected_is_left_alone_the_second_time(case: str) -> None:
-    _, operations, after = injected(case)
-    if not operations:
-        return
-    given, response = answer_to(case, after)
-    assert given.verdict.reason is Reason.ALREADY_PRESENT
-    assert "patch" not in response
-
-
-@each("case", INJECTED)
-def test_the_patch_only_adds_and_replaces_nothing_but_a_wrapped_command(case: str) -> None:
-    pod, operations, _ = injected(case)
-    for operation in operations:
-        if operation["op"] == "replace":
-            assert operation["path"].endswith("/command")
-            container = pod["spec"]["containers"][int(operation["path"].split("/")[3])]
-            assert operation["value"] == [wrapper_of(pod), *container["command"]]
-        else:
-            assert operation["op"] == "add"
+def test_a_patch_only_adds_but_to_a_wrapped_command_and_what_has_it_is_left_alone(case: str) -> None:
+    assert check(review_of(pod_of(case)), env_files_of(case)).verdict.reason is Reason.INJECTED
 
 
 @each("case", INJECTED)
 def test_nothing_of_the_users_pod_is_lost_or_reordered(case: str) -> None:
-    pod, _, after = injected(case)
-    after, wrapper = copy.deepcopy(after), wrapper_of(pod)
-    for container in after["spec"]["containers"] if isinstance(after["spec"].get("containers"), list) else []:
+    pod, after = pod_of(case), injected_of(case)
+    wrapper = wrapper_of(pod)
+    for container in after["spec"]["containers"]:
         if (container.get("command") or [""])[0] == wrapper:
             container["command"] = container["command"][1:]
     pod["metadata"].get("annotations", {}).pop(PREFIX + "status", None)
@@ -198,10 +182,7 @@ def test_nothing_of_the_users_pod_is_lost_or_reordered(case: str) -> None:
 
 @each("case", INJECTED)
 def test_the_result_passes_what_the_api_server_checks_by_name(case: str) -> None:
-    _, operations, after = injected(case)
-    if not operations:
-        return
-    spec = after["spec"]
+    spec = injected_of(case)["spec"]
     volumes = [volume["name"] for volume in spec["volumes"]]
     assert len(volumes) == len(set(volumes))
     assert spec["initContainers"][-1]["name"] == "frameworkbarrier"
@@ -221,10 +202,31 @@ def test_the_result_passes_what_the_api_server_checks_by_name(case: str) -> None
 
 @each("case", INJECTED)
 def test_the_status_annotation_says_what_was_done(case: str) -> None:
-    _, operations, after = injected(case)
-    if not operations:
-        return
+    after = injected_of(case)
     status = json.loads(after["metadata"]["annotations"][PREFIX + "status"])
     assert (status["reason"], status["version"]) == ("injected", "1.2.3")
     references = "fileKeyRef" in json.dumps(after["spec"]["containers"])
     assert references == (status["env"] == "file")
+
+
+@each("case", INJECTED)
+def test_without_a_server_the_result_is_what_the_webhook_would_make_of_the_pod(case: str) -> None:
+    # The golden outcomes are those of the namespace demo, which the Pod or the caller says.
+    result, (found,) = rendered(pod_of(case), CONFIG, env_files_of(case), "demo")
+    assert (result, found.where, found.verdict.reason) == (injected_of(case), "", Reason.INJECTED)
+    pod = pod_of(case)
+    pod["metadata"]["namespace"] = "demo"
+    golden = injected_of(case)
+    golden["metadata"]["namespace"] = "demo"
+    assert rendered(pod, CONFIG, env_files_of(case))[0] == golden
+
+
+@each("case", REFUSED)
+def test_without_a_server_a_refusal_has_the_sentence_of_the_webhook(case: str) -> None:
+    if case in {"refused-malformed", "refused-no-containers"}:
+        with pytest.raises(RenderError):
+            rendered(pod_of(case), config_of(case), env_files_of(case))
+        return
+    with pytest.raises(RefusalError) as refusal:
+        rendered(pod_of(case), config_of(case), env_files_of(case))
+    assert f"{refusal.value}\n" == (GOLDEN / case / "refused.txt").read_text()

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from testkit.waiting import eventually_async
-from tests.injector.loopback_server import read_until_closed
+from tests.injector.loopback_server import head, read_until_closed
 from tests.injector.reviews import small_review
 
 if TYPE_CHECKING:
@@ -24,14 +24,8 @@ SILENCE_SECONDS = 3.0
 
 
 async def test_a_body_that_announces_too_much_is_refused_unread(serve: Any) -> None:
-    serving = await serve()
-    reader, writer = await serving.connect()
-    writer.write(
-        b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3145729\r\n\r\n"
-    )
-    received = await read_until_closed(reader)
+    received = await (await serve()).exchange(head(3 * 1024 * 1024 + 1))
     assert received.startswith(b"HTTP/1.1 413 ")
-    writer.close()
 
 
 async def test_a_chunked_body_that_grows_too_large_is_cut_off(serve: Any) -> None:
@@ -41,54 +35,44 @@ async def test_a_chunked_body_that_grows_too_large_is_cut_off(serve: Any) -> Non
         for _ in range(80):
             yield b"x" * 65536
 
-    async with serving.session() as session:
-        try:
-            status, decoded = await serving.post(session, endless())
-        except aiohttp.ClientConnectionError:
-            # The server closed the connection while the client was still sending.
-            status, decoded = 413, {"reason": "body-too-large"}
+    try:
+        status, decoded = await serving.review(endless())
+    except aiohttp.ClientConnectionError:
+        # The server closed the connection while the client was still sending.
+        status, decoded = 413, {"reason": "body-too-large"}
     assert (status, decoded["reason"]) == (413, "body-too-large")
     assert serving.counted("body-too-large") == 1
 
 
 async def test_a_compression_bomb_is_refused_unread(serve: Any) -> None:
-    serving = await serve()
     bomb = gzip.compress(b" " * 50_000_000, 9)
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    async with serving.session() as session:
-        status, _ = await serving.post(session, bomb, headers=headers)
+    status, _ = await (await serve()).review(bomb, headers=headers)
     assert status == 415
 
 
 async def test_a_body_that_does_not_arrive_is_answered_in_time(serve: Any) -> None:
-    serving = await serve(body_seconds=0.3)
-    reader, writer = await serving.connect()
-    writer.write(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-    received = await read_until_closed(reader)
+    received = await (await serve(body_seconds=0.3)).exchange(head(100) + b"{")
     assert received.startswith(b"HTTP/1.1 408 ")
     assert b"body-too-slow" in received
-    writer.close()
 
 
 async def test_incomplete_bodies_do_not_affect_the_next_review(serve: Any) -> None:
     serving = await serve()
     for _ in range(20):
         _, writer = await serving.connect()
-        writer.write(
-            b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-        )
+        writer.write(head(100) + b"{")
         await writer.drain()
         writer.transport.abort()
-    async with serving.session() as session:
-        assert (await serving.post(session, small_review()))[0] == 200
+    assert (await serving.review())[0] == 200
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /mut", b"POST /mutate HTTP/1.1\r\nHost: x\r\n"])
-async def test_a_client_that_never_finishes_its_head_read_until_closed(serve: Any, sent: bytes) -> None:
+async def test_a_client_that_never_finishes_its_head_is_closed(serve: Any, sent: bytes) -> None:
     serving = await serve(first_request_seconds=SILENCE_SECONDS)
     reader, writer = await serving.connect()
-    writer.write(sent)
     started = time.monotonic()
+    writer.write(sent)
     assert await read_until_closed(reader) == b""
     assert serving.closed("silent") == 1
     assert time.monotonic() - started > SILENCE_SECONDS / 2
@@ -112,7 +96,7 @@ async def test_a_client_that_drips_its_head_is_closed_too(serve: Any) -> None:
     writer.close()
 
 
-async def test_a_client_that_never_shakes_hands_read_until_closed(serve: Any) -> None:
+async def test_a_client_that_never_shakes_hands_is_closed(serve: Any) -> None:
     serving = await serve(handshake_seconds=0.3)
     reader, writer = await asyncio.open_connection("127.0.0.1", serving.port)
     assert await read_until_closed(reader) == b""
@@ -134,19 +118,12 @@ async def test_a_client_that_never_shakes_hands_read_until_closed(serve: Any) ->
 )
 async def test_garbage_gets_no_5xx_and_the_next_one_is_served(serve: Any, garbage: bytes) -> None:
     serving = await serve(first_request_seconds=SILENCE_SECONDS)
-    reader, writer = await serving.connect()
-    writer.write(garbage)
-    received = await read_until_closed(reader)
+    received = await serving.exchange(garbage)
     assert received == b"" or received.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), received[:100]
-    writer.close()
-    async with serving.session() as session:
-        assert (await serving.post(session, small_review()))[0] == 200
+    assert (await serving.review())[0] == 200
 
 
-BODY = small_review()
-WHOLE_REQUEST = (
-    f"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
-).encode() + BODY
+WHOLE_REQUEST = head(len(small_review())) + small_review()
 
 
 async def post_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -245,11 +222,8 @@ async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any)
 
 
 async def test_there_is_no_health_path_on_the_port_of_reviews(serve: Any) -> None:
-    serving = await serve()
-    reader, writer = await serving.connect()
-    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert (await read_until_closed(reader)).startswith(b"HTTP/1.1 404 ")
-    writer.close()
+    received = await (await serve()).exchange(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 404 ")
 
 
 async def test_an_idle_connection_is_closed(serve: Any) -> None:
