@@ -34,73 +34,21 @@ from tests.injector.reviews import CONFIG, review_of
 MAX_REVIEW_SECONDS = 5.0
 # Values that replace parts of a JSON document.
 ODD_VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    1e308,
-    2**70,
-    "",
-    "x",
-    "\ud800",
-    "\u0000",
-    "frameworkbarrier",
-    "/mnt/frameworkbarrier",
-    "/etc/hosts",
-    [],
-    {},
-    [[]],
-    [None],
-    {"": None},
-    "x" * 10_000,
-    {"name": "frameworkbarrier"},
-)
+    None, True, 0, -1, 1e308, 2**70, "", "x", "\ud800", "\u0000", "frameworkbarrier", "/mnt/frameworkbarrier",
+    "/etc/hosts", [], {}, [[]], [None], {"": None}, "x" * 10_000, {"name": "frameworkbarrier"},
+)  # fmt: skip
 
 # Values of annotations: of the right form, nearly so, and what made a parser slow or an answer large once.
 ODD_TEXTS = (
-    "",
-    "app",
-    "auto",
-    "sidecar",
-    "1",
-    "-1",
-    "9" * 400,
-    "1e99",
-    "a=b,c!=d,e in (f,g),h notin (i),j,!k",
-    "a= ," * 22 + "!!",
-    "a in (" * 500,
-    "a in (" + "b," * 20_000 + ")",
-    "!" * 5_000,
-    "ps=1,worker=2",
-    "worker=" + "1" * 200,
-    "worker=1," * 5_000,
-    "/" * 5_000,
-    "/mnt/x/../../etc",
-    "{{ gang }}" * 200,
-    "{" * 5_000,
-    "cpu=1,memory=64Mi",
-    "cpu=1e400,memory=9999999999999999999999Ei",
-    "1ms" * 2_000,
-    "\u2028\n",
-    "x" * 70_000,
-)
+    "", "app", "auto", "sidecar", "1", "-1", "9" * 400, "1e99", "a=b,c!=d,e in (f,g),h notin (i),j,!k",
+    "a= ," * 22 + "!!", "a in (" * 500, "a in (" + "b," * 20_000 + ")", "!" * 5_000, "ps=1,worker=2",
+    "worker=" + "1" * 200, "worker=1," * 5_000, "/" * 5_000, "/mnt/x/../../etc", "{{ gang }}" * 200, "{" * 5_000,
+    "cpu=1,memory=64Mi", "cpu=1e400,memory=9999999999999999999999Ei", "1ms" * 2_000, "\u2028\n", "x" * 70_000,
+)  # fmt: skip
 # Amounts of resources, and what stands in their place.
 ODD_AMOUNTS: tuple[Any, ...] = (
-    "1",
-    "100m",
-    "64Mi",
-    "0",
-    "-1",
-    "1e400",
-    "." * 2_000,
-    "9" * 400,
-    "1Ki1",
-    1,
-    1.5,
-    None,
-    {},
-    [],
-)
+    "1", "100m", "64Mi", "0", "-1", "1e400", "." * 2_000, "9" * 400, "1Ki1", 1, 1.5, None, {}, [],
+)  # fmt: skip
 
 # Bytes that are inserted into a body.
 ODD_BYTES = (b"{", b"[", b'"', b",", b"\\u", b"\xff", b"1e999", b"null", b"[" * 2000)

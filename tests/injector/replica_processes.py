@@ -11,19 +11,17 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
+from localcluster import kubeconfigs
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.ports import free_port
 from testkit.frameworks import manifests_of
 from testkit.waiting import eventually, patience
 from tests.injector.golden_pods import JSON, pod_of
+from tests.support.http import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,11 +82,7 @@ class Replica:
 
     def health(self, path: str) -> tuple[int, str]:
         """Return the status and text of a path on the health port."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}{path}", timeout=patience(5)) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return fetch(self.health_port, path)
 
     def wait_until_ready(self) -> None:
         """Wait until `/readyz` answers ok; fail if the process exits."""
@@ -134,19 +128,7 @@ def identity_of(cluster: Cluster, raw: RawClient, folder: Path) -> Path:
     path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/frameworkinjector/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     token = raw.create(path, request)["status"]["token"]
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {"name": "c", "cluster": {"server": cluster.server, "certificate-authority": str(cluster.ca_file)}}
-        ],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    return file
+    return kubeconfigs.write(folder / "kubeconfig", kubeconfigs.with_token(cluster.server, cluster.ca_file, token))
 
 
 def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:

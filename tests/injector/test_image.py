@@ -17,6 +17,7 @@ from frameworkinjector.review.config import Config, EnvFiles, PullPolicy
 from frameworkinjector.review.review import answer
 from tests.injector.golden_pods import pod_of
 from tests.injector.reviews import review_of
+from tests.support.rows import each
 
 DIGEST = "registry.example.org:5000/team/barrier:1.0@sha256:" + "ab" * 32
 
@@ -27,21 +28,13 @@ def injected(pod: Any, **config: Any) -> Any:
     return jsonpatch.apply_patch(pod, patch)
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        (None, ["a", "b"]),
-        ([], ["a", "b"]),
-        ([{"name": "c"}, {"name": "b"}], ["c", "b", "a"]),
-        ([{"name": "b"}, {"name": "a"}], ["b", "a"]),
-    ],
-)
-def test_the_secrets_for_the_registry_are_added_once(own: list[dict[str, str]] | None, expected: list[str]) -> None:
+@each("own, expected", [(None, "ab"), ("", "ab"), ("cb", "cba"), ("ba", "ba")])
+def test_the_secrets_for_the_registry_are_added_once(own: str | None, expected: str) -> None:
     pod = pod_of("no-preset")
     if own is not None:
-        pod["spec"]["imagePullSecrets"] = own
+        pod["spec"]["imagePullSecrets"] = [{"name": name} for name in own]
     after = injected(pod, pull_secrets=("a", "b", "a"))
-    assert [one["name"] for one in after["spec"]["imagePullSecrets"]] == expected
+    assert [one["name"] for one in after["spec"]["imagePullSecrets"]] == [*expected]
 
 
 def test_without_such_secrets_a_pod_keeps_what_it_has() -> None:
@@ -54,9 +47,8 @@ def test_by_default_the_barrier_has_the_version_of_the_injector() -> None:
 
 
 def test_an_image_is_named_by_its_digest_and_pulled_as_the_operator_says() -> None:
-    (barrier,) = injected(pod_of("no-preset"), barrier_image=DIGEST, pull_policy=PullPolicy.ALWAYS)["spec"][
-        "initContainers"
-    ]
+    spec = injected(pod_of("no-preset"), barrier_image=DIGEST, pull_policy=PullPolicy.ALWAYS)["spec"]
+    (barrier,) = spec["initContainers"]
     assert (barrier["image"], barrier["imagePullPolicy"]) == (DIGEST, "Always")
 
 

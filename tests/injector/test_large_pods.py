@@ -14,6 +14,7 @@ from frameworkinjector.review.plan import MAX_CONTAINERS
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.variables import MAX_ENV_SOURCES
 from tests.injector.reviews import review_of, reviewed
+from tests.support.rows import each
 
 LABEL = "frameworkcontroller.microsoft.com/barrier"
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
@@ -23,7 +24,7 @@ MIB = 1024 * 1024
 
 
 def framework_pod(entries: list[Any], /, **settings: str) -> dict[str, Any]:
-    labels = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
+    labels = {LABEL: "enabled", "FC_FRAMEWORK_NAME": "mnist"}
     annotations = {PREFIX + "preset": "tensorflow,pytorch,jax,mpi"}
     annotations.update({PREFIX + name.replace("_", "-"): value for name, value in settings.items()})
     return {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"containers": entries}}
@@ -40,31 +41,28 @@ def with_list(field: str, item: str) -> bytes:
     return review_of(pod).replace(b'"HERE": 0', repeated.encode())
 
 
-def test_a_pod_with_as_many_containers_as_allowed_is_injected() -> None:
-    assert reviewed(review_of(framework_pod(numbered(MAX_CONTAINERS)))).verdict.reason is Reason.INJECTED
+def wrapped(length: int) -> dict[str, Any]:
+    return framework_pod([{"name": "app", "command": ["sh", "-c", "x" * length]}], env="wrap")
 
 
-def test_a_container_more_is_refused_with_the_annotation_that_helps() -> None:
-    answer = reviewed(review_of(framework_pod(numbered(MAX_CONTAINERS + 1))))
-    assert answer.verdict.reason is Reason.TOO_MANY_CONTAINERS
-    assert f"at most 100: name those that need the barrier in annotation {PREFIX}containers." in answer.verdict.sentence
+NAME_THEM = f"at most 100: name those that need the barrier in annotation {PREFIX}containers."
+SIZES = {
+    "as many containers as allowed": (framework_pod(numbered(MAX_CONTAINERS)), Reason.INJECTED, ""),
+    "a container more": (framework_pod(numbered(MAX_CONTAINERS + 1)), Reason.TOO_MANY_CONTAINERS, NAME_THEM),
+    "few named of more": (framework_pod(numbered(1000), containers="a3,a900"), Reason.INJECTED, ""),
+    "a command as long as etcd could hold": (wrapped(1_500_000), Reason.INJECTED, ""),
+    "a command whose patch is too large": (wrapped(2_200_000), Reason.PATCH_TOO_LARGE, ""),
+}
 
 
-def test_a_pod_with_more_containers_that_names_few_of_them_is_injected() -> None:
-    pod = framework_pod(numbered(1000), containers="a3,a900")
-    assert reviewed(review_of(pod)).verdict.reason is Reason.INJECTED
-
-
-def test_a_patch_that_is_too_large_is_refused() -> None:
-    pod = framework_pod([{"name": "app", "command": ["sh", "-c", "x" * 2_200_000]}], env="wrap")
+@each("pod, reason, says", SIZES.values(), ids=SIZES)
+def test_a_large_pod_is_injected_up_to_its_limit_and_refused_beyond(
+    pod: dict[str, Any], reason: Reason, says: str
+) -> None:
     answer = reviewed(review_of(pod))
-    assert answer.verdict.reason is Reason.PATCH_TOO_LARGE
-    assert len(answer.body) < 2000
-
-
-def test_a_command_as_long_as_etcd_could_hold_is_wrapped() -> None:
-    pod = framework_pod([{"name": "app", "command": ["sh", "-c", "x" * 1_500_000]}], env="wrap")
-    assert reviewed(review_of(pod)).verdict.reason is Reason.INJECTED
+    assert answer.verdict.reason is reason
+    assert says in answer.verdict.sentence
+    assert reason is Reason.INJECTED or len(answer.body) < 2000
 
 
 def annotated(name: str, value: str) -> bytes:
@@ -83,12 +81,12 @@ LONG_AFFINITY = {
 
 HOSTILE = {
     "ten thousand containers": review_of(framework_pod(numbered(10_000))),
-    "ten thousand named containers": review_of(
-        framework_pod(numbered(10_000), containers=",".join(f"a{number}" for number in range(10_000)))
-    ),
-    "forty thousand named containers": review_of(
-        framework_pod(numbered(40_000), containers=",".join(f"a{number}" for number in range(40_000)))
-    ),
+    **{
+        f"{count} named containers": review_of(
+            framework_pod(numbered(count), containers=",".join(f"a{number}" for number in range(count)))
+        )
+        for count in (10_000, 40_000)
+    },
     "a long name": review_of(framework_pod([{"name": "a" * (LARGEST - 5000)}])),
     "a long command to wrap": review_of(
         framework_pod([{"name": "a", "command": ["x" * (LARGEST - 5000)]}], env="wrap")

@@ -31,6 +31,7 @@ MY_INDEX = "{{ me.index }}"
 
 
 def test_each_toml_file_is_a_preset_of_its_name(tmp_path: Path) -> None:
+    assert read(tmp_path) == {}
     (tmp_path / "mine.toml").write_text(GOOD)
     (tmp_path / "README.md").write_text("not a preset")
     (tmp_path / "..2026").mkdir()
@@ -40,8 +41,7 @@ def test_each_toml_file_is_a_preset_of_its_name(tmp_path: Path) -> None:
     assert (found["mine"].port, found["mine"].heads, list(found["mine"].files)) == (9000, ("hub",), ["peers.txt"])
 
 
-def test_an_empty_folder_has_no_presets(tmp_path: Path) -> None:
-    assert read(tmp_path) == {}
+VARIABLE = '[variables]\nA = ""'
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_an_empty_folder_has_no_presets(tmp_path: Path) -> None:
             "preset mine: variables: 'FB_PRESET' must be the name of a variable, not",
         ),
         ("mine", '[files]\n"../x" = ""', "preset mine: files: '../x' must be the name of a file"),
-        ("mine", 'port = 0\n[variables]\nA = ""', "preset mine: port: must be a whole number from 1 to 65535"),
-        ("mine", 'port = true\n[variables]\nA = ""', "preset mine: port: must be a whole number"),
-        ("mine", 'heads = "x"\n[variables]\nA = ""', "preset mine: heads: must be a list of names of roles"),
-        ("mine", 'gpu_slots = 1\n[variables]\nA = ""', "preset mine: gpu_slots: must be true or false"),
-        ("mine", 'optional = ["B"]\n[variables]\nA = ""', "preset mine: optional: B is not one of the variables"),
-        ("My", '[variables]\nA = ""', "preset 'My': the name must be lower-case"),
-        ("a,b", '[variables]\nA = ""', "preset 'a,b': the name must be"),
+        ("mine", f"port = 0\n{VARIABLE}", "preset mine: port: must be a whole number from 1 to 65535"),
+        ("mine", f"port = true\n{VARIABLE}", "preset mine: port: must be a whole number"),
+        ("mine", f'heads = "x"\n{VARIABLE}', "preset mine: heads: must be a list of names of roles"),
+        ("mine", f"gpu_slots = 1\n{VARIABLE}", "preset mine: gpu_slots: must be true or false"),
+        ("mine", f'optional = ["B"]\n{VARIABLE}', "preset mine: optional: B is not one of the variables"),
+        ("My", VARIABLE, "preset 'My': the name must be lower-case"),
+        ("a,b", VARIABLE, "preset 'a,b': the name must be"),
     ],
 )
 def test_a_wrong_definition_is_refused_with_file_and_field(tmp_path: Path, name: str, text: str, says: str) -> None:

@@ -11,6 +11,7 @@ from frameworkinjector.certificates import bundle as pki
 from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.tls import check_handshake, client_context, server_context
 from frameworkinjector.errors import CertificateError
+from tests.support.rows import each
 
 NAMES = (
     "frameworkinjector.frameworkcontroller-system.svc",
@@ -21,6 +22,7 @@ DAY_SECONDS = 24 * 3600
 YEAR_SECONDS = 365 * DAY_SECONDS
 START = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 EMPTY = pki.bundle_of({})
+NO_KEY = b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n"
 
 
 def at(seconds: float) -> dt.datetime:
@@ -58,7 +60,7 @@ def test_a_bundle_survives_the_secret() -> None:
     assert why(pki.bundle_of(bundle.files())) is None
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0, None), (60, None), (66, "certificate at 2/3 of its life")])
+@each("seconds, expected", [(0, None), (60, None), (66, "certificate at 2/3 of its life")])
 def test_a_certificate_is_replaced_at_two_thirds_of_its_life(seconds: float, expected: str | None) -> None:
     assert why(first(), seconds=seconds) == expected
 
@@ -75,8 +77,7 @@ def test_a_new_certificate_comes_from_the_same_authority() -> None:
 def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() -> None:
     now = dt.datetime.now(dt.UTC)
     bundle = first(now=now)
-    profile = Profile(names=NAMES, authority_seconds=1000, certificate_seconds=100)
-    found = pki.renewed(bundle, profile, now + dt.timedelta(seconds=700))
+    found = pki.renewed(bundle, PROFILE, now + dt.timedelta(seconds=700))
     assert found is not None
     assert found.because == "authority at 2/3 of its life"
     assert len(x509.load_pem_x509_certificates(found.bundle.authorities)) == 2
@@ -101,8 +102,8 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
     assert pki.expiry(bundle.certificate) <= pki.expiry(bundle.authorities)
 
 
-@pytest.mark.parametrize(
-    ("part", "value", "expected"),
+@each(
+    "part, value, expected",
     [
         ("ca.crt", b"", "authority missing"),
         ("ca.crt", b"garbage", "authority unreadable"),
@@ -111,11 +112,7 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
         ("tls.crt", b"", "certificate missing"),
         ("tls.crt", b"garbage", "certificate unreadable"),
         ("tls.crt", None, "certificate with a key that is not its own"),
-        (
-            "tls.key",
-            b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n",
-            "certificate without a readable key",
-        ),
+        ("tls.key", NO_KEY, "certificate without a readable key"),
         ("tls.key", None, "certificate with a key that is not its own"),
     ],
 )

@@ -25,6 +25,7 @@ from frameworkinjector.serving.run import DRAIN_SECONDS, STOP_SECONDS
 from localcluster.ports import free_port
 from testkit.waiting import eventually_async, patience
 from tests.injector.golden_pods import pod_of
+from tests.injector.loopback_server import head
 from tests.injector.random_fuzzer import mutated, seeds
 from tests.injector.replica_processes import Replica, manifests
 from tests.injector.reviews import SERVICE, review_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADERS = {"Content-Type": "application/json"}
-HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+HEAD = head(100)
 
 
 def write_certificate(authority: trustme.CA, folder: Path) -> None:
@@ -272,12 +273,3 @@ async def test_files_that_change_are_served_and_files_that_do_not_fit_are_not(se
         assert await served_certificate(served.replica.port) != first
 
     await eventually_async(replaced, timeout=15)
-
-
-def test_metrics_show_outcomes_and_the_certificates_end(served: StandaloneReplica) -> None:
-    status, text = served.replica.health("/metrics")
-    assert status == 200
-    assert 'frameworkinjector_requests_total{outcome="refused",reason="bad-value"} 0.0' in text
-    assert "frameworkinjector_request_duration_seconds_bucket" in text
-    assert "frameworkinjector_certificate_expiry_timestamp_seconds" in text
-    assert served.replica.health("/other")[0] == 404

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import string
 
-import pytest
-
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, shown
 from frameworkinjector.serving.metrics import Metrics
+from tests.support.rows import each
 
 CODES = {
     Ruling.INJECTED: {200},
@@ -19,7 +18,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("reason", Reason, ids=lambda one: one.slug)
+@each("reason", Reason, ids=lambda one: one.slug)
 def test_a_reason_has_one_sentence_and_a_code_that_fits_its_ruling(reason: Reason) -> None:
     fields = {name for _, name, _, _ in string.Formatter().parse(reason.template) if name}
     sentence = str(RefusalError(reason, **dict.fromkeys(fields - {"prefix"}, "x")))
@@ -34,12 +33,14 @@ def test_no_two_reasons_share_a_name_or_a_sentence() -> None:
 
 def test_each_reason_has_a_series_from_the_start() -> None:
     pattern = r'^frameworkinjector_requests_total\{outcome="([^"]+)",reason="([^"]+)"\} 0\.0$'
-    found = re.findall(pattern, Metrics().text().decode(), re.MULTILINE)
+    text = Metrics().text().decode()
+    found = re.findall(pattern, text, re.MULTILINE)
     assert sorted(found) == sorted((one.ruling.value, one.slug) for one in Reason)
+    assert "frameworkinjector_request_duration_seconds_bucket" in text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each(
+    "text, expected",
     [("a", "'a'"), ("a\nb\x1b", r"'a\nb\x1b'"), ("x" * 100, f"'{'x' * 79}…'"), ("it's", '"it\'s"')],
 )
 def test_what_a_user_wrote_is_quoted_and_short(text: str, expected: str) -> None:

@@ -13,33 +13,25 @@ from frameworkinjector.review import quantity, resources
 from frameworkinjector.review.config import Config
 from frameworkinjector.review.pod import Container, Pod, Resources, Spec
 from frameworkinjector.review.resources import Claims, read_limits, read_requests
+from tests.support.rows import each
 
 NOTHING = Claims()
 STANDARD = Config(version="1").resources
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@each(
+    "text, value",
     [
-        ("0", Fraction(0)),
-        ("2", Fraction(2)),
-        ("0.5", Fraction(1, 2)),
-        ("1.", Fraction(1)),
-        ("100m", Fraction(1, 10)),
-        ("250u", Fraction(1, 4000)),
-        ("1k", Fraction(1000)),
-        ("1.5Gi", Fraction(3 * 2**29)),
-        ("64Mi", Fraction(2**26)),
-        ("12e6", Fraction(12_000_000)),
-        ("12E-3", Fraction(12, 1000)),
-        ("9223372036854775807", Fraction(2**63 - 1)),
+        ("0", 0), ("2", 2), ("0.5", Fraction(1, 2)), ("1.", 1), ("100m", Fraction(1, 10)), ("250u", Fraction(1, 4000)),
+        ("1k", 1000), ("1.5Gi", 3 * 2**29), ("64Mi", 2**26), ("12e6", 12_000_000), ("12E-3", Fraction(12, 1000)),
+        ("9223372036854775807", 2**63 - 1),
     ],
-)
-def test_a_quantity_is_read_as_kubernetes_reads_it(text: str, value: Fraction) -> None:
+)  # fmt: skip
+def test_a_quantity_is_read_as_kubernetes_reads_it(text: str, value: Fraction | int) -> None:
     assert quantity.read(text).value == value
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["", " 1", "1 ", "-1", "+1", ".", "1KB", "1ki", "1e", "1e999999999", "1" * 70, "1.0.0", "٣", "0x10", "nan"]
 )
 def test_what_is_no_quantity_is_refused(text: str) -> None:
@@ -103,7 +95,7 @@ def test_a_sidecar_takes_little_whatever_the_application_takes() -> None:
     assert chosen(both("64", "1Ti"), sidecar=True) == (amounts, amounts)
 
 
-@pytest.mark.parametrize("sidecar", [False, True])
+@each("sidecar", [False, True])
 def test_the_limits_are_to_the_requests_as_those_of_the_application_at_most(sidecar: bool) -> None:
     one = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": "4", "memory": "1Gi"}}
     other = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "3", "memory": "2Gi"}}
@@ -112,7 +104,7 @@ def test_the_limits_are_to_the_requests_as_those_of_the_application_at_most(side
         assert quantity.read(limits[resource]).value <= most * quantity.read(requests[resource]).value
 
 
-@pytest.mark.parametrize("sidecar", [False, True])
+@each("sidecar", [False, True])
 def test_what_the_pod_as_a_whole_has_is_shared(sidecar: bool) -> None:
     of_pod = Resources(None, {"cpu": "2"})
     memory = {"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}
@@ -121,8 +113,8 @@ def test_what_the_pod_as_a_whole_has_is_shared(sidecar: bool) -> None:
     assert chosen({}, sidecar=sidecar, of_pod=Resources({"cpu": "2", "memory": "1Gi"})) == ({}, {})
 
 
-@pytest.mark.parametrize(
-    ("requests", "limits", "expected"),
+@each(
+    "requests, limits, expected",
     [
         ("memory=64Mi", "", ({"cpu": "100m", "memory": "64Mi"}, {"cpu": "100m", "memory": "64Mi"})),
         ("", "memory=1Gi", ({"cpu": "100m", "memory": "1Gi"}, {"cpu": "100m", "memory": "1Gi"})),

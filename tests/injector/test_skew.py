@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
-import pytest
 import structlog
 
-from frameworkcontroller import __version__ as controller_version
 from frameworkcontroller.api import names as fc
-from frameworkinjector import __version__
 from frameworkinjector.review.config import Config, EnvFiles
-from frameworkinjector.review.eligibility import MAX_MINORS, fit, minor_of, tag_of
+from frameworkinjector.review.eligibility import fit, minor_of, tag_of
 from frameworkinjector.review.review import answer
 from tests.injector.reviews import review_of, small_review
-
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "release.md"
+from tests.support.rows import each
 
 
 def pod_of(controller: str | None) -> dict[str, Any]:
@@ -40,15 +34,15 @@ FIT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("controller", "barrier", "expected"), FIT)
+@each("controller, barrier, expected", FIT)
 def test_versions_fit_up_to_one_minor_version_apart(
     controller: tuple[int, int], barrier: tuple[int, int], expected: bool
 ) -> None:
     assert fit(controller, barrier) is expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each(
+    "text, expected",
     [
         ("0.1.0", (0, 1)), ("v1.22.3", (1, 22)), ("1.2", (1, 2)), ("1.2.3-rc.1", (1, 2)), ("1.2.3+build", (1, 2)),
         ("", None), ("dev", None), ("latest", None), ("1", None), ("1.2 3", None), ("1.2.3\n", None), ("٣.١", None),
@@ -59,8 +53,8 @@ def test_a_version_is_read_from_text_of_anybody(text: str, expected: tuple[int, 
     assert minor_of(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("image", "tag"),
+@each(
+    "image, tag",
     [
         ("docker.io/frameworkcontroller/barrier:0.1.0", "0.1.0"),
         ("127.0.0.1:5000/frameworkcontroller/barrier:0.1.0", "0.1.0"),
@@ -74,8 +68,8 @@ def test_the_tag_of_an_image_is_found(image: str, tag: str) -> None:
     assert tag_of(image) == tag
 
 
-@pytest.mark.parametrize(
-    ("controller", "image", "apart"),
+@each(
+    "controller, image, apart",
     [
         ("0.4.0", "registry.example/barrier:0.2.0", ("0.4", "0.2")),
         ("0.3.9", "registry.example/barrier:0.2.0", None),
@@ -121,14 +115,3 @@ async def test_a_skew_is_counted_and_logged(serve: Any) -> None:
     levels = [(line["log_level"], line.get("controller"), line.get("barrier")) for line in lines]
     assert levels == [("warning", "9.9", "0.2"), ("info", None, None)]
     assert serving.metrics.registry.get_sample_value("frameworkinjector_version_skew_total") == 1
-
-
-def test_the_programs_of_one_version_fit() -> None:
-    own, other = minor_of(controller_version), minor_of(__version__)
-    assert own is not None
-    assert own == other
-
-
-def test_the_page_of_releases_says_the_same() -> None:
-    text = re.sub(r"\s+", " ", PAGE.read_text())
-    assert {0: "no", 1: "one", 2: "two"}[MAX_MINORS] + " minor version apart" in text
