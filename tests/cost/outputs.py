@@ -31,27 +31,8 @@ WAYS = ("sanitize", "shorten", "terminal", "terminal without colours", "grep", "
 GREP = {"grep": {"grep": "error.*rank.*node.*timeout"}, "grep text": {"grep_text": "rank " * 20 + "timeout"}}
 ALPHABET = (
     *("\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1b(", "\x9b", "\x9d", "[", "]", "\x07", "\\", "\x1b\\", ";", "?", "0", "9"),
-    *(
-        " ",
-        "  ",
-        "!",
-        "/",
-        "m",
-        "H",
-        "\r",
-        "\t",
-        "\n",
-        "a",
-        "é",
-        "\u0100",
-        "\U0001f600",
-        "\u202e",
-        "\ufffd",
-        "\ud800",
-        "\x00",
-        "\x85",
-        "\u2028",
-    ),
+    *(" ", "  ", "!", "/", "m", "H", "\r", "\t", "\n", "a", "é", "\u0100", "\U0001f600", "\u202e", "\ufffd", "\ud800"),
+    *("\x00", "\x85", "\u2028"),
     *("error ", "rank ", "node ", "timeou"),
     *(f"{STAMP} ", f"{STAMP} a\n", "\x1b[0m", "\x1b]0;a\x07", "\x1b[38;5;1m"),
 )
@@ -88,22 +69,13 @@ class Outputs:
             f"{name}, {way}": {"way": way, "pieces": pieces} for name, pieces in found.items() for way in WAYS[:4]
         }
         for way in GREP:
-            seeds[f"words without the last one, {way}"] = {
-                "way": way,
-                "pieces": [["error rank node ", 16_000]],
-            }
+            seeds[f"words without the last one, {way}"] = {"way": way, "pieces": [["error rank node ", 16_000]]}
             seeds[f"a word again and again, {way}"] = {"way": way, "pieces": [["error ", 1], ["rank ", 52_000]]}
         for chunk in CHUNKS:
-            seeds[f"a line without an end in chunks of {chunk}"] = {
-                "way": "lines",
-                "pieces": [[f"{STAMP} ", 1], ["a", LINE_BYTES - 1000]],
-                "chunk": chunk,
-            }
-            seeds[f"short lines in chunks of {chunk}"] = {
-                "way": "lines",
-                "pieces": [[f"{STAMP} a\n", 4000]],
-                "chunk": chunk,
-            }
+            lines: Genome = {"way": "lines", "chunk": chunk}
+            long = [[f"{STAMP} ", 1], ["a", LINE_BYTES - 1000]]
+            seeds[f"a line without an end in chunks of {chunk}"] = lines | {"pieces": long}
+            seeds[f"short lines in chunks of {chunk}"] = lines | {"pieces": [[f"{STAMP} a\n", 4000]]}
         return seeds
 
     def mutated(self, genome: Genome, draw: random.Random) -> Genome:

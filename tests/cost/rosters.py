@@ -152,28 +152,8 @@ class Roster:
 
 
 ALPHABET = (
-    *(
-        "[",
-        "]",
-        "{",
-        "}",
-        '"',
-        ",",
-        ":",
-        "0",
-        "9",
-        "1e",
-        "-",
-        "\\u0000",
-        "\\",
-        "null",
-        "[],",
-        "{},",
-        "[[],",
-        '"a":',
-        "é",
-        "\n",
-    ),
+    *("[", "]", "{", "}", '"', ",", ":", "0", "9", "1e", "-", "\\u0000", "\\", "null", "[],", "{},", "[[],", '"a":'),
+    *("é", "\n"),
     *('["", 0, "", 0],', '[0,"10.0.0.1","",0,"",""],', '{"name":"a","tasks":[]},', '{"task":"a","why":"b"},'),
     "\ud800",
 )
@@ -183,6 +163,10 @@ HEAD = (
 )
 
 
+def _long(beginning: str, repeated: str, times: int, end: str) -> Genome:
+    return {"pieces": [[HEAD, 1], [beginning, 1], [repeated, times], [end, 1]]}
+
+
 class ForeignRosters:
     """ConfigMaps that anybody has written."""
 
@@ -190,38 +174,17 @@ class ForeignRosters:
 
     def seeds(self) -> Mapping[str, Genome]:
         """Return documents that are nearly rosters, and some that are not."""
-        rows = [['"complete":true,"taskRoles":[{"name":"a","tasks":[', 1], ['[0,"10.0.0.1","",0,"",""],', 20_000]]
+        roles = '"complete":true,"taskRoles":['
         return {
-            "many Tasks of one index": {"pieces": [[HEAD, 1], *rows, ["0]}]}", 1]]},
-            "many roles": {
-                "pieces": [
-                    [HEAD, 1],
-                    ['"complete":true,"taskRoles":[', 1],
-                    ['{"name":"a","tasks":[]},', 20_000],
-                    ["0]}", 1],
-                ]
-            },
-            "many reasons": {
-                "pieces": [
-                    [HEAD, 1],
-                    ['"complete":false,"waitingFor":[', 1],
-                    ['{"task":"a","why":"b"},', 40_000],
-                    ["0]}", 1],
-                ]
-            },
-            "many behind": {
-                "pieces": [
-                    [HEAD, 1],
-                    ['"complete":false,"behind":[', 1],
-                    ['["", 0, "", 0],', 50_000],
-                    ['["",0,"",0]]}', 1],
-                ]
-            },
+            "many Tasks of one index": _long(
+                roles + '{"name":"a","tasks":[', '[0,"10.0.0.1","",0,"",""],', 20_000, "0]}]}"
+            ),
+            "many roles": _long(roles, '{"name":"a","tasks":[]},', 20_000, "0]}"),
+            "many reasons": _long('"complete":false,"waitingFor":[', '{"task":"a","why":"b"},', 40_000, "0]}"),
+            "many behind": _long('"complete":false,"behind":[', '["", 0, "", 0],', 50_000, '["",0,"",0]]}'),
             "deep": {"pieces": [["[", 500_000]]},
             "a long number": {"pieces": [["9", 1_000_000]]},
-            "a number of many digits": {
-                "pieces": [[HEAD, 1], ['"complete":false,"epoch":', 1], ["9", 900_000], ["}", 1]]
-            },
+            "a number of many digits": _long('"complete":false,"epoch":', "9", 900_000, "}"),
             "packed": {"packed": True, "pieces": [["[],", 1_000_000]]},
         }
 
