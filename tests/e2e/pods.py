@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from localcluster import images
 from localcluster.errors import LocalClusterError
+from testkit.waiting import eventually
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -65,3 +66,25 @@ def events_of(raw: RawClient, frameworks: Frameworks, reason: str) -> list[str]:
     """Return the messages of the Events with this reason in the test's namespace."""
     found = raw.get(f"/api/v1/namespaces/{frameworks.namespace}/events")["items"]
     return [str(event.get("message") or event.get("note")) for event in found if event["reason"] == reason]
+
+
+def all_run(frameworks: Frameworks, number: int) -> dict[str, str]:
+    """Wait until there are so many Pods that run their application, and return their UIDs by name."""
+
+    def check() -> dict[str, str]:
+        pods = frameworks.pods()
+        assert len(pods) == number, list(pods)
+        for each in pods.values():
+            states = each["status"].get("containerStatuses") or [{}]
+            assert states[0].get("started"), each["status"]
+        return {name: each["metadata"]["uid"] for name, each in pods.items()}
+
+    return eventually(check, 120, 0.3)
+
+
+def barrier_log(cluster: Cluster, frameworks: Frameworks, name: str) -> str:
+    """Return what the barrier of a Pod has said, or why that cannot be read."""
+    try:
+        return cluster.kubectl("logs", name, "-c", "frameworkbarrier", "-n", frameworks.namespace)
+    except LocalClusterError as error:
+        return str(error)

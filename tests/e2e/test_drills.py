@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import LocalClusterError, images
+from localcluster import images
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e.outages import SYSTEM, without, without_replicas
-from tests.e2e.pods import events_of, pod, python
+from tests.e2e.pods import all_run, barrier_log, events_of, pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -36,14 +36,6 @@ def quoted(text: str) -> str:
     return text
 
 
-def barrier_log(cluster: Cluster, frameworks: Frameworks, name: str) -> str:
-    """Return what the barrier of a Pod has said, or why that cannot be read."""
-    try:
-        return cluster.kubectl("logs", name, "-c", "frameworkbarrier", "-n", frameworks.namespace)
-    except LocalClusterError as error:
-        return str(error)
-
-
 def barrier_says(cluster: Cluster, frameworks: Frameworks, name: str, *texts: str) -> None:
     """Wait until the barrier of a Pod has said all this."""
 
@@ -52,20 +44,6 @@ def barrier_says(cluster: Cluster, frameworks: Frameworks, name: str, *texts: st
         assert all(text in log for text in texts), log
 
     eventually(check, 60, 0.5)
-
-
-def all_run(frameworks: Frameworks, number: int) -> dict[str, str]:
-    """Wait until so many Pods run their application, and return their UIDs by name."""
-
-    def check() -> dict[str, str]:
-        pods = frameworks.pods()
-        assert len(pods) == number, list(pods)
-        for each in pods.values():
-            states = each["status"].get("containerStatuses") or [{}]
-            assert states[0].get("started"), each["status"]
-        return {name: each["metadata"]["uid"] for name, each in pods.items()}
-
-    return eventually(check, 120, 0.3)
 
 
 def restarts(found: Json) -> int:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import LocalClusterError, images
+from localcluster import images
 from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.e2e.pods import touch
+from tests.e2e import pods
+from tests.e2e.pods import barrier_log, python, touch
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -37,28 +38,7 @@ with open("/dev/termination-log", "w") as log:
 
 
 def pod(*, cpu: str = "10m", **annotations: str) -> Json:
-    prefix = "barrier.frameworkcontroller.microsoft.com/"
-    return {
-        "metadata": {
-            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
-            "annotations": {prefix + "preset": "tensorflow"}
-            | {prefix + name.replace("_", "-"): value for name, value in annotations.items()},
-        },
-        "spec": {
-            "restartPolicy": "Never",
-            "automountServiceAccountToken": False,
-            "containers": [
-                {
-                    "name": "main",
-                    # Any image with Python will do; this one is on the node.
-                    "image": images.reference("barrier"),
-                    "imagePullPolicy": "IfNotPresent",
-                    "command": ["python3", "-c", REPORT],
-                    "resources": {"requests": {"cpu": cpu}},
-                }
-            ],
-        },
-    }
+    return pods.pod(python(REPORT), requests={"cpu": cpu}, preset="tensorflow", **annotations)
 
 
 def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(frameworks: Frameworks) -> None:
@@ -102,16 +82,9 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
         retryPolicy={"fancyRetryPolicy": True, "maxRetryCount": 0},
     )
 
-    def log() -> str:
-        try:
-            return cluster.kubectl("logs", "fw-worker-0", "-c", "frameworkbarrier", "-n", frameworks.namespace)
-        except LocalClusterError as error:
-            return str(error)
-
     def says_who_is_missing_and_why() -> None:
-        assert "2/3" in log(), log()
-        assert "huge-0" in log(), log()
-        assert "Unschedulable" in log(), log()
+        log = barrier_log(cluster, frameworks, "fw-worker-0")
+        assert all(text in log for text in ("2/3", "huge-0", "Unschedulable")), log
 
     eventually(says_who_is_missing_and_why, 30, 0.5)
     for name in ("fw-chief-0", "fw-worker-0"):

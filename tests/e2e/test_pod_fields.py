@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testkit.frameworks import role
-from testkit.waiting import eventually
-from tests.e2e.pods import pod, python
+from tests.e2e.pods import all_run, pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -64,12 +63,5 @@ def test_a_guaranteed_pod_runs_as_one(mode: str, cluster: Cluster, frameworks: F
     amounts = {"cpu": "100m", "memory": "64Mi"}
     template["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
     frameworks.create("fw", role("worker", 2, pod=template))
-
-    def run() -> None:
-        found = frameworks.pods()
-        assert len(found) == 2
-        for each in found.values():
-            assert each["status"]["qosClass"] == "Guaranteed"
-            assert (each["status"].get("containerStatuses") or [{}])[0].get("started"), each["status"]
-
-    eventually(run, 120, 0.5)
+    all_run(frameworks, 2)
+    assert [each["status"]["qosClass"] for each in frameworks.pods().values()] == ["Guaranteed"] * 2

@@ -16,7 +16,7 @@ import yaml
 from localcluster import binaries, images
 from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.e2e.pods import pod, python
+from tests.e2e.pods import all_run, pod, python
 from tests.e2e.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -51,17 +51,6 @@ while True:
             sys.stdout.write(json.dumps({"at": time.time(), "path": path, "text": text}) + "\\n")
     time.sleep(0.01)
 """
-
-
-def all_run(frameworks: Frameworks, *names: str) -> None:
-    def check() -> None:
-        pods = frameworks.pods()
-        for name in names:
-            assert name in pods
-            states = pods[name]["status"].get("containerStatuses") or [{}]
-            assert states[0].get("started"), pods[name]["status"]
-
-    eventually(check, 120, 0.3)
 
 
 def shows(path: str, text: str, key: str, address: str) -> bool:
@@ -143,7 +132,7 @@ def test_a_retried_task_and_a_rescale_reach_every_file_of_every_running_pod(
     worker = role("worker", 3, pod=template, retry={"fancyRetryPolicy": False, "maxRetryCount": 3})
     with recorder.recording():
         frameworks.create("fw", worker)
-        all_run(frameworks, "fw-worker-0", "fw-worker-1", "fw-worker-2")
+        all_run(frameworks, 3)
         before = frameworks.pods()
         addresses = {f"worker-{index}": before[f"fw-worker-{index}"]["status"]["podIP"] for index in range(3)}
         for name in before:
@@ -154,12 +143,12 @@ def test_a_retried_task_and_a_rescale_reach_every_file_of_every_running_pod(
         raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-worker-1")
         address, at = gang.shown_at("worker-1", addresses["worker-1"])
         gang.follows("worker-1", address, at, "fw-worker-0", "fw-worker-2")
-        all_run(frameworks, "fw-worker-1")
+        all_run(frameworks, 3)
 
         frameworks.merge("fw", taskRoles=[{**worker, "taskNumber": 4}])
         address, at = gang.shown_at("worker-3", "")
         gang.follows("worker-3", address, at, "fw-worker-0", "fw-worker-1", "fw-worker-2")
-        all_run(frameworks, "fw-worker-3")
+        all_run(frameworks, 4)
 
     after = frameworks.pods()
     for name in ("fw-worker-0", "fw-worker-2"):
@@ -196,7 +185,7 @@ def test_a_sidecar_made_by_hand_ends_at_once_when_the_application_has(
     pods = f"/api/v1/namespaces/{frameworks.namespace}/pods"
     recorder = Recorder(raw, pods)
     frameworks.create("fw", role("worker", 2, pod=by_hand()))
-    all_run(frameworks, "fw-worker-0", "fw-worker-1")
+    all_run(frameworks, 2)
     kubectl = [str(binaries.find("kubectl", kubernetes=cluster.version))]
     kubectl += [f"--kubeconfig={cluster.kubeconfig}", "-n", frameworks.namespace]
     follow = [*kubectl, "logs", "--follow", "--timestamps", "fw-worker-0", "-c"]
@@ -244,7 +233,7 @@ def test_a_sidecar_made_by_hand_ends_at_once_when_the_application_has(
 def test_a_whole_wait_takes_at_most_32_mib_in_its_container(cluster: Cluster, frameworks: Frameworks) -> None:
     template = pod(["sleep", "600"], mode="sidecar", preset="tensorflow,pytorch,jax,mpi")
     frameworks.create("fw", role("worker", 2, pod=template))
-    all_run(frameworks, "fw-worker-0", "fw-worker-1")
+    all_run(frameworks, 2)
     read = ["exec", "fw-worker-0", "-c", "frameworkbarrier", "-n", frameworks.namespace, "--", "cat", "/proc/1/status"]
     found = re.search(r"VmHWM:\s+(\d+) kB", cluster.kubectl(*read))
     assert found

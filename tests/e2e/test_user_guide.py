@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from localcluster import binaries
+from tests.support.pages import blocks
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from localcluster import Cluster
 
 pytestmark = pytest.mark.node
-GUIDE = Path(__file__).parent.parent.parent / "docs" / "user-guide.md"
-BLOCKS = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)```", re.DOTALL)
 
 
 def test_every_command_of_the_guide_works(cluster: Cluster, installed: None, namespace: str, tmp_path: Path) -> None:
@@ -29,18 +28,12 @@ def test_every_command_of_the_guide_works(cluster: Cluster, installed: None, nam
         [kubectl, "config", "set-context", "--current", f"--namespace={namespace}"], env=environment, check=True
     )
     commands = 0
-    for block in BLOCKS.finditer(GUIDE.read_text()):
-        if block["file"]:
-            (tmp_path / block["file"]).write_text(block["text"])
-        elif block["kind"] == "sh":
+    for block in blocks("docs/user-guide.md"):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        elif block.kind == "sh":
             commands += 1
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", block["text"]],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{block['text']}\n{done.stdout}\n{done.stderr}"
+            command = ["bash", "-euo", "pipefail", "-c", block.text]
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
     assert commands >= 12
