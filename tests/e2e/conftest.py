@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frameworkclient import Client
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
 from localcluster import images
 from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.onenamespace import release_for
+from tests.e2e.ranks import Gang
 from tests.support.clusters import once
 
 if TYPE_CHECKING:
@@ -65,6 +67,19 @@ def frameworks(
     apply_definition(raw)
     with release_for(cluster, namespace, tmp_path, "--set=crds.enabled=false", "--set=image.tag=dev"):
         yield Frameworks(raw, namespace)
+
+
+@pytest.fixture
+def gang(cluster: Cluster, frameworks: Frameworks) -> Gang:
+    """A gang of ranks that restarts in place."""
+    return Gang(cluster, frameworks)
+
+
+@pytest.fixture
+def client(cluster: Cluster, namespace: str, frameworks: Frameworks) -> Iterator[Client]:
+    """The client of the SDK for the test's namespace."""
+    with Client(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as made:
+        yield made
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -19,11 +19,8 @@ from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from frameworkclient import LogLine
     from localcluster import Cluster
-    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 README = Path(__file__).parents[2] / "README.md"
@@ -42,12 +39,6 @@ sys.stdout.flush()
 raise SystemExit(0 if attempt else 200)
 """
 LAST = "1999"
-
-
-@pytest.fixture
-def client(cluster: Cluster, namespace: str, frameworks: Frameworks) -> Iterator[Client]:
-    with Client(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as made:
-        yield made
 
 
 def let_end(cluster: Cluster, namespace: str, pod: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,20 +11,12 @@ from testkit.waiting import eventually
 from tests.support.frameworkctl import Frameworkctl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 IMAGE = "docker.io/frameworkcontroller/barrier:dev"
-
-
-@pytest.fixture
-def client(cluster: Cluster, namespace: str, frameworks: Frameworks) -> Iterator[Client]:
-    with Client(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as made:
-        yield made
 
 
 def test_each_reason_of_a_gang_that_does_not_start_is_named(

@@ -13,9 +13,7 @@ from tests.e2e.pods import events_of, pod, python
 from tests.e2e.ranks import NAME, Gang, rank
 
 if TYPE_CHECKING:
-    from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = [
     pytest.mark.node,
@@ -23,11 +21,6 @@ pytestmark = [
 ]
 
 CRASHES = 3
-
-
-@pytest.fixture
-def gang(cluster: Cluster, frameworks: Frameworks) -> Gang:
-    return Gang(cluster, frameworks)
 
 
 def addresses(gang: Gang) -> dict[str, str]:

@@ -12,7 +12,6 @@ from tests.e2e.ranks import Gang, rank
 
 if TYPE_CHECKING:
     from localcluster import Cluster
-    from testkit.frameworks import Frameworks
 
 pytestmark = [
     pytest.mark.node,
@@ -20,11 +19,6 @@ pytestmark = [
     pytest.mark.requires_kubernetes("1.36", "the kubelet restarts all containers of a Pod by a rule"),
     pytest.mark.turns("drills"),
 ]
-
-
-@pytest.fixture
-def gang(cluster: Cluster, frameworks: Frameworks) -> Gang:
-    return Gang(cluster, frameworks)
 
 
 def kill_controllers(cluster: Cluster) -> None:
