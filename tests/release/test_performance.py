@@ -88,7 +88,6 @@ def test_new_figures_replace_those_of_the_same_shape_and_keep_the_others() -> No
 
 def test_the_tables_for_those_who_measure_are_those_of_the_page_with_rows() -> None:
     lines = list(performance.of_page([OURS]))
-    assert "| 1x100 | controller | 620 |" not in lines
     assert [line for line in lines if line.startswith("| 1x100")] == []
     started = row("1x100", "controller", {"start p50 s": 0.5})
     assert list(performance.of_page([started]))[-1].startswith("| 1x100 | controller | 0.5 |")

@@ -22,10 +22,6 @@ def rendered() -> str:
     return chart.rendered()
 
 
-def test_the_security_page_has_permissions() -> None:
-    assert "| controller | `pods` | all namespaces |" in permissions.PAGE.read_text()
-
-
 def test_a_reason_is_the_comment_above_its_rule_in_one_line(rendered: str) -> None:
     table = permissions.table(rendered.replace("  # Events about Frameworks.\n", "  # Events,\n  # #1 of all.\n"))
     assert "| controller | `events` | all namespaces | `create`, `patch` | Events, #1 of all. |\n" in table
