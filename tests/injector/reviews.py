@@ -13,6 +13,14 @@ CONFIG = Config(version="1.2.3", barrier_image="docker.io/frameworkcontroller/ba
 SERVICE = "frameworkinjector.frameworkcontroller-system.svc"
 
 
+LABELS = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
+
+
+def framework_pod(containers: list[Any], annotations: dict[str, str]) -> dict[str, Any]:
+    """Return a Pod of a Framework that asks for the barrier."""
+    return {"metadata": {"labels": LABELS, "annotations": annotations}, "spec": {"containers": containers}}
+
+
 def review_of(pod: Any, **request: Any) -> bytes:
     """Return a review of the creation of a Pod; `request` replaces fields of its request."""
     whole = {
@@ -28,14 +36,7 @@ def review_of(pod: Any, **request: Any) -> bytes:
 
 def small_review(padding: int = 0) -> bytes:
     """Return a review of a Pod that is injected, with this many bytes of padding."""
-    pod = {
-        "metadata": {
-            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"},
-            "annotations": {"padding": "x" * padding},
-        },
-        "spec": {"containers": [{"name": "app"}]},
-    }
-    return review_of(pod, uid="1")
+    return review_of(framework_pod([{"name": "app"}], {"padding": "x" * padding}), uid="1")
 
 
 def reviewed(body: bytes) -> Answer:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.reasons import Reason
 from tests.injector.random_fuzzer import check, mutated, seeds
-from tests.injector.reviews import review_of
+from tests.injector.reviews import LABELS, review_of
 
-LABELS = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),

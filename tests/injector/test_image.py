@@ -13,7 +13,7 @@ import pytest
 from frameworkinjector import __version__, flags
 from frameworkinjector.__main__ import main
 from frameworkinjector.offline.render import rendered
-from frameworkinjector.review.config import Config, EnvFiles, PullPolicy
+from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.review import answer
 from tests.injector.golden_pods import pod_of
 from tests.injector.reviews import review_of
@@ -37,22 +37,11 @@ def test_the_secrets_for_the_registry_are_added_once(own: str | None, expected: 
     assert [one["name"] for one in after["spec"]["imagePullSecrets"]] == [*expected]
 
 
-def test_without_such_secrets_a_pod_keeps_what_it_has() -> None:
-    pod = pod_of("no-preset")
-    assert "imagePullSecrets" not in injected(pod)["spec"]
-
-
 def test_by_default_the_barrier_has_the_version_of_the_injector() -> None:
     assert Config(version="1").barrier_image.endswith(f"/barrier:{__version__}")
 
 
-def test_an_image_is_named_by_its_digest_and_pulled_as_the_operator_says() -> None:
-    spec = injected(pod_of("no-preset"), barrier_image=DIGEST, pull_policy=PullPolicy.ALWAYS)["spec"]
-    (barrier,) = spec["initContainers"]
-    assert (barrier["image"], barrier["imagePullPolicy"]) == (DIGEST, "Always")
-
-
-def test_the_flags_say_all_of_it() -> None:
+def test_the_flags_say_the_image_its_pulls_and_what_the_barrier_takes() -> None:
     options = [f"--barrier-image={DIGEST}", "--barrier-pull-policy=Always", "--barrier-image-pull-secret=a.b"]
     options += ["--barrier-image-pull-secret=c", "--barrier-requests=cpu=20m", "--barrier-limits=cpu=1,memory=64Mi"]
     config, env_files = flags.offline(options)

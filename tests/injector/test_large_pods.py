@@ -13,7 +13,7 @@ from frameworkinjector.review.eligibility import ISTIO_STATUS
 from frameworkinjector.review.plan import MAX_CONTAINERS
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.variables import MAX_ENV_SOURCES
-from tests.injector.reviews import review_of, reviewed
+from tests.injector.reviews import framework_pod, review_of, reviewed
 from tests.support.rows import each
 
 LABEL = "frameworkcontroller.microsoft.com/barrier"
@@ -23,11 +23,9 @@ LARGEST = 3 * 1024 * 1024
 MIB = 1024 * 1024
 
 
-def framework_pod(entries: list[Any], /, **settings: str) -> dict[str, Any]:
-    labels = {LABEL: "enabled", "FC_FRAMEWORK_NAME": "mnist"}
-    annotations = {PREFIX + "preset": "tensorflow,pytorch,jax,mpi"}
-    annotations.update({PREFIX + name.replace("_", "-"): value for name, value in settings.items()})
-    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"containers": entries}}
+def pod_with(entries: list[Any], /, **settings: str) -> dict[str, Any]:
+    own = {PREFIX + name.replace("_", "-"): value for name, value in settings.items()}
+    return framework_pod(entries, {PREFIX + "preset": "tensorflow,pytorch,jax,mpi", **own})
 
 
 def numbered(count: int) -> list[Any]:
@@ -37,19 +35,19 @@ def numbered(count: int) -> list[Any]:
 def with_list(field: str, item: str) -> bytes:
     """Return a review of the largest size, whose container (or Pod, for `spec`) has a long list in this field."""
     repeated = f'"{field}": [' + ",".join([item] * ((LARGEST - 2000) // (len(item) + 1))) + "]"
-    pod = framework_pod([{"name": "app", "HERE": 0}], env="none")
+    pod = pod_with([{"name": "app", "HERE": 0}], env="none")
     return review_of(pod).replace(b'"HERE": 0', repeated.encode())
 
 
 def wrapped(length: int) -> dict[str, Any]:
-    return framework_pod([{"name": "app", "command": ["sh", "-c", "x" * length]}], env="wrap")
+    return pod_with([{"name": "app", "command": ["sh", "-c", "x" * length]}], env="wrap")
 
 
 NAME_THEM = f"at most 100: name those that need the barrier in annotation {PREFIX}containers."
 SIZES = {
-    "as many containers as allowed": (framework_pod(numbered(MAX_CONTAINERS)), Reason.INJECTED, ""),
-    "a container more": (framework_pod(numbered(MAX_CONTAINERS + 1)), Reason.TOO_MANY_CONTAINERS, NAME_THEM),
-    "few named of more": (framework_pod(numbered(1000), containers="a3,a900"), Reason.INJECTED, ""),
+    "as many containers as allowed": (pod_with(numbered(MAX_CONTAINERS)), Reason.INJECTED, ""),
+    "a container more": (pod_with(numbered(MAX_CONTAINERS + 1)), Reason.TOO_MANY_CONTAINERS, NAME_THEM),
+    "few named of more": (pod_with(numbered(1000), containers="a3,a900"), Reason.INJECTED, ""),
     "a command as long as etcd could hold": (wrapped(1_500_000), Reason.INJECTED, ""),
     "a command whose patch is too large": (wrapped(2_200_000), Reason.PATCH_TOO_LARGE, ""),
 }
@@ -66,7 +64,7 @@ def test_a_large_pod_is_injected_up_to_its_limit_and_refused_beyond(
 
 
 def annotated(name: str, value: str) -> bytes:
-    pod = framework_pod([{"name": "a"}])
+    pod = pod_with([{"name": "a"}])
     pod["metadata"]["annotations"][name] = value
     return review_of(pod)
 
@@ -80,19 +78,17 @@ LONG_AFFINITY = {
 }
 
 HOSTILE = {
-    "ten thousand containers": review_of(framework_pod(numbered(10_000))),
+    "ten thousand containers": review_of(pod_with(numbered(10_000))),
     **{
         f"{count} named containers": review_of(
-            framework_pod(numbered(count), containers=",".join(f"a{number}" for number in range(count)))
+            pod_with(numbered(count), containers=",".join(f"a{number}" for number in range(count)))
         )
         for count in (10_000, 40_000)
     },
-    "a long name": review_of(framework_pod([{"name": "a" * (LARGEST - 5000)}])),
-    "a long command to wrap": review_of(
-        framework_pod([{"name": "a", "command": ["x" * (LARGEST - 5000)]}], env="wrap")
-    ),
+    "a long name": review_of(pod_with([{"name": "a" * (LARGEST - 5000)}])),
+    "a long command to wrap": review_of(pod_with([{"name": "a", "command": ["x" * (LARGEST - 5000)]}], env="wrap")),
     "many roles": review_of(
-        framework_pod([{"name": "a"}], selector="a", roles=",".join(f"r{number}=1" for number in range(250_000)))
+        pod_with([{"name": "a"}], selector="a", roles=",".join(f"r{number}=1" for number in range(250_000)))
     ),
     "empty containers": with_list("x", "{}")
     .replace(b'"containers": [{"name": "app", "x": [', b'"containers": [')
@@ -102,15 +98,15 @@ HOSTILE = {
     "few long mounts": with_list("volumeMounts", '{"mountPath": "/a/../b"}'),
     "sources of variables": with_list("envFrom", "{}"),
     "sources of variables with long names": review_of(
-        framework_pod([{"name": "a", "envFrom": [{"configMapRef": {"name": "x" * 253}}] * MAX_ENV_SOURCES}])
+        pod_with([{"name": "a", "envFrom": [{"configMapRef": {"name": "x" * 253}}] * MAX_ENV_SOURCES}])
     ),
     "a long prefix": review_of(
-        framework_pod([{"name": "a", "envFrom": [{"prefix": "x" * (LARGEST - 5000), "secretRef": {"name": "y"}}]}])
+        pod_with([{"name": "a", "envFrom": [{"prefix": "x" * (LARGEST - 5000), "secretRef": {"name": "y"}}]}])
     ),
     "containers of Istio": annotated(ISTIO_STATUS, json.dumps({"containers": ["x"] * 200_000})),
     "a deep annotation of Istio": annotated(ISTIO_STATUS, "[" * 1_000_000),
     "terms of an affinity": review_of(
-        framework_pod([{"name": "a"}]) | {"spec": {"containers": [{"name": "a"}], "affinity": LONG_AFFINITY}}
+        pod_with([{"name": "a"}]) | {"spec": {"containers": [{"name": "a"}], "affinity": LONG_AFFINITY}}
     ),
     "owners": review_of(
         {"metadata": {"labels": {LABEL: "enabled"}, "ownerReferences": [{}] * 250_000}, "spec": {"containers": [{}]}}

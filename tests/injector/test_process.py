@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import io
 import os
@@ -81,9 +80,6 @@ def served(tmp_path: Path) -> Iterator[StandaloneReplica]:
     command = [sys.executable, "-m", "frameworkinjector", "serve", "--host=127.0.0.1"]
     command += ["--namespace=frameworkcontroller-system", f"--port={port}", f"--health-port={health_port}"]
     command += [f"--tls-cert-file={tmp_path}/tls.crt", f"--tls-key-file={tmp_path}/tls.key", "--env-files=quoted"]
-    (tmp_path / "presets").mkdir()
-    (tmp_path / "presets" / "mine.toml").write_text('[variables]\nMY_NAME = "{{ me.pod }}"\n')
-    command.append(f"--preset-dir={tmp_path}/presets")
     authority = trustme.CA()
     write_certificate(authority, tmp_path)
     with log.open("wb") as stderr:
@@ -100,20 +96,6 @@ def served(tmp_path: Path) -> Iterator[StandaloneReplica]:
 
 def golden_review() -> bytes:
     return review_of(pod_of("preset-tensorflow-file"))
-
-
-async def test_a_pod_may_choose_a_preset_of_the_operator(served: StandaloneReplica) -> None:
-    pod = pod_of("preset-tensorflow-file")
-    pod["metadata"]["annotations"]["barrier.frameworkcontroller.microsoft.com/preset"] = "mine"
-    async with (
-        tls_session(served.trust()) as session,
-        session.post(served.url, data=review_of(pod), headers=HEADERS, server_hostname=SERVICE) as response,
-    ):
-        answer = (await response.json())["response"]
-    assert answer["allowed"] is True
-    patch = base64.b64decode(answer["patch"]).decode()
-    assert '"key":"MY_NAME"' in patch
-    assert "FB_PRESET_DEFINITIONS" in patch
 
 
 async def test_after_sigterm_it_loses_no_call_and_exits(served: StandaloneReplica) -> None:

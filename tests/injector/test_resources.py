@@ -65,34 +65,27 @@ def both(cpu: str, memory: str) -> dict[str, dict[str, str]]:
     return {"requests": amounts, "limits": amounts}
 
 
-def test_a_best_effort_pod_stays_one() -> None:
-    assert chosen({}, {}) == chosen({}, sidecar=True) == ({}, {})
+FREE = {"requests": {"cpu": "1", "memory": "1Gi"}}
+LIMITS = {"limits": {"cpu": "2", "memory": "8Gi"}}
+SMALL, LARGE = {"cpu": "100m", "memory": "96Mi"}, {"cpu": "4", "memory": "8Gi"}
+BARRIERS = {
+    "a best-effort Pod stays one": ([{}, {}], False, {}, {}),
+    "and so it does beside a sidecar": ([{}], True, {}, {}),
+    "as an init container as much as the largest of each": ([both("1", "8Gi"), both("4", "1Gi")], False, LARGE, LARGE),
+    "limits count as requests": ([LIMITS], False, {"cpu": "2", "memory": "8Gi"}, {"cpu": "2", "memory": "8Gi"}),
+    "no limit where a container has none": ([both("2", "8Gi"), FREE], False, {"cpu": "2", "memory": "8Gi"}, {}),
+    "nor as a sidecar": ([both("2", "8Gi"), FREE], True, {"cpu": "10m", "memory": "32Mi"}, {}),
+    "what it needs beside a small application": ([both("10m", "16Mi")], False, SMALL, SMALL),
+    "also as a sidecar": ([both("10m", "16Mi")], True, SMALL, SMALL),
+    "as a sidecar little beside a large one": ([both("64", "1Ti")], True, SMALL, SMALL),
+}
 
 
-def test_an_init_container_asks_for_as_much_as_the_largest_container_of_each_resource() -> None:
-    found = chosen(both("1", "8Gi"), both("4", "1Gi"))
-    assert found == ({"cpu": "4", "memory": "8Gi"}, {"cpu": "4", "memory": "8Gi"})
-
-
-def test_limits_without_requests_count_as_both() -> None:
-    limits = {"limits": {"cpu": "2", "memory": "8Gi"}}
-    assert chosen(limits) == chosen(both("2", "8Gi"))
-
-
-def test_the_barrier_has_no_limit_where_one_container_has_none() -> None:
-    free = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    assert chosen(both("2", "8Gi"), free) == ({"cpu": "2", "memory": "8Gi"}, {})
-    assert chosen(both("2", "8Gi"), free, sidecar=True) == ({"cpu": "10m", "memory": "32Mi"}, {})
-
-
-def test_the_barrier_gets_what_it_needs_beside_a_small_application() -> None:
-    assert chosen(both("10m", "16Mi")) == chosen(both("10m", "16Mi"), sidecar=True)
-    assert chosen(both("10m", "16Mi")) == ({"cpu": "100m", "memory": "96Mi"}, {"cpu": "100m", "memory": "96Mi"})
-
-
-def test_a_sidecar_takes_little_whatever_the_application_takes() -> None:
-    amounts = {"cpu": "100m", "memory": "96Mi"}
-    assert chosen(both("64", "1Ti"), sidecar=True) == (amounts, amounts)
+@each("containers, sidecar, requests, limits", BARRIERS.values(), ids=BARRIERS)
+def test_the_barrier_takes_by_what_the_application_takes(
+    containers: list[dict[str, dict[str, str]]], sidecar: bool, requests: dict[str, str], limits: dict[str, str]
+) -> None:
+    assert chosen(*containers, sidecar=sidecar) == (requests, limits)
 
 
 @each("sidecar", [False, True])

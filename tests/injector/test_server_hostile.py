@@ -145,22 +145,17 @@ async def speaks(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter]) 
     return True
 
 
-async def test_a_connection_too_many_closes_the_one_that_has_been_idle_longest(serve: Any) -> None:
+@pytest.mark.parametrize(("spoke", "closed"), [(1, 1), (4, 0)], ids=["one spoke once", "all spoke once"])
+async def test_a_connection_too_many_closes_the_one_that_has_been_idle_longest(
+    serve: Any, spoke: int, closed: int
+) -> None:
     serving = await serve(connections=4, grace_seconds=0)
     opened = [await serving.connect() for _ in range(4)]
-    await post_once(*opened[0])
-    opened.append(await serving.connect())
-    assert [await speaks(one) for one in opened] == [True, False, True, True, True]
-    assert serving.closed("evicted") == 1
-
-
-async def test_a_connection_that_spoke_once_does_not_keep_its_place(serve: Any) -> None:
-    serving = await serve(connections=4, grace_seconds=0)
-    opened = [await serving.connect() for _ in range(4)]
-    for one in opened:
+    for one in opened[:spoke]:
         await post_once(*one)
     opened.append(await serving.connect())
-    assert [await speaks(one) for one in opened] == [False, True, True, True, True]
+    assert [await speaks(one) for one in opened] == [number != closed for number in range(5)]
+    assert serving.closed("evicted") == 1
 
 
 async def test_connections_under_way_are_not_given_up_for_more_of_the_same_source(serve: Any) -> None:

@@ -11,17 +11,15 @@ from frameworkcontroller.api import names as fc
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.eligibility import fit, minor_of, tag_of
 from frameworkinjector.review.review import answer
-from tests.injector.reviews import review_of, small_review
+from tests.injector.reviews import framework_pod, review_of, small_review
 from tests.support.rows import each
 
 
 def pod_of(controller: str | None) -> dict[str, Any]:
     annotations = {} if controller is None else {fc.CONTROLLER_VERSION: controller}
-    labels = {"frameworkcontroller.microsoft.com/barrier": "enabled", "FC_FRAMEWORK_NAME": "mnist"}
-    return {
-        "metadata": {"labels": labels, "annotations": annotations},
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "app"}]},
-    }
+    pod = framework_pod([{"name": "app"}], annotations)
+    pod["spec"]["restartPolicy"] = "Never"
+    return pod
 
 
 def answered(controller: str | None, image: str, version: str = "0.2.0") -> Any:
