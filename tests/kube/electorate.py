@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +15,7 @@ from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.kube.scripted import Connection, ScriptedServer, Step, a_server, answer, refusal, reset_connection, silence
+from tests.kube.virtualtime import in_virtual_time
 
 COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
 PATH = f"{COLLECTION}/boss"
@@ -133,6 +136,16 @@ class Election:
         self.candidates.append(made)
         return made
 
+    async def leader(self, seconds: float = 1, **settings: Any) -> "Candidate":
+        """Candidate `a`, so many seconds after its start."""
+        made = self.candidate("a", **settings).start()
+        await asyncio.sleep(seconds)
+        return made
+
+    async def leader_and_follower(self, **settings: Any) -> tuple["Candidate", "Candidate"]:
+        """Candidate `a` with these settings, a second after its start, and candidate `b`, which starts now."""
+        return await self.leader(**settings), self.candidate("b").start()
+
     def fault(self, name: str, *faults: Fault) -> None:
         """What the next requests of a candidate about the Lease meet."""
         self.faults.setdefault(name, deque()).extend(faults)
@@ -172,6 +185,10 @@ class Election:
 
     def work(self, name: str | None = None) -> list[Seen]:
         return [seen for seen in self.log if seen.what == "work" and name in {None, seen.by}]
+
+    def last_write(self, name: str | None = None) -> float:
+        """When the Lease was last written, by anybody or by one candidate."""
+        return max(seen.at for seen in self.log if seen.what == "write" and name in {None, seen.by})
 
     def terms(self) -> list[str]:
         """The identities that became the holder, in order."""
@@ -331,3 +348,17 @@ async def an_election() -> AsyncIterator[Election]:
         finally:
             for candidate in election.candidates:
                 await candidate.close()
+
+
+def in_an_election(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test in virtual time, with an election as its first argument."""
+
+    @in_virtual_time
+    @functools.wraps(test)
+    async def run(*args: Any, **kwargs: Any) -> None:
+        async with an_election() as world:
+            await test(world, *args, **kwargs)
+
+    signature = inspect.signature(test)
+    run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    return run

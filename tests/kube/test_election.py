@@ -23,14 +23,14 @@ from tests.kube.electorate import (
     HTML,
     RESET,
     RESET_AFTER,
+    Election,
     Fault,
-    an_election,
     before,
+    in_an_election,
     late,
     slow_answer,
 )
 from tests.kube.scripted import answer, refusal
-from tests.kube.virtualtime import in_virtual_time
 
 POLL = 2.2
 """Seconds between two attempts of a candidate whose draw is 0.5; the holder renews every 1.8 s."""
@@ -44,494 +44,399 @@ def now() -> float:
 # --- the Lease -------------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
-async def test_the_first_candidate_creates_the_lease_as_client_go_does() -> None:
-    async with an_election() as world:
-        world.candidate("a", wall_clock=lambda: 1_700_000_000.0).start()
-        await asyncio.sleep(1)
-        assert world.spec == {
-            "holderIdentity": "a",
-            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
-            "acquireTime": "2023-11-14T22:13:20.000000Z",
-            "renewTime": "2023-11-14T22:13:20.000000Z",
-            "leaseTransitions": 0,
-        }
+@in_an_election
+async def test_the_first_candidate_creates_the_lease_as_client_go_does(world: Election) -> None:
+    await world.leader(wall_clock=lambda: 1_700_000_000.0)
+    assert world.spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": LEASE_DURATION_SECONDS,
+        "acquireTime": "2023-11-14T22:13:20.000000Z",
+        "renewTime": "2023-11-14T22:13:20.000000Z",
+        "leaseTransitions": 0,
+    }
 
 
-@in_virtual_time
-async def test_a_renewal_is_one_request_and_changes_only_the_time_of_renewal() -> None:
-    async with an_election() as world:
-        world.candidate("a", wall_clock=lambda: now() + 0.25).start()
-        await asyncio.sleep(1)
-        first = world.spec
-        await asyncio.sleep(20)
-        assert world.spec == first | {"renewTime": world.spec["renewTime"]}
-        assert world.spec["renewTime"] > first["renewTime"]
-        assert set(world.requests_of("a")[2:]) == {"PUT"}
-        assert 9 <= len(world.requests_of("a")[2:]) <= 12
+@in_an_election
+async def test_a_renewal_is_one_request_and_changes_only_the_time_of_renewal(world: Election) -> None:
+    await world.leader(wall_clock=lambda: now() + 0.25)
+    first = world.spec
+    await asyncio.sleep(20)
+    assert world.spec == first | {"renewTime": world.spec["renewTime"]}
+    assert world.spec["renewTime"] > first["renewTime"]
+    assert set(world.requests_of("a")[2:]) == {"PUT"}
+    assert 9 <= len(world.requests_of("a")[2:]) <= 12
 
 
-@in_virtual_time
-async def test_a_new_holder_counts_the_transition_and_keeps_what_it_does_not_know() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.start()
-        await asyncio.sleep(1)
-        world.annotate(team="ml")
-        world.edit(strategy="OldestEmulationVersion")
-        second.start()
-        await asyncio.sleep(5)
-        await first.stop()
-        await asyncio.sleep(5)
-        assert (world.spec["holderIdentity"], world.spec["leaseTransitions"]) == ("b", 1)
-        assert world.spec["strategy"] == "OldestEmulationVersion"
-        assert world.lease is not None
-        assert world.lease["metadata"]["annotations"] == {"team": "ml"}
+@in_an_election
+async def test_a_new_holder_counts_the_transition_and_keeps_what_it_does_not_know(world: Election) -> None:
+    first = await world.leader()
+    world.annotate(team="ml")
+    world.edit(strategy="OldestEmulationVersion")
+    world.candidate("b").start()
+    await asyncio.sleep(5)
+    await first.stop()
+    await asyncio.sleep(5)
+    assert (world.spec["holderIdentity"], world.spec["leaseTransitions"]) == ("b", 1)
+    assert world.spec["strategy"] == "OldestEmulationVersion"
+    assert world.lease is not None
+    assert world.lease["metadata"]["annotations"] == {"team": "ml"}
 
 
-@in_virtual_time
-async def test_of_candidates_that_create_the_lease_together_one_leads() -> None:
-    async with an_election() as world:
-        candidates = [world.candidate(name).start() for name in ("a", "b", "c")]
-        await asyncio.sleep(60)
-        assert sorted(candidate.terms for candidate in candidates) == [0, 0, 1]
-        world.assert_never_two()
+@in_an_election
+async def test_of_candidates_that_create_the_lease_together_one_leads(world: Election) -> None:
+    candidates = [world.candidate(name).start() for name in ("a", "b", "c")]
+    await asyncio.sleep(60)
+    assert sorted(candidate.terms for candidate in candidates) == [0, 0, 1]
+    world.assert_never_two()
 
 
 # --- succession ------------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
-async def test_a_dead_leader_is_replaced_when_its_lease_is_over_and_not_before() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(30)
-        first.kill()
-        killed = now()
-        last_renewal = max(seen.at for seen in world.log if seen.by == "a" and seen.what == "write")
-        await asyncio.sleep(30)
-        began = world.work("b")[0].at
-        assert (
-            last_renewal + LEASE_DURATION_SECONDS <= began <= last_renewal + LEASE_DURATION_SECONDS + POLL + ROUND_TRIP
-        )
-        assert began <= killed + LEASE_DURATION_SECONDS + POLL + ROUND_TRIP
-        world.assert_never_two()
+@in_an_election
+async def test_a_dead_leader_is_replaced_when_its_lease_is_over_and_not_before(world: Election) -> None:
+    first, _ = await world.leader_and_follower()
+    await asyncio.sleep(30)
+    first.kill()
+    killed = now()
+    last_renewal = world.last_write("a")
+    await asyncio.sleep(30)
+    began = world.work("b")[0].at
+    assert last_renewal + LEASE_DURATION_SECONDS <= began <= last_renewal + LEASE_DURATION_SECONDS + POLL + ROUND_TRIP
+    assert began <= killed + LEASE_DURATION_SECONDS + POLL + ROUND_TRIP
+    world.assert_never_two()
 
 
-@in_virtual_time
-async def test_a_leader_that_stops_hands_over_within_a_period() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(10)
-        await first.stop()
-        assert (world.spec["holderIdentity"], world.spec["leaseDurationSeconds"]) == ("", 1)
-        stopped = now()
-        await asyncio.sleep(10)
-        assert world.work("b")[0].at <= stopped + POLL + ROUND_TRIP
-        world.assert_never_two()
+@in_an_election
+async def test_a_leader_that_stops_hands_over_within_a_period(world: Election) -> None:
+    first, _ = await world.leader_and_follower()
+    await asyncio.sleep(10)
+    await first.stop()
+    assert (world.spec["holderIdentity"], world.spec["leaseDurationSeconds"]) == ("", 1)
+    stopped = now()
+    await asyncio.sleep(10)
+    assert world.work("b")[0].at <= stopped + POLL + ROUND_TRIP
+    world.assert_never_two()
 
 
-@in_virtual_time
-async def test_the_lease_is_renewed_as_long_as_cancelled_work_takes_to_stop() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.stubborn_seconds = 40
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(1)
-        await first.stop()
-        await asyncio.sleep(5)
-        assert world.work("a")[-1].at - first.stopped_at[0] > 39
-        assert first.overdue_at is None
-        assert world.terms() == ["a", "b"]
-        world.assert_never_two()
+@in_an_election
+async def test_the_lease_is_renewed_as_long_as_cancelled_work_takes_to_stop(world: Election) -> None:
+    first, _ = await world.leader_and_follower()
+    first.stubborn_seconds = 40
+    await asyncio.sleep(1)
+    await first.stop()
+    await asyncio.sleep(5)
+    assert world.work("a")[-1].at - first.stopped_at[0] > 39
+    assert first.overdue_at is None
+    assert world.terms() == ["a", "b"]
+    world.assert_never_two()
 
 
-@in_virtual_time
-async def test_being_stopped_twice_does_not_leave_the_work_behind() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        first.stubborn_seconds = 5
-        await asyncio.sleep(1)
-        assert first.task is not None
-        first.task.cancel()
-        await asyncio.sleep(1)
-        await first.stop()
-        assert world.spec["holderIdentity"] == ""
-        work = len(world.work())
-        await asyncio.sleep(10)
-        assert len(world.work()) == work
+@in_an_election
+async def test_being_stopped_twice_does_not_leave_the_work_behind(world: Election) -> None:
+    first = await world.leader()
+    first.stubborn_seconds = 5
+    assert first.task is not None
+    first.task.cancel()
+    await asyncio.sleep(1)
+    await first.stop()
+    assert world.spec["holderIdentity"] == ""
+    work = len(world.work())
+    await asyncio.sleep(10)
+    assert len(world.work()) == work
 
 
-@in_virtual_time
-async def test_times_in_the_record_are_ignored() -> None:
-    async with an_election() as world:
-        world.candidate("a", wall_clock=lambda: 10**9 + now()).start()
-        await asyncio.sleep(1)
-        world.candidate("b", wall_clock=lambda: 2 * 10**9 + now()).start()
-        await asyncio.sleep(60)
-        assert world.terms() == ["a"]
+@in_an_election
+async def test_times_in_the_record_are_ignored(world: Election) -> None:
+    await world.leader(wall_clock=lambda: 10**9 + now())
+    world.candidate("b", wall_clock=lambda: 2 * 10**9 + now()).start()
+    await asyncio.sleep(60)
+    assert world.terms() == ["a"]
 
 
-@in_virtual_time
-async def test_a_holder_that_was_promised_more_time_gets_it() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a", lease_duration_seconds=40), world.candidate("b")
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(3)
-        first.kill()
-        await asyncio.sleep(60)
-        last = max(seen.at for seen in world.log if seen.by == "a" and seen.what == "write")
-        assert last + 40 <= world.work("b")[0].at <= last + 40 + POLL + ROUND_TRIP
+@in_an_election
+async def test_a_holder_that_was_promised_more_time_gets_it(world: Election) -> None:
+    first, _ = await world.leader_and_follower(lease_duration_seconds=40)
+    await asyncio.sleep(3)
+    first.kill()
+    await asyncio.sleep(60)
+    last = world.last_write("a")
+    assert last + 40 <= world.work("b")[0].at <= last + 40 + POLL + ROUND_TRIP
 
 
 # --- work that ends by itself ----------------------------------------------------------------------------------------
 
 
-@in_virtual_time
-async def test_work_that_is_done_releases_the_lease_and_ends_the_run() -> None:
-    async with an_election() as world:
-        await world.candidate("a").start(lambda: asyncio.sleep(5)).ended()
-        assert world.spec["holderIdentity"] == ""
+@in_an_election
+async def test_work_that_is_done_releases_the_lease_and_ends_the_run(world: Election) -> None:
+    await world.candidate("a").start(lambda: asyncio.sleep(5)).ended()
+    assert world.spec["holderIdentity"] == ""
 
 
-@in_virtual_time
-async def test_work_that_fails_releases_the_lease_and_its_error_is_raised() -> None:
-    async def fail() -> None:
-        await asyncio.sleep(5)
+async def fails_after(seconds: float) -> None:
+    try:
+        await asyncio.sleep(seconds)
+    finally:
         raise RuntimeError("a defect")
 
-    async with an_election() as world:
-        with pytest.raises(RuntimeError, match="a defect"):
-            await world.candidate("a").start(fail).ended()
-        assert world.spec["holderIdentity"] == ""
 
-
-@in_virtual_time
-async def test_work_that_fails_while_it_is_stopped_says_so() -> None:
-    async def fail() -> None:
-        try:
-            await asyncio.sleep(500)
-        finally:
-            raise RuntimeError("a defect")
-
-    async with an_election() as world:
-        candidate = world.candidate("a").start(fail)
-        await asyncio.sleep(5)
-        assert candidate.task is not None
-        with pytest.raises(RuntimeError, match="a defect"):
-            await candidate.stop()
-        assert world.spec["holderIdentity"] == ""
+@pytest.mark.parametrize("seconds", [5, 500], ids=["by itself", "while it is stopped"])
+@in_an_election
+async def test_work_that_fails_releases_the_lease_and_its_error_is_raised(world: Election, seconds: float) -> None:
+    candidate = world.candidate("a").start(lambda: fails_after(seconds))
+    await asyncio.sleep(4)
+    with pytest.raises(RuntimeError, match="a defect"):
+        await (candidate.ended() if seconds == 5 else candidate.stop())
+    assert world.spec["holderIdentity"] == ""
 
 
 # --- fault ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [HANG, HANG_AFTER, RESET, RESET_AFTER, ERROR, ERROR_AFTER, CONFLICT, HTML, FORBIDDEN, late(3.0), late(7.0)],
-    ids=[
-        "hang",
-        "hang-after",
-        "reset",
-        "reset-after",
-        "error",
-        "error-after",
-        "conflict",
-        "html",
-        "forbidden",
-        "late-3",
-        "late-7",
-    ],
-)
-@in_virtual_time
-async def test_one_renewal_that_goes_wrong_does_not_end_the_term(fault: Fault) -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(1)
-        second = world.candidate("b").start()
-        for _ in range(5):
-            world.fault("a", fault)
-            await asyncio.sleep(20)
-        assert (first.terms, second.terms) == (1, 0)
-        assert len(world.work("a")) > 50
-        world.assert_never_two()
+FAULTS = {
+    "hang": HANG,
+    "hang-after": HANG_AFTER,
+    "reset": RESET,
+    "reset-after": RESET_AFTER,
+    "error": ERROR,
+    "error-after": ERROR_AFTER,
+    "conflict": CONFLICT,
+    "html": HTML,
+    "late-3": late(3.0),
+    "late-7": late(7.0),
+}
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [HANG, HANG_AFTER, RESET, RESET_AFTER, ERROR, ERROR_AFTER, CONFLICT, HTML, late(3.0), late(7.0)],
-    ids=["hang", "hang-after", "reset", "reset-after", "error", "error-after", "conflict", "html", "late-3", "late-7"],
-)
+@pytest.mark.parametrize("fault", [*FAULTS.values(), FORBIDDEN], ids=[*FAULTS, "forbidden"])
+@in_an_election
+async def test_one_renewal_that_goes_wrong_does_not_end_the_term(world: Election, fault: Fault) -> None:
+    first, second = await world.leader_and_follower()
+    for _ in range(5):
+        world.fault("a", fault)
+        await asyncio.sleep(20)
+    assert (first.terms, second.terms) == (1, 0)
+    assert len(world.work("a")) > 50
+    world.assert_never_two()
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("request_number", [0, 1])
-@in_virtual_time
-async def test_a_claim_whose_answer_is_lost_is_found_out_about(fault: Fault, request_number: int) -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        world.fault("a", *[late(0)] * request_number, fault)
-        await asyncio.sleep(1)
-        second = world.candidate("b").start()
-        await asyncio.sleep(30)
-        assert first.terms + second.terms == 1
-        assert world.work()
-        world.assert_never_two()
+@in_an_election
+async def test_a_claim_whose_answer_is_lost_is_found_out_about(
+    world: Election, fault: Fault, request_number: int
+) -> None:
+    first = world.candidate("a").start()
+    world.fault("a", *[late(0)] * request_number, fault)
+    await asyncio.sleep(1)
+    second = world.candidate("b").start()
+    await asyncio.sleep(30)
+    assert first.terms + second.terms == 1
+    assert world.work()
+    world.assert_never_two()
 
 
-@in_virtual_time
-async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again_later() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(31)
-        world.cut_off("a")
-        await asyncio.sleep(30)
-        last_renewal = max(seen.at for seen in world.log if seen.what == "write")
-        assert first.stopped_at == [pytest.approx(last_renewal + RENEW_DEADLINE_SECONDS, abs=ROUND_TRIP)]
-        assert first.overdue_at is None
-        del world.faults["a"]
-        await asyncio.sleep(10)
-        assert first.terms == 2
-        assert world.spec["leaseTransitions"] == 0
-        world.assert_never_two()
+@in_an_election
+async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again_later(world: Election) -> None:
+    first = await world.leader(seconds=31)
+    world.cut_off("a")
+    await asyncio.sleep(30)
+    last_renewal = world.last_write()
+    assert first.stopped_at == [pytest.approx(last_renewal + RENEW_DEADLINE_SECONDS, abs=ROUND_TRIP)]
+    assert first.overdue_at is None
+    del world.faults["a"]
+    await asyncio.sleep(10)
+    assert first.terms == 2
+    assert world.spec["leaseTransitions"] == 0
+    world.assert_never_two()
 
 
-@in_virtual_time
-async def test_the_deadline_counts_from_when_the_renewal_was_sent_not_from_its_answer() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(31)
-        world.fault("a", slow_answer(0.45 * RENEW_DEADLINE_SECONDS))
-        await asyncio.sleep(2)
-        world.cut_off("a")
-        last_renewal = max(seen.at for seen in world.log if seen.what == "write")
-        await asyncio.sleep(15)
-        assert first.stopped_at == [pytest.approx(last_renewal + RENEW_DEADLINE_SECONDS, abs=ROUND_TRIP)]
+@in_an_election
+async def test_the_deadline_counts_from_when_the_renewal_was_sent_not_from_its_answer(world: Election) -> None:
+    first = await world.leader(seconds=31)
+    world.fault("a", slow_answer(0.45 * RENEW_DEADLINE_SECONDS))
+    await asyncio.sleep(2)
+    world.cut_off("a")
+    last_renewal = world.last_write()
+    await asyncio.sleep(15)
+    assert first.stopped_at == [pytest.approx(last_renewal + RENEW_DEADLINE_SECONDS, abs=ROUND_TRIP)]
 
 
-@in_virtual_time
-async def test_work_that_does_not_stop_ends_the_process_before_the_lease() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.stubborn_seconds = 1000
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(30)
-        world.cut_off("a")
-        await asyncio.sleep(60)
-        last_renewal = max(seen.at for seen in world.log if seen.by == "a" and seen.what == "write")
-        assert first.overdue_at is not None
-        assert last_renewal + RENEW_DEADLINE_SECONDS < first.overdue_at < last_renewal + LEASE_DURATION_SECONDS
-        assert world.work("a")[-1].at <= first.overdue_at
-        assert world.terms() == ["a", "b"]
-        world.assert_never_two()
+@in_an_election
+async def test_work_that_does_not_stop_ends_the_process_before_the_lease(world: Election) -> None:
+    first, _ = await world.leader_and_follower()
+    first.stubborn_seconds = 1000
+    await asyncio.sleep(30)
+    world.cut_off("a")
+    await asyncio.sleep(60)
+    last_renewal = world.last_write("a")
+    assert first.overdue_at is not None
+    assert last_renewal + RENEW_DEADLINE_SECONDS < first.overdue_at < last_renewal + LEASE_DURATION_SECONDS
+    assert world.work("a")[-1].at <= first.overdue_at
+    assert world.terms() == ["a", "b"]
+    world.assert_never_two()
 
 
-@in_virtual_time
-async def test_work_that_does_not_stop_learns_from_holds_that_it_must_not_write() -> None:
-    async with an_election() as world:
-        first = world.candidate("a")
-        seen = [first.election.holds]
-        first.stubborn_seconds = 1000
-        first.start()
-        await asyncio.sleep(31)
-        seen.append(first.election.holds)
-        world.cut_off("a")
-        last_renewal = max(seen.at for seen in world.log if seen.what == "write")
-        await asyncio.sleep(last_renewal + RENEW_DEADLINE_SECONDS - 0.1 - now())
-        seen.append(first.election.holds)
-        await asyncio.sleep(0.2)
-        seen.append(first.election.holds)
-        assert seen == [False, True, True, False]
+@in_an_election
+async def test_work_that_does_not_stop_learns_from_holds_that_it_must_not_write(world: Election) -> None:
+    first = world.candidate("a")
+    seen = [first.election.holds]
+    first.stubborn_seconds = 1000
+    first.start()
+    await asyncio.sleep(31)
+    seen.append(first.election.holds)
+    world.cut_off("a")
+    last_renewal = world.last_write()
+    await asyncio.sleep(last_renewal + RENEW_DEADLINE_SECONDS - 0.1 - now())
+    seen.append(first.election.holds)
+    await asyncio.sleep(0.2)
+    seen.append(first.election.holds)
+    assert seen == [False, True, True, False]
 
 
-@in_virtual_time
-async def test_a_half_open_connection_costs_half_the_deadline_not_the_term() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(31)
-        world.fault("a", HANG)
-        await asyncio.sleep(30)
-        renewals = [seen.at for seen in world.log if seen.what == "write"]
-        gaps = [later - earlier for earlier, later in itertools.pairwise(renewals)]
-        assert RENEW_DEADLINE_SECONDS / 2 < max(gaps) < RENEW_DEADLINE_SECONDS
-        assert first.terms == 1
+@in_an_election
+async def test_a_half_open_connection_costs_half_the_deadline_not_the_term(world: Election) -> None:
+    first = await world.leader(seconds=31)
+    world.fault("a", HANG)
+    await asyncio.sleep(30)
+    renewals = [seen.at for seen in world.log if seen.what == "write"]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(renewals)]
+    assert RENEW_DEADLINE_SECONDS / 2 < max(gaps) < RENEW_DEADLINE_SECONDS
+    assert first.terms == 1
 
 
-@in_virtual_time
-async def test_a_pause_that_the_server_asks_for_does_not_stop_renewals() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(1)
-        world.server.on("DELETE", then=answer(429, Retry_After="60"))
-        for _ in range(2):
-            with pytest.raises(TooManyRequestsError):
-                await first.request("DELETE", "/pods", timeout_seconds=1.0)
-        await asyncio.sleep(50)
-        assert world.terms() == ["a"]
-        assert first.stopped_at == []
-        assert len(world.server.of("DELETE")) == 1
+@in_an_election
+async def test_a_pause_that_the_server_asks_for_does_not_stop_renewals(world: Election) -> None:
+    first = await world.leader()
+    world.server.on("DELETE", then=answer(429, Retry_After="60"))
+    for _ in range(2):
+        with pytest.raises(TooManyRequestsError):
+            await first.request("DELETE", "/pods", timeout_seconds=1.0)
+    await asyncio.sleep(50)
+    assert world.terms() == ["a"]
+    assert first.stopped_at == []
+    assert len(world.server.of("DELETE")) == 1
 
 
 # --- others at the Lease ---------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
-async def test_a_lease_deleted_while_held_is_created_again_by_its_holder() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        for _ in range(20):
-            await asyncio.sleep(7.3)
-            world.delete()
-        await asyncio.sleep(5)
-        assert world.holder == "a"
-        assert (first.terms, second.terms) == (1, 0)
-        world.assert_never_two()
-
-
-@in_virtual_time
-async def test_a_deleted_lease_is_not_free_before_its_holder_has_had_its_time() -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a"), world.candidate("b")
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(10)
-        world.cut_off("a")
-        last_renewal = max(seen.at for seen in world.log if seen.what == "write")
+@in_an_election
+async def test_a_lease_deleted_while_held_is_created_again_by_its_holder(world: Election) -> None:
+    first, second = await world.leader_and_follower()
+    for _ in range(20):
+        await asyncio.sleep(7.3)
         world.delete()
-        await asyncio.sleep(30)
-        assert (
-            last_renewal + LEASE_DURATION_SECONDS
-            <= world.work("b")[0].at
-            <= last_renewal + LEASE_DURATION_SECONDS + 2 * POLL
-        )
-        assert world.work("a")[-1].at <= last_renewal + RENEW_DEADLINE_SECONDS + ROUND_TRIP
+    await asyncio.sleep(5)
+    assert world.holder == "a"
+    assert (first.terms, second.terms) == (1, 0)
+    world.assert_never_two()
+
+
+@in_an_election
+async def test_a_deleted_lease_is_not_free_before_its_holder_has_had_its_time(world: Election) -> None:
+    await world.leader_and_follower()
+    await asyncio.sleep(10)
+    world.cut_off("a")
+    last_renewal = world.last_write()
+    world.delete()
+    await asyncio.sleep(30)
+    assert (
+        last_renewal + LEASE_DURATION_SECONDS
+        <= world.work("b")[0].at
+        <= last_renewal + LEASE_DURATION_SECONDS + 2 * POLL
+    )
+    assert world.work("a")[-1].at <= last_renewal + RENEW_DEADLINE_SECONDS + ROUND_TRIP
 
 
 @pytest.mark.parametrize("thief", ["c", ""])
-@in_virtual_time
-async def test_a_leader_that_is_overtaken_stops_within_a_renewal(thief: str) -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(31)
-        stolen = now()
-        world.edit(holderIdentity=thief)
-        await asyncio.sleep(1.8 + ROUND_TRIP)
-        assert [at <= stolen + 1.8 + ROUND_TRIP for at in first.stopped_at] == [True]
-        assert not first.election.holds or world.holder == "a"
-        await asyncio.sleep(10)
-        assert world.holder == (thief or "a")
+@in_an_election
+async def test_a_leader_that_is_overtaken_stops_within_a_renewal(world: Election, thief: str) -> None:
+    first = await world.leader(seconds=31)
+    stolen = now()
+    world.edit(holderIdentity=thief)
+    await asyncio.sleep(1.8 + ROUND_TRIP)
+    assert [at <= stolen + 1.8 + ROUND_TRIP for at in first.stopped_at] == [True]
+    assert not first.election.holds or world.holder == "a"
+    await asyncio.sleep(10)
+    assert world.holder == (thief or "a")
 
 
-@in_virtual_time
-async def test_overtaken_work_that_does_not_stop_ends_the_process_soon() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        first.stubborn_seconds = 1000
-        await asyncio.sleep(31)
-        stolen = now()
-        world.edit(holderIdentity="c")
-        await asyncio.sleep(10)
-        assert first.overdue_at is not None
-        assert first.overdue_at <= stolen + 1.8 + 2.0 + ROUND_TRIP
+@in_an_election
+async def test_overtaken_work_that_does_not_stop_ends_the_process_soon(world: Election) -> None:
+    first = await world.leader(seconds=31)
+    first.stubborn_seconds = 1000
+    stolen = now()
+    world.edit(holderIdentity="c")
+    await asyncio.sleep(10)
+    assert first.overdue_at is not None
+    assert first.overdue_at <= stolen + 1.8 + 2.0 + ROUND_TRIP
 
 
-@in_virtual_time
-async def test_a_candidate_that_is_stopped_while_it_claims_does_not_keep_the_lease() -> None:
-    async with an_election() as world:
-        first = world.candidate("a")
-        world.fault("a", late(0), HANG_AFTER)
-        first.start()
-        await asyncio.sleep(1)
-        assert world.holder == "a"
-        await first.stop()
-        assert world.holder == ""
-
-
-@in_virtual_time
-async def test_a_candidate_that_is_stopped_while_it_takes_over_does_not_keep_the_lease() -> None:
-    async with an_election() as world:
+@pytest.mark.parametrize("taken_over", [False, True], ids=["it claims", "it takes over"])
+@in_an_election
+async def test_a_candidate_that_is_stopped_meanwhile_does_not_keep_the_lease(
+    world: Election, *, taken_over: bool
+) -> None:
+    if taken_over:
         await world.candidate("b").start(lambda: asyncio.sleep(0)).ended()
-        first = world.candidate("a")
-        world.fault("a", late(0), HANG_AFTER)
-        first.start()
-        await asyncio.sleep(1)
-        assert world.holder == "a"
-        await first.stop()
-        assert world.holder == ""
+    world.fault("a", late(0), HANG_AFTER)
+    first = await world.leader()
+    assert world.holder == "a"
+    await first.stop()
+    assert world.holder == ""
 
 
-@in_virtual_time
-async def test_a_lease_of_another_holder_is_not_released() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(1)
-        world.edit(holderIdentity="c")
-        await first.stop()
-        assert world.holder == "c"
+@in_an_election
+async def test_a_lease_of_another_holder_is_not_released(world: Election) -> None:
+    first = await world.leader()
+    world.edit(holderIdentity="c")
+    await first.stop()
+    assert world.holder == "c"
 
 
-@in_virtual_time
-async def test_a_leader_that_released_the_lease_does_not_hold_it_any_more() -> None:
-    async with an_election() as world:
-        first = world.candidate("a").start()
-        await asyncio.sleep(1)
-        assert first.task is not None
-        world.cut_off("a")
-        began = now()
-        first.task.cancel()
-        await asyncio.sleep(1)
-        assert not first.election.holds
-        await first.ended()
-        assert now() - began < 6, "a release that gets no answer is short"
+@in_an_election
+async def test_a_leader_that_released_the_lease_does_not_hold_it_any_more(world: Election) -> None:
+    first = await world.leader()
+    assert first.task is not None
+    world.cut_off("a")
+    began = now()
+    first.task.cancel()
+    await asyncio.sleep(1)
+    assert not first.election.holds
+    await first.ended()
+    assert now() - began < 6, "a release that gets no answer is short"
 
 
-@in_virtual_time
-async def test_a_candidate_tries_again_when_the_server_has_asked_it_to() -> None:
-    async with an_election() as world:
-        world.fault("a", before(refusal(429, "TooManyRequests", retryAfterSeconds=9)))
-        world.candidate("a").start()
-        await asyncio.sleep(8.9)
-        assert world.requests_of("a") == ["GET"]
-        await asyncio.sleep(1)
-        assert world.holder == "a"
+@in_an_election
+async def test_a_candidate_tries_again_when_the_server_has_asked_it_to(world: Election) -> None:
+    world.fault("a", before(refusal(429, "TooManyRequests", retryAfterSeconds=9)))
+    world.candidate("a").start()
+    await asyncio.sleep(8.9)
+    assert world.requests_of("a") == ["GET"]
+    await asyncio.sleep(1)
+    assert world.holder == "a"
 
 
 @pytest.mark.parametrize(("draw", "period"), [(0.0, 2.0), (0.999, 2.4)])
-@in_virtual_time
-async def test_attempts_are_spread(draw: float, period: float) -> None:
-    async with an_election() as world:
+@in_an_election
+async def test_attempts_are_spread(world: Election, draw: float, period: float) -> None:
+    await world.leader()
+    world.candidate("b", draw=lambda: draw).start()
+    began = now()
+    await asyncio.sleep(100)
+    looks = [request.at for request in world.server.requests if request.headers["user-agent"] == "b"]
+    assert (looks[-1] - began) / (len(looks) - 1) == pytest.approx(period, rel=0.01)
+
+
+@in_an_election
+async def test_a_candidate_says_once_why_it_waits(world: Election) -> None:
+    world.fault("a", *[FORBIDDEN] * 1000)
+    with structlog.testing.capture_logs() as logs:
         world.candidate("a").start()
-        await asyncio.sleep(1)
-        world.candidate("b", draw=lambda: draw).start()
-        began = now()
-        await asyncio.sleep(100)
-        looks = [request.at for request in world.server.requests if request.headers["user-agent"] == "b"]
-        assert (looks[-1] - began) / (len(looks) - 1) == pytest.approx(period, rel=0.01)
-
-
-@in_virtual_time
-async def test_a_candidate_says_once_why_it_waits() -> None:
-    async with an_election() as world:
-        world.fault("a", *[FORBIDDEN] * 1000)
-        with structlog.testing.capture_logs() as logs:
-            world.candidate("a").start()
-            await asyncio.sleep(60)
-        reasons = [entry["why"] for entry in logs if entry["event"] == "waiting for the lease"]
-        assert reasons == ["403 Forbidden: leases is forbidden"]
-        assert 20 < len(world.requests_of("a")) < 40
+        await asyncio.sleep(60)
+    reasons = [entry["why"] for entry in logs if entry["event"] == "waiting for the lease"]
+    assert reasons == ["403 Forbidden: leases is forbidden"]
+    assert 20 < len(world.requests_of("a")) < 40
 
 
 # --- configuration ---------------------------------------------------------------------------------------------------

@@ -18,10 +18,9 @@ from tests.kube.electorate import (
     Candidate,
     Election,
     Fault,
-    an_election,
+    in_an_election,
     late,
 )
-from tests.kube.virtualtime import in_virtual_time
 
 SEEDS = int(os.environ.get("ELECTION_SEEDS", "6"))
 EVENTS = 25
@@ -73,34 +72,32 @@ class Faults:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-@in_virtual_time
-async def test_no_candidate_works_while_another_holds_the_lease(seed: int) -> None:
-    async with an_election() as world:
-        faults = Faults(world, seed)
-        for name in NAMES:
-            faults.start(name)
-        await asyncio.sleep(30)
-        for _ in range(EVENTS):
-            await faults.event()
-        faults.fault_rate = 0.0
-        await asyncio.sleep(45)
-        world.assert_never_two()
-        recent = {seen.by for seen in world.work() if seen.at > world.server.clock() - 1}
-        assert recent == {world.holder}
-        assert len(world.terms()) > 1
+@in_an_election
+async def test_no_candidate_works_while_another_holds_the_lease(world: Election, seed: int) -> None:
+    faults = Faults(world, seed)
+    for name in NAMES:
+        faults.start(name)
+    await asyncio.sleep(30)
+    for _ in range(EVENTS):
+        await faults.event()
+    faults.fault_rate = 0.0
+    await asyncio.sleep(45)
+    world.assert_never_two()
+    recent = {seen.by for seen in world.work() if seen.at > world.server.clock() - 1}
+    assert recent == {world.holder}
+    assert len(world.terms()) > 1
 
 
 @pytest.mark.parametrize(("holder", "candidate"), [(1.0, 1.4), (1.4, 1.0), (0.5, 0.7), (2.0, 1.5)])
-@in_virtual_time
-async def test_clocks_of_different_rates_do_not_make_two_leaders(holder: float, candidate: float) -> None:
-    async with an_election() as world:
-        first, second = world.candidate("a", rate=holder), world.candidate("b", rate=candidate)
-        first.start()
-        await asyncio.sleep(1)
-        second.start()
-        await asyncio.sleep(100)
-        assert world.terms() == ["a"]
-        world.cut_off("a")
-        await asyncio.sleep(60)
-        assert world.terms() == ["a", "b"]
-        world.assert_never_two()
+@in_an_election
+async def test_clocks_of_different_rates_do_not_make_two_leaders(
+    world: Election, holder: float, candidate: float
+) -> None:
+    await world.leader(rate=holder)
+    world.candidate("b", rate=candidate).start()
+    await asyncio.sleep(100)
+    assert world.terms() == ["a"]
+    world.cut_off("a")
+    await asyncio.sleep(60)
+    assert world.terms() == ["a", "b"]
+    world.assert_never_two()
