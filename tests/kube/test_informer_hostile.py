@@ -3,18 +3,14 @@
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
-from tests.kube.pods import Changes, Pod, added, deleted, listing, modified, pod
-from tests.kube.scripted import ScriptedServer, answer, watch
-
-Make = Callable[..., Informer[Pod]]
-Run = Callable[[Awaitable[object]], object]
-Eventually = Callable[[Callable[[], object]], Awaitable[None]]
+from tests.kube.lab import Lab
+from tests.kube.pods import Pod, added, deleted, listing, modified, pod
+from tests.kube.scripted import answer, watch
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 WIDE = b"[" + b",".join([b"{}"] * 300_000) + b"]"
@@ -57,34 +53,28 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
-async def test_its_neighbours_in_a_list_are_listed(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, hostile: bytes
-) -> None:
+async def test_its_neighbours_in_a_list_are_listed(lab: Lab, hostile: bytes) -> None:
     page = json.dumps(listing(9, pod("a", 5), {}, pod("z", 7))).encode().replace(b"{}", hostile, 1)
-    server.on("GET", answer(200, page))
-    server.on("watch", then=watch(modified("a", 10, phase="Running"), end="silence"))
+    lab.on("GET", answer(200, page))
+    lab.on("watch", then=watch(modified("a", 10, phase="Running"), end="silence"))
     found: list[UndecodableObject] = []
-    made = informer(on_undecodable=found.append)
-    run(made.run())
-    await eventually(lambda: "~a/uid-a:Running" in changes.seen)
-    assert "+z/uid-z" in changes.seen
+    made = lab.follow(on_undecodable=found.append)
+    await lab.eventually(lambda: "~a/uid-a:Running" in lab.seen)
+    assert "+z/uid-z" in lab.seen
     assert made.lists == 1
     assert_isolated(made, found, hostile)
 
 
 @pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
-async def test_its_neighbours_in_a_watch_are_seen(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, hostile: bytes
-) -> None:
-    server.on("GET", answer(200, listing(4)))
+async def test_its_neighbours_in_a_watch_are_seen(lab: Lab, hostile: bytes) -> None:
+    lab.on("GET", answer(200, listing(4)))
     line = b'{"type":"ADDED","object":%s}' % hostile
-    server.on("watch", then=watch(added("a", 5), line, added("z", 7), end="silence"))
+    lab.on("watch", then=watch(added("a", 5), line, added("z", 7), end="silence"))
     found: list[UndecodableObject] = []
-    made = informer(on_undecodable=found.append)
-    run(made.run())
-    await eventually(lambda: "+z/uid-z" in changes.seen)
-    assert changes.seen[0] == "+a/uid-a"
-    assert len(server.of("GET")) == len(server.of("watch")) == 1
+    made = lab.follow(on_undecodable=found.append)
+    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
+    assert lab.seen[0] == "+a/uid-a"
+    assert len(lab.of("GET")) == len(lab.of("watch")) == 1
     assert made.resource_version == "7"
     assert_isolated(made, found, hostile)
 
@@ -101,44 +91,36 @@ def assert_isolated(made: Informer[Pod], found: list[UndecodableObject], hostile
 
 
 @pytest.mark.parametrize("end", ["mended", "deleted", "deleted while the watch was closed"])
-async def test_an_object_is_no_longer_reported_as_undecodable_once_it_is_mended_or_gone(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, end: str
-) -> None:
+async def test_an_object_is_no_longer_reported_as_undecodable_once_it_is_mended_or_gone(lab: Lab, end: str) -> None:
     page = json.dumps(listing(9, {})).encode().replace(b"{}", HOSTILE["nested deeply where nobody looks"], 1)
-    server.on("GET", answer(200, page), answer(200, listing(20, pod("z", 18))))
+    lab.on("GET", answer(200, page), answer(200, listing(20, pod("z", 18))))
     expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
     first = {"mended": modified("bad", 10), "deleted": deleted("bad", 10)}.get(end, expired)
-    server.on("watch", watch(first, added("z", 18)), then=watch(end="silence"))
-    made = informer()
-    run(made.run())
-    await eventually(lambda: "+z/uid-z" in changes.seen)
+    lab.on("watch", watch(first, added("z", 18)), then=watch(end="silence"))
+    made = lab.follow()
+    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
     assert not made.undecodable
     assert (made.get("default", "bad") is not None) == (end == "mended")
 
 
-async def test_what_the_server_deleted_is_told_to_the_handler_although_its_line_is_odd(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually
-) -> None:
-    server.on("GET", answer(200, listing(5, pod("bad", 5))))
+async def test_what_the_server_deleted_is_told_to_the_handler_although_its_line_is_odd(lab: Lab) -> None:
+    lab.on("GET", answer(200, listing(5, pod("bad", 5))))
     line = b'{"type":"DELETED","object":%s}' % item(spec=b'{"a":1e999}')
-    server.on("watch", then=watch(b"\xef\xbb\xbf" + line, end="silence"))
+    lab.on("watch", then=watch(b"\xef\xbb\xbf" + line, end="silence"))
     gone: list[bytes] = []
-    run(informer(on_deleted=gone.append).run())
-    await eventually(lambda: gone)
+    lab.follow(on_deleted=gone.append)
+    await lab.eventually(lambda: gone)
     assert json.loads(gone[0])["metadata"]["name"] == "bad"
 
 
-async def test_a_handler_of_deletions_that_raises_stops_nothing(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes
-) -> None:
+async def test_a_handler_of_deletions_that_raises_stops_nothing(lab: Lab) -> None:
     def broken(_document: bytes) -> None:
         raise OSError("the log is closed")
 
-    server.on("GET", answer(200, listing(5, pod("a", 5))))
-    server.on("watch", then=watch(deleted("a", 6), added("z", 7), end="silence"))
-    made = informer(on_deleted=broken)
-    run(made.run())
-    await eventually(lambda: "+z/uid-z" in changes.seen)
+    lab.on("GET", answer(200, listing(5, pod("a", 5))))
+    lab.on("watch", then=watch(deleted("a", 6), added("z", 7), end="silence"))
+    made = lab.follow(on_deleted=broken)
+    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
     assert made.failures == 1
 
 
@@ -154,32 +136,23 @@ async def test_a_handler_of_deletions_that_raises_stops_nothing(
     ],
     ids=["a status", "no version", "no items", "cut off", "html", "nothing"],
 )
-async def test_a_success_that_is_no_list_does_not_empty_the_cache(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually, changes: Changes, body: object
-) -> None:
-    server.on("GET", answer(200, listing(5, pod("a", 5))), answer(200, body), answer(200, listing(9, pod("a", 5))))
+async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body: object) -> None:
+    lab.on("GET", answer(200, listing(5, pod("a", 5))), answer(200, body), answer(200, listing(9, pod("a", 5))))
     expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
-    server.on("watch", watch(expired), then=watch(end="silence"))
-    made = informer()
-    run(made.run())
-    await eventually(lambda: made.lists == 2)
-    assert changes.seen == ["+a/uid-a"]
+    lab.on("watch", watch(expired), then=watch(end="silence"))
+    made = lab.follow()
+    await lab.eventually(lambda: made.lists == 2)
+    assert lab.seen == ["+a/uid-a"]
 
 
 @pytest.mark.parametrize("way", ["page", "event"])
 async def test_the_loop_goes_on_while_a_large_document_is_decoded(
-    server: ScriptedServer,
-    informer: Make,
-    run: Run,
-    eventually: Eventually,
-    changes: Changes,
-    monkeypatch: pytest.MonkeyPatch,
-    way: str,
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    server.on("GET", answer(200, listing(5, pod("a", 5) | {"spec": "x" * (1 << 20)})))
+    lab.on("GET", answer(200, listing(5, pod("a", 5) | {"spec": "x" * (1 << 20)})))
     large = added("z", 7)
     large["object"]["spec"] = "x" * (1 << 20)
-    server.on("watch", then=watch(large, end="silence"))
+    lab.on("watch", then=watch(large, end="silence"))
     quick = WireDecoder.quick
     decode, loop, turns = getattr(WireDecoder, way), asyncio.get_running_loop(), list[bool]()
 
@@ -193,7 +166,7 @@ async def test_the_loop_goes_on_while_a_large_document_is_decoded(
     monkeypatch.setattr(WireDecoder, way, slow)
     # As of a line that only two passes can read; an ordinary one takes some milliseconds, however large it is.
     monkeypatch.setattr(WireDecoder, "quick", lambda _decoder, _line: None)
-    run(informer().run())
-    await eventually(lambda: "+z/uid-z" in changes.seen)
+    lab.follow()
+    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
     assert turns
     assert all(turns)

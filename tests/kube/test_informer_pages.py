@@ -11,16 +11,12 @@ import pytest
 
 from frameworkkube.errors import AnswerTooLargeError
 from frameworkkube.http.client import KubeClient
-from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.lists import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
 from frameworkkube.informer.watch_events import WireDecoder
 from testkit.waiting import patience
-from tests.kube.pods import Changes, Meta, Pod, pod
+from tests.kube.lab import Lab
+from tests.kube.pods import Meta, pod
 from tests.kube.scripted import Connection, ScriptedServer, answer, watch
-
-Make = Callable[..., Informer[Pod]]
-Run = Callable[[Awaitable[object]], object]
-Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -50,14 +46,13 @@ class Collection:
 
 
 @pytest.fixture
-def listed(server: ScriptedServer, informer: Make, run: Run) -> Callable[..., Awaitable[None]]:
+def listed(lab: Lab) -> Callable[..., Awaitable[None]]:
     """Lists a collection with a fresh informer."""
 
     async def of(collection: Collection, **settings: int) -> None:
-        server.on("GET", then=collection.serve)
-        server.on("watch", then=watch(end="silence"))
-        made = informer(**settings)
-        run(made.run())
+        lab.on("GET", then=collection.serve)
+        lab.on("watch", then=watch(end="silence"))
+        made = lab.follow(**settings)
         await asyncio.wait_for(made.synced.wait(), patience(10))
         assert len(made) == len(collection.sizes)
 
@@ -80,26 +75,23 @@ async def test_small_objects_come_in_few_requests(listed: Callable[..., Awaitabl
 
 
 async def test_a_page_of_objects_that_have_become_large_is_not_read_to_its_end(
-    listed: Callable[..., Awaitable[None]], changes: Changes
+    listed: Callable[..., Awaitable[None]], lab: Lab
 ) -> None:
     collection = Collection([100] * FIRST_OBJECTS + [200 * KIB] * 300)
     await listed(collection)
     cut_off = [first for first, size in collection.sent if size > MOST_BYTES]
     assert cut_off == [FIRST_OBJECTS], "it learns from one such page"
     assert max(size for first, size in collection.sent if first > FIRST_OBJECTS) <= WANTED_BYTES
-    assert len(changes.seen) == len(collection.sizes), "each object is reported once"
+    assert len(lab.seen) == len(collection.sizes), "each object is reported once"
 
 
-async def test_the_next_list_begins_with_what_the_last_one_has_learned(
-    server: ScriptedServer, informer: Make, run: Run, eventually: Eventually
-) -> None:
+async def test_the_next_list_begins_with_what_the_last_one_has_learned(lab: Lab) -> None:
     collection = Collection([MIB] * 24)
-    server.on("GET", then=collection.serve)
-    server.on("watch", watch({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}))
-    server.on("watch", then=watch(end="silence"))
-    made = informer()
-    run(made.run())
-    await eventually(lambda: made.lists == 2)
+    lab.on("GET", then=collection.serve)
+    lab.on("watch", watch({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}))
+    lab.on("watch", then=watch(end="silence"))
+    made = lab.follow()
+    await lab.eventually(lambda: made.lists == 2)
     again = next(place for place, (first, _) in enumerate(collection.sent) if place and first == 0)
     assert max(size for _, size in collection.sent[again:]) <= WANTED_BYTES
 
