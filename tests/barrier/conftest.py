@@ -6,20 +6,25 @@ import pytest
 import trustme
 
 from tests.barrier.faulty_server import FaultyServer, Script
+from tests.barrier.process import Barrier
+
+
+def servers(tls: ssl.SSLContext | None = None) -> Iterator[Callable[[Script], FaultyServer]]:
+    made: list[FaultyServer] = []
+
+    def start(script: Script) -> FaultyServer:
+        made.append(FaultyServer(script, tls))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Script], FaultyServer]]:
     """Start servers that follow a script; they end with the test."""
-    servers: list[FaultyServer] = []
-
-    def start(script: Script) -> FaultyServer:
-        servers.append(FaultyServer(script))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
+    yield from servers()
 
 
 @pytest.fixture
@@ -39,15 +44,7 @@ def serve_tls(token_dir: Path) -> Iterator[Callable[[Script], FaultyServer]]:
     authority.cert_pem.write_to_path(str(token_dir / "ca.crt"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    servers: list[FaultyServer] = []
-
-    def start(script: Script) -> FaultyServer:
-        servers.append(FaultyServer(script, context))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
+    yield from servers(context)
 
 
 @pytest.fixture
@@ -56,3 +53,17 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "frameworkbarrier"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Barrier]]:
+    """Start the barrier with an API server's address, an environment and flags; it ends with the test."""
+    started: list[Barrier] = []
+
+    def run(address: str, environ: dict[str, str], *flags: str) -> Barrier:
+        started.append(Barrier(folder, address, environ, *flags))
+        return started[-1]
+
+    yield run
+    for barrier in started:
+        barrier.stop()

@@ -16,6 +16,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from testkit.waiting import eventually
+
 
 @dataclass(frozen=True)
 class Request:
@@ -125,6 +127,14 @@ class FaultyServer:
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()
+
+    def is_asked(self, times: int) -> None:
+        """Wait until so many requests have come in."""
+
+        def check() -> None:
+            assert len(self.requests) >= times
+
+        eventually(check)
 
     @property
     def pauses(self) -> list[float]:

