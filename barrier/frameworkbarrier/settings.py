@@ -33,21 +33,18 @@ FRAMEWORK_JSON_TASKS = 500
 
 @dataclass(slots=True, eq=False, repr=False)  # each generated method costs a tenth of a millisecond at start
 class Setting:
-    """One entry of the table.
-
-    Attributes:
-        read: turns text into the value, or raises a `values.BadValueError`.
-        default: the value if the variable is unset or empty.
-        annotation: the annotation of the injector that sets the variable, without its prefix; "" if there is none.
-        capped_at: a greater whole number in the environment counts as this one; None: a greater one is an error.
-    """
+    """One entry of the table."""
 
     env: str
     read: Callable[[str], Any]
+    """Turns text into the value, or raises a `values.BadValueError`."""
     default: Any
+    """The value if the variable is unset or empty."""
     help: str
     annotation: str
+    """The annotation of the injector that sets the variable, without its prefix; "" if there is none."""
     capped_at: int | None
+    """A greater whole number in the environment counts as this one; None: a greater one is an error."""
 
     @property
     def flag(self) -> str:

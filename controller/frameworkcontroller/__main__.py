@@ -17,11 +17,9 @@ from frameworkkube.http.credentials import discover
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT.
+    """Run until SIGTERM or SIGINT, and return the exit code.
 
-    Returns:
-        The exit code: 0, 1 if Frameworks are not served or etcd was restored from a backup, 2 if the configuration is
-        not usable.
+    It is 1 if Frameworks are not served or etcd was restored from a backup, 2 if the configuration is not usable.
     """
     parser = argparse.ArgumentParser(prog="frameworkcontroller", description="Runs Frameworks on Kubernetes.")
     parser.add_argument("--version", action="version", version=__version__)

@@ -7,8 +7,6 @@ cores, so the times for many barrier processes are an upper bound. Targets: firs
 of CPU; p99 under 0.3 s.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import resource
@@ -18,16 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from barrier_clients import Barriers, arrivals, bare_watches
-from barrier_gang import Gang, stage
+from barrier_gang import Gang, Stage, stage
 from barrier_start import TASKS, measure_starts
 from results import Results, flags, quantile
-
-if TYPE_CHECKING:
-    from barrier_gang import Stage
-
 
 SETTLE_SECONDS = 2.0
 RUNS = 20

@@ -1,7 +1,5 @@
 """Barriers of one gang, many at a time: bare watches in one process, and real ones as processes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import selectors
@@ -10,17 +8,13 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 from urllib.parse import urlencode, urlsplit
 
-from barrier_gang import NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from barrier_gang import Gang, Stage
+from barrier_gang import NAMESPACE, Gang, Stage
 
 # A machine cannot open 1,000 watches at once; those of a real gang open over some seconds, too.
 _OPENING_AT_A_TIME = 50

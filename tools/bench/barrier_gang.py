@@ -1,29 +1,22 @@
 """Gangs for the benchmarks of the barrier: real Frameworks and the real controller, with Pods that no kubelet runs."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from scene import controller, new_cluster
 
 from frameworkcontroller.api import names
-from localcluster import Depth, LocalClusterError
+from localcluster import Cluster, Depth, LocalClusterError
 from testkit.absent_pods import addressed, create, report
 from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
 
 NAMESPACE = "bench-barrier"
 _PREPARE_SECONDS = 300.0

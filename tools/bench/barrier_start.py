@@ -1,7 +1,5 @@
 """The cost of one barrier: whole runs of the program for a gang whose gate is open."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket
@@ -9,18 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
-from barrier_gang import Gang
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from barrier_gang import Stage
+from barrier_gang import Gang, Stage
 
 TASKS = 10
 _PERIOD = 100_000

@@ -9,21 +9,15 @@ created, `life` follows a Framework through retries and rescales to its deletion
 of their size, at the same rate of arrivals.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
-from typing import TYPE_CHECKING
 
 from controller_bare import BareLoop
-from controller_runs import ControllerRun
+from controller_runs import Columns, ControllerRun
 from controller_scene import new_scene
 from controller_shapes import SHAPES, Shape, parse
 from results import Results, flags
 from scene import controller
-
-if TYPE_CHECKING:
-    from controller_runs import Columns
 
 
 async def run(shapes: list[Shape], results: Results) -> None:

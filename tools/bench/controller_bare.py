@@ -1,29 +1,21 @@
 """The bare loop beside the controller: it does the same to Pods as fast as one process can, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import msgspec
 from controller_runs import Columns, Run
-from controller_scene import IN_FLIGHT, NAMESPACE
-from controller_shapes import Kind
+from controller_scene import IN_FLIGHT, NAMESPACE, Scene
+from controller_shapes import Kind, Shape
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt
 from frameworkkube.http.client import PARTIAL_METADATA
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from controller_scene import Scene
-    from controller_shapes import Shape
-
-    from frameworkcontroller.api.pod import Pod
 
 ROLE = "worker"
 _Phase: TypeAlias = "tuple[str, Sequence[tuple[str, Iterable[int]]], Sequence[tuple[str, int]], Callable[[], bool]]"

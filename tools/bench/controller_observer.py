@@ -1,31 +1,24 @@
 """What the controller's benchmark observes from outside: Pods, Frameworks and gates, by watches."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from results import quantile
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta, Partial, Wire
-from frameworkcontroller.api.pod import POD_DECODER
+from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.core.gang.roster import Published
-from frameworkkube.http.client import PARTIAL_METADATA
+from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from frameworkcontroller.api.pod import Pod
-    from frameworkkube.http.client import KubeClient
 
 
 class ObservedStatus(Wire, frozen=True):
@@ -43,35 +36,32 @@ class ObservedFramework(Wire, frozen=True):
 
 @dataclass
 class Observer:
-    """Counts Pods and Frameworks by watches of its own, independent of the controller.
-
-    Attributes:
-        tasks: The Pods of each Framework.
-        limit: The seconds after which `until` gives up.
-        on_end: Called with each Pod that has ended.
-        created: How many Pods were seen; `gone`: to vanish.
-        ran: The UIDs of Pods that ran; `ended`: of those that have ended.
-        completed: The UIDs of Frameworks that were Completed.
-        opened: The Frameworks whose gate has opened.
-        submitted: When the creation of each Framework began, in monotonic seconds.
-        starts: The seconds from then until all Pods of the Framework ran.
-        created_of: The Pods of each Framework that were seen.
-        addressed_of: The Pods of each Framework that have had an address.
-    """
+    """Counts Pods and Frameworks by watches of its own, independent of the controller."""
 
     tasks: int
+    """The Pods of each Framework."""
     limit: float
+    """The seconds after which `until` gives up."""
     on_end: Callable[[Pod], None] = lambda _pod: None
+    """Called with each Pod that has ended."""
     created: int = 0
+    """How many Pods were seen; `gone`: to vanish."""
     gone: int = 0
     ran: set[str] = field(default_factory=set)
+    """The UIDs of Pods that ran; `ended`: of those that have ended."""
     ended: set[str] = field(default_factory=set)
     completed: set[str] = field(default_factory=set)
+    """The UIDs of Frameworks that were Completed."""
     opened: set[str] = field(default_factory=set)
+    """The Frameworks whose gate has opened."""
     submitted: dict[str, float] = field(default_factory=dict)
+    """When the creation of each Framework began, in monotonic seconds."""
     starts: dict[str, float] = field(default_factory=dict)
+    """The seconds from then until all Pods of the Framework ran."""
     created_of: Counter[str] = field(default_factory=Counter)
+    """The Pods of each Framework that were seen."""
     addressed_of: Counter[str] = field(default_factory=Counter)
+    """The Pods of each Framework that have had an address."""
     _ran_of: Counter[str] = field(default_factory=Counter)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,32 +1,24 @@
 """The figures of one shape: what the bare loop and the controller do in the same way, and what the controller does."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import psutil
 from controller_observer import Observer
-from controller_scene import API_SERVER, BENCHMARK, NAMESPACE
-from controller_shapes import GANG, Kind
+from controller_scene import API_SERVER, BENCHMARK, NAMESPACE, Scene
+from controller_shapes import GANG, Kind, Shape
 from metrics import SENT, quantile_bound, since, total
-from scene import cpu_seconds, peak_mib, resident_mib
+from scene import Controller, cpu_seconds, peak_mib, resident_mib
 
 from frameworkcontroller.api import names
 from frameworkkube.paths import resource_path
 from testkit.frameworks import Frameworks, framework, role
 from testkit.large_life import LargeLife
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import psutil
-    from controller_scene import Scene
-    from controller_shapes import Shape
-    from scene import Controller
 
 Columns = dict[str, Any]
 CONTROLLER = "controller"

@@ -1,15 +1,14 @@
 """The scene of the controller's benchmark: the cluster, the Pods of all rows, and what is counted there."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import psutil
-from controller_shapes import Kind
+from controller_shapes import Kind, Shape
 from metrics import counted
 from scene import component, new_cluster
 
@@ -18,16 +17,9 @@ from frameworkkube.errors import TransportError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
 from frameworkkube.paths import resource_path
-from localcluster import Depth
+from localcluster import Cluster, Depth
+from localcluster.client import RawClient
 from localcluster.kwok import RUN_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller_shapes import Shape
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 NAMESPACE = "bench"
 IN_FLIGHT = 64

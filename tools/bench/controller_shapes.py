@@ -1,7 +1,5 @@
 """The shapes of the controller's benchmark: how many Frameworks of how many Tasks, when, and what becomes of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -62,7 +60,7 @@ class Shape:
             case Kind.BESIDE | Kind.LIFE:
                 return None
 
-    def scaled(self, factor: float) -> Shape:
+    def scaled(self, factor: float) -> "Shape":
         """Return a smaller or larger shape: Tasks of one Framework; of many, their number at the same rate."""
         if self.frameworks > 1:
             return replace(self, frameworks=max(2, round(self.frameworks * factor)), over=self.over * factor)

@@ -4,17 +4,15 @@ The client shares the machine with the injector, so the throughput is a lower bo
 second of a 10 KiB Pod on one core, p99 under 10 ms at 300 a second, memory under 80 MiB.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
-from injector_load import at_rate, idler, server, throughput
+from injector_load import Server, at_rate, idler, server, throughput
 from results import Results, flags, quantile
 from scene import cpu_seconds, new_cluster, peak_mib, resident_mib
 
@@ -23,11 +21,7 @@ from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.review import answer
 from localcluster import Depth
-
-if TYPE_CHECKING:
-    from injector_load import Server
-
-    from localcluster.client import RawClient
+from localcluster.client import RawClient
 
 NAMESPACE = "bench-injector"
 POD_BYTES = 10 * 1024

@@ -1,7 +1,5 @@
 """An injector in a process of its own, and the load on it: connections that are always busy, or a steady rate."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -11,18 +9,15 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import trustme
 
 from localcluster.ports import free_port
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAME = "frameworkinjector.frameworkcontroller-system.svc"
 CONNECTIONS = 8
@@ -77,7 +72,7 @@ class Client:
         self._request = head.encode() + b"\r\n\r\n" + body
 
     @classmethod
-    async def open(cls, target: Server, body: bytes) -> Client:
+    async def open(cls, target: Server, body: bytes) -> "Client":
         """Connect and do the TLS handshake."""
         context = ssl.create_default_context(cadata=target.trust.decode())
         streams = await asyncio.open_connection("127.0.0.1", target.port, ssl=context, server_hostname=NAME)

@@ -1,14 +1,9 @@
 """What the API server and the controller count, by the names of their metrics."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 SENT = "rest_client_requests_total"
 """The requests of a controller."""

@@ -5,12 +5,9 @@ again. Then a gang of 1,000 on a control plane alone, of which no kubelet runs t
 server, and the time until the gate is open.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from statistics import median
-from typing import TYPE_CHECKING
 
 from metrics import counted, since
 from restart_ways import RANKS, WAYS, crashes
@@ -18,12 +15,10 @@ from results import Results, flags
 from scene import controller, new_cluster
 
 from localcluster import Depth
+from localcluster.client import RawClient
 from testkit.frameworks import Frameworks
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster.client import RawClient
 
 NAMESPACE = "gang"
 TASKS = 1000

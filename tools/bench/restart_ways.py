@@ -1,21 +1,14 @@
 """A gang of three that starts again after crashes, on a real node with the three programs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from frameworkcontroller.api import names
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
-from localcluster import LocalClusterError, images
+from localcluster import Cluster, LocalClusterError, images
+from localcluster.client import Json, RawClient
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 NAMESPACE = "bench-restart"
 RANKS = 3

@@ -1,15 +1,10 @@
 """The figures of the benchmarks: kept in a file, and printed as the page shows them."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from frameworkrelease.performance import MEASURED, Row, of_page, origin, row, write
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 
 def flags(description: str | None) -> argparse.ArgumentParser:

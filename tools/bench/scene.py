@@ -3,29 +3,23 @@
 Each measurement has a cluster of its own, because what one leaves in the memory of the API server slows down the next.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import psutil
 
 import localcluster
+from localcluster import Cluster, Depth
 from localcluster.client import RawClient
 from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, apply_definition, apply_permissions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster, Depth
 
 # With a hundred thousand Pods an API server needs more than localcluster gives it, and collects garbage all the time.
 _API_SERVER_MEMORY = "8GiB"

@@ -5,34 +5,25 @@ Completed are real; all others are copies of them, written into etcd. Then the c
 of filling its caches. `--pods` and `--completed` may be lists, of one length: a cluster for each.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import psutil
 from metrics import SENT, since, total, traffic
 from results import Results, flags
-from scene import PROGRAM, component, controller, cpu_seconds, new_cluster, peak_mib, resident_mib
+from scene import PROGRAM, Controller, component, controller, cpu_seconds, new_cluster, peak_mib, resident_mib
 from start_fill import complete_one, copies, put, run_one
 
 from frameworkcontroller.api import names
-from localcluster import Depth, ports
+from localcluster import Cluster, Depth, ports
 from localcluster.client import ApiStatusError, RawClient
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import psutil
-    from scene import Controller
-
-    from localcluster import Cluster
 
 CLUSTER = "bench-start"
 NAMESPACE = "full"

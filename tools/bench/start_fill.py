@@ -8,24 +8,18 @@ encoding and reads JSON, too; custom resources are JSON anyway. What is written 
 answered it.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import urllib3
 
 from frameworkcontroller.api import names
+from localcluster.client import Json
 from testkit.absent_pods import addressed, create, find, report
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
 
 RUNNING, COMPLETED = "running0000000", "completed0000000"
 """The names of the two real Frameworks, which end in a number of seven digits."""

@@ -1,7 +1,5 @@
 """The controller that fills its caches in pages, whatever the API server can do: to compare both ways."""
 
-from __future__ import annotations
-
 import functools
 import sys
 

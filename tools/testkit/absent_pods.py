@@ -1,19 +1,12 @@
 """Pods that no kubelet runs: they are bound to a node that does not exist, and the caller reports their statuses."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from testkit.frameworks import role
+from localcluster.client import Json
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
 
 NODE = "absent-node"
 _HOST_IP = "192.0.2.1"

@@ -4,25 +4,20 @@ The fixtures of `tests/apiserver` and `tests/e2e` and the benchmarks use it. The
 AssertionError, so that they fit into `waiting.eventually`.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from frameworkcontroller.api import names
-from localcluster import kubeconfigs
+from localcluster import Cluster, kubeconfigs
+from localcluster.client import Json, RawClient
 from localcluster.logs import complete_lines
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "install.yaml"
 _PERMISSIONS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -142,28 +137,25 @@ class Frameworks:
 
 @dataclass
 class ControllerProcess:
-    """A controller in a process of its own, with the permissions of its service account and no others.
-
-    Attributes:
-        folder: Of its configuration, kubeconfig and log.
-        settings: The fields of its configuration file.
-        process: The process that runs, or the last one that ran.
-        starts: How often it was started.
-        health_port: 0 turns its health endpoints off.
-        server: The URL of the API server if not the cluster's, for example that of a proxy.
-        program: What Python runs.
-        account: Namespace and name of the service account that it uses.
-    """
+    """A controller in a process of its own, with the permissions of its service account and no others."""
 
     cluster: Cluster
     folder: Path
+    """Of its configuration, kubeconfig and log."""
     settings: Json
+    """The fields of its configuration file."""
     process: subprocess.Popen[bytes] | None = None
+    """The process that runs, or the last one that ran."""
     starts: int = 0
+    """How often it was started."""
     health_port: int = 0
+    """0 turns its health endpoints off."""
     server: str = ""
+    """The URL of the API server if not the cluster's, for example that of a proxy."""
     program: tuple[str, ...] = ("-m", "frameworkcontroller")
+    """What Python runs."""
     account: tuple[str, str] = ("frameworkcontroller-system", "frameworkcontroller")
+    """Namespace and name of the service account that it uses."""
 
     def start(self, *, works: bool = True) -> None:
         """Start the controller, for the first time or again.

@@ -4,19 +4,15 @@ A Go module contains the files of its repository, so a Go module proxy is enough
 into its cache; nothing is built.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from localcluster.errors import BinaryError
 from localcluster.gobuild import download, go_command
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

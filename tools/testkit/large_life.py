@@ -3,12 +3,10 @@
 Half of the Tasks belong to the role `steady`, half to `flaky`, whose Pods are deleted once, so that each is retried.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,9 +17,6 @@ from frameworkcontroller.api.status import FrameworkStatus, TaskAttemptStatus, T
 from localcluster.client import ApiStatusError
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAME = "large"
 SECONDS = 600.0

@@ -4,22 +4,15 @@ A benchmark and tests on the API server use it. Its checks raise AssertionError,
 `waiting.eventually`.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from localcluster.client import ApiStatusError
+from localcluster.client import ApiStatusError, Json
 from testkit.absent_pods import NODE, WRITERS, addressed
-from testkit.frameworks import role
-
-if TYPE_CHECKING:
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
+from testkit.frameworks import Frameworks, role
 
 TEMPLATE: Json = {
     "metadata": {

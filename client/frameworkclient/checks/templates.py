@@ -18,17 +18,14 @@ from frameworkinjector.review.reasons import RefusalError
 
 @dataclass(frozen=True)
 class Injected:
-    """What became of the objects of some files.
-
-    Attributes:
-        objects: As they would be, in their order; those without a Pod stay as they are.
-        notes: A sentence for each Pod that was read, and for each object without one.
-        refusals: A sentence for each object with a Pod that the injector would refuse.
-    """
+    """What became of the objects of some files."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
+    """As they would be, in their order; those without a Pod stay as they are."""
     notes: list[str] = field(default_factory=list)
+    """A sentence for each Pod that was read, and for each object without one."""
     refusals: list[str] = field(default_factory=list)
+    """A sentence for each object with a Pod that the injector would refuse."""
 
 
 def injected(documents: Iterable[tuple[str, Any]], namespace: str, arguments: Sequence[str]) -> Injected:

@@ -117,8 +117,7 @@ async def following(
 ) -> AsyncIterator[Callable[[], FrameworkView]]:
     """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed.
 
-    Yields:
-        What returns that state. It raises `DeletedError` once the Framework is gone, or another one has its name.
+    What it gives returns that state, and raises `DeletedError` once the Framework is gone or another has its name.
     """
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=first.namespace)
     selector = f"metadata.name={first.name}"

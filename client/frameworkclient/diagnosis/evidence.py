@@ -21,35 +21,29 @@ MESSAGE: Final = 400
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known of a Framework.
-
-    Attributes:
-        pods: By Task.
-        events: Of the Framework and its Pods, the oldest first.
-        barrier_logs: The last line of each barrier that waits and was asked, by Task.
-        program: How the user calls this program, for the next steps.
-    """
+    """Everything that is known of a Framework."""
 
     view: FrameworkView
     pods: Mapping[str, TaskPod]
+    """By Task."""
     events: Sequence[EventView]
+    """Of the Framework and its Pods, the oldest first."""
     now: datetime
     barrier_logs: Mapping[str, str] = field(default_factory=dict)
+    """The last line of each barrier that waits and was asked, by Task."""
     program: str = "frameworkctl"
+    """How the user calls this program, for the next steps."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason.
-
-    Attributes:
-        todo: The next step, "" if there is nothing to do but wait.
-        tasks: The Tasks that it holds up; empty for the whole Framework.
-    """
+    """One reason."""
 
     what: str
     todo: str = ""
+    """The next step, "" if there is nothing to do but wait."""
     tasks: tuple[str, ...] = ()
+    """The Tasks that it holds up; empty for the whole Framework."""
 
     def __str__(self) -> str:
         subject = f"{listed(self.tasks)}: " if self.tasks else ""

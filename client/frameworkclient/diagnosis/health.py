@@ -47,25 +47,22 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the API server says, each an object as decoded or why there is none.
-
-    Attributes:
-        namespace: In which Frameworks would run.
-        discovery: The resources of the API group.
-        lease: Of the controller.
-        pod: A Pod with the label of the barrier, as a dry run would create it.
-        permissions: Whether the user may, by `verb resource`.
-        policies: NetworkPolicies of the namespace.
-    """
+    """What the API server says, each an object as decoded or why there is none."""
 
     namespace: str
+    """In which Frameworks would run."""
     version: dict[str, Any] | Refusal
     definition: dict[str, Any] | Refusal
     discovery: dict[str, Any] | Refusal
+    """The resources of the API group."""
     lease: dict[str, Any] | Refusal
+    """Of the controller."""
     pod: dict[str, Any] | Refusal
+    """A Pod with the label of the barrier, as a dry run would create it."""
     permissions: Mapping[str, bool]
+    """Whether the user may, by `verb resource`."""
     policies: Sequence[dict[str, Any]]
+    """NetworkPolicies of the namespace."""
     now: datetime
 
 

@@ -47,26 +47,23 @@ LARGE_COST: Final = 20
 
 @dataclass(eq=False)
 class Work:
-    """A Framework that is worked on.
-
-    Attributes:
-        reconciler: decides; all calls of `steps` and `apply_outcome` come from the dispatch loop.
-        begun: a pass that goes on in the next turn.
-        again: something came meanwhile, which that pass does not know.
-        outcomes: of effects, for the next pass.
-        history: done when the snapshots so far are written, or were waited for long enough.
-        reads: large Pod templates are being read.
-        settled: a status was written or refused, or none had to be.
-    """
+    """A Framework that is worked on."""
 
     key: FrameworkKey
     reconciler: FrameworkReconciler
+    """Decides; all calls of `steps` and `apply_outcome` come from the dispatch loop."""
     begun: Iterator[None] | None = None
+    """A pass that goes on in the next turn."""
     again: bool = False
+    """Something came meanwhile, which that pass does not know."""
     outcomes: list[tuple[Effect, Outcome]] = field(default_factory=list)
+    """Of effects, for the next pass."""
     history: asyncio.Future[None] | None = None
+    """Done when the snapshots so far are written, or were waited for long enough."""
     reads: bool = False
+    """Large Pod templates are being read."""
     settled: bool = False
+    """A status was written or refused, or none had to be."""
 
     @property
     def subject(self) -> Subject:

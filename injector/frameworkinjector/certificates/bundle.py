@@ -26,16 +26,13 @@ _FILES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 
 class Bundle(NamedTuple):
-    """What the Secret holds, in PEM form; a missing part is empty.
-
-    Attributes:
-        authorities: All trusted authorities; the first one signs and belongs to `authority_key`.
-        certificate: That of the server, which belongs to `key`.
-    """
+    """What the Secret holds, in PEM form; a missing part is empty."""
 
     authorities: bytes
+    """All trusted authorities; the first one signs and belongs to `authority_key`."""
     authority_key: bytes
     certificate: bytes
+    """That of the server, which belongs to `key`."""
     key: bytes
 
     def files(self) -> dict[str, bytes]:

@@ -21,17 +21,14 @@ _MAX_COMMON_NAME: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What certificates are made for, and for how long.
-
-    Attributes:
-        names: DNS names or IP addresses of the server certificate.
-        authority_seconds: Life of an authority.
-        certificate_seconds: Life of a server certificate; it ends no later than its authority.
-    """
+    """What certificates are made for, and for how long."""
 
     names: tuple[str, ...]
+    """DNS names or IP addresses of the server certificate."""
     authority_seconds: float
+    """Life of an authority."""
     certificate_seconds: float
+    """Life of a server certificate; it ends no later than its authority."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,10 +97,7 @@ class ManagedCertificates:
             await asyncio.sleep(pause)
 
     async def reconcile(self) -> float:
-        """Bring the Secret, the webhook configuration and the served certificate in order once.
-
-        Returns:
-            Seconds until the next call is due.
+        """Bring Secret, webhook configuration and certificate in order once; return the seconds to the next time.
 
         Raises:
             KubeError: The API server refused, or did not answer.

@@ -64,8 +64,7 @@ class _Page(msgspec.Struct):
 def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: TextIO, err: TextIO) -> int:
     """Print the Pods of a namespace, or of all if it is None, that carry the label and lack the barrier.
 
-    Returns:
-        0 if there is none, 1 if there is one, 2 if the API server cannot be asked.
+    Return 0 if there is none, 1 if there is one, 2 if the API server cannot be asked.
     """
     try:
         found = asyncio.run(_all_findings(endpoint, namespace))

@@ -37,23 +37,20 @@ class EnvFiles(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What every barrier container gets.
-
-    Attributes:
-        version: The injector's.
-        barrier_image: The image, unless the Pod names another.
-        pull_secrets: Names of Secrets for its registry, in the namespace of the Pod.
-        resources: What the barrier of a sidecar asks for, and the least limits of any barrier.
-        presets: The operator's own.
-        in_place_restart: Whether the cluster supports it.
-    """
+    """What every barrier container gets."""
 
     version: str
+    """The injector's."""
     barrier_image: str = DEFAULT_BARRIER_IMAGE
+    """The image, unless the Pod names another."""
     pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     pull_secrets: tuple[str, ...] = ()
+    """Names of Secrets for its registry, in the namespace of the Pod."""
     resources: Claims = field(
         default_factory=lambda: Claims(read_requests(DEFAULT_REQUESTS), read_limits(DEFAULT_LIMITS))
     )
+    """What the barrier of a sidecar asks for, and the least limits of any barrier."""
     presets: Presets = field(default_factory=dict)
+    """The operator's own."""
     in_place_restart: bool = False
+    """Whether the cluster supports it."""

@@ -27,43 +27,37 @@ _LISTED_AT_MOST: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """What one container gets.
-
-    Attributes:
-        index: Its place in `spec.containers`.
-        env: To add before its own; `mounts` and `rules` (of restartPolicyRules) after its own.
-        command: The whole new command if it is wrapped, else None.
-        hosts: Whether the barrier's hosts file is mounted at its /etc/hosts.
-        warning: A sentence for the user.
-    """
+    """What one container gets."""
 
     index: int
+    """Its place in `spec.containers`."""
     name: str
     env: tuple[JSON, ...]
+    """To add before its own; `mounts` and `rules` (of restartPolicyRules) after its own."""
     mounts: tuple[JSON, ...]
     command: tuple[str, ...] | None
+    """The whole new command if it is wrapped, else None."""
     hosts: bool
+    """Whether the barrier's hosts file is mounted at its /etc/hosts."""
     warning: str | None
+    """A sentence for the user."""
     rules: tuple[JSON, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is added to a Pod: `volumes` and `pull_secrets` after its own.
-
-    Attributes:
-        status: The value of the status annotation.
-        warnings: Sentences for the user, in the answer of the API server.
-        skew: The versions of controller and barrier, if they are too far apart.
-    """
+    """All that is added to a Pod: `volumes` and `pull_secrets` after its own."""
 
     barrier: JSON
     volumes: tuple[JSON, ...]
     pull_secrets: tuple[JSON, ...]
     containers: tuple[ContainerPlan, ...]
     status: JSON
+    """The value of the status annotation."""
     warnings: tuple[str, ...]
+    """Sentences for the user, in the answer of the API server."""
     skew: Skew | None
+    """The versions of controller and barrier, if they are too far apart."""
 
 
 def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Plan | Verdict:

@@ -33,12 +33,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The HTTP status and JSON body to send, and what may be logged.
-
-    Attributes:
-        failure: The defect of the injector that the review met, None if there was none.
-        skew: The versions of controller and barrier, if they are too far apart.
-    """
+    """The HTTP status and JSON body to send, and what may be logged."""
 
     status: int
     body: bytes
@@ -47,7 +42,9 @@ class Answer:
     kind: str = ""
     namespace: str = ""
     failure: Exception | None = None
+    """The defect of the injector that the review met, None if there was none."""
     skew: Skew | None = None
+    """The versions of controller and barrier, if they are too far apart."""
 
 
 def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:

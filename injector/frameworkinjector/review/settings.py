@@ -46,31 +46,28 @@ class Hosts(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSettings:
-    """What a Pod asks for.
-
-    Attributes:
-        barrier: The barrier's settings, as far as they have annotations; the others have their defaults.
-        given: The annotations that the Pod has, without their prefix.
-        hosts: None if the Pod did not say.
-        containers: The application containers that get something; all if it is empty.
-        template: The name of a ConfigMap; "" if there is none.
-        image: That of the barrier; "" for the injector's default.
-        requests: Those of the barrier; as of `limits`, the injector decides on resources that are not there.
-        restart_limit: Read by the controller only.
-        restart_exit_codes: Exits of the application that restart the gang; empty for the default.
-    """
+    """What a Pod asks for."""
 
     barrier: Settings = field(default_factory=Settings)
+    """The barrier's settings, as far as they have annotations; the others have their defaults."""
     given: frozenset[str] = frozenset()
+    """The annotations that the Pod has, without their prefix."""
     env: Delivery = Delivery.AUTO
     hosts: Hosts | None = None
+    """None if the Pod did not say."""
     containers: tuple[str, ...] = ()
+    """The application containers that get something; all if it is empty."""
     template: str = ""
+    """The name of a ConfigMap; "" if there is none."""
     image: str = ""
+    """That of the barrier; "" for the injector's default."""
     requests: Amounts = field(default_factory=dict)
+    """Those of the barrier; as of `limits`, the injector decides on resources that are not there."""
     limits: Amounts = field(default_factory=dict)
     restart_limit: int | None = None
+    """Read by the controller only."""
     restart_exit_codes: tuple[int, ...] = ()
+    """Exits of the application that restart the gang; empty for the default."""
 
 
 MAX_RESTARTS: Final = 2**31 - 1

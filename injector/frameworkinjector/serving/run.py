@@ -38,28 +38,25 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of the command line.
-
-    Attributes:
-        config: What goes into each barrier container.
-        profile: Of the certificates that the injector makes; its first name is the Service's.
-        endpoint: The API server; None if both certificate files and `env_files` are given.
-        certificate_files: The certificate and the key to serve; None to make them.
-        env_files: What the cluster supports; None to ask the API server.
-        host: The address to listen on; None for every address.
-        check_seconds: For `ManagedCertificates`, as `settle_seconds`.
-    """
+    """The options of the command line."""
 
     config: Config
+    """What goes into each barrier container."""
     profile: Profile
+    """Of the certificates that the injector makes; its first name is the Service's."""
     objects: ManagedObjects
     endpoint: Endpoint | None
+    """The API server; None if both certificate files and `env_files` are given."""
     certificate_files: tuple[Path, Path] | None
+    """The certificate and the key to serve; None to make them."""
     env_files: EnvFiles | None
+    """What the cluster supports; None to ask the API server."""
     host: str | None
+    """The address to listen on; None for every address."""
     port: int
     health_port: int
     check_seconds: float
+    """For `ManagedCertificates`, as `settle_seconds`."""
     settle_seconds: float
 
 

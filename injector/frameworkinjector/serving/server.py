@@ -33,19 +33,16 @@ _log = structlog.get_logger("frameworkinjector")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on the bytes and the time of reviews, and on connections.
-
-    Attributes:
-        body_bytes: Largest body of a request. The API server accepts no object above 3 MiB.
-        body_seconds: Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up.
-        small_bytes: Bodies up to this size are read without waiting for others.
-        large_bodies: Larger bodies that are read at the same time, which bounds the memory that bodies take.
-    """
+    """Bounds on the bytes and the time of reviews, and on connections."""
 
     body_bytes: int = 3 * 1024 * 1024
+    """Largest body of a request. The API server accepts no object above 3 MiB."""
     body_seconds: float = 4.0
+    """Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up."""
     small_bytes: int = 64 * 1024
+    """Bodies up to this size are read without waiting for others."""
     large_bodies: int = 8
+    """Larger bodies that are read at the same time, which bounds the memory that bodies take."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 

@@ -176,11 +176,7 @@ class LeaderElection:
     # --- the holder --------------------------------------------------------------------------------------------------
 
     async def _serve(self, work: asyncio.Task[None]) -> tuple[bool, bool]:
-        """Hold the lease for one term, to the end of its work.
-
-        Returns:
-            Whether the election was cancelled, and whether the lease was lost.
-        """
+        """Hold the lease to the end of the work; return whether the election was cancelled, and the lease lost."""
         renewing = asyncio.create_task(self._renew_until_lost())
         cancelled = await _first_of(work, renewing, on_cancel=work.cancel)
         lost = not work.done()

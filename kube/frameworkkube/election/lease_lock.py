@@ -90,10 +90,7 @@ class LeaseLock:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def try_acquire(self) -> bool:
-        """Read the Lease, and claim it if it is free.
-
-        Returns:
-            Whether this candidate holds the Lease now.
+        """Read the Lease, claim it if it is free, and report whether this candidate holds it now.
 
         Raises:
             KubeError: no answer, or one that says nothing about the Lease.
@@ -119,10 +116,7 @@ class LeaseLock:
         """Renew the claim; after a conflict read the Lease and try again, within the time that is left.
 
         A conflict proves nothing yet: the Lease was annotated or deleted, or an earlier claim of this candidate, whose
-        answer was lost, succeeded.
-
-        Returns:
-            False if another candidate holds the Lease.
+        answer was lost, succeeded. It returns False if another candidate holds the Lease.
 
         Raises:
             KubeError: nothing is known of this renewal.

@@ -74,11 +74,10 @@ class Store(Generic[T]):
             self._put(old, new)
 
     def deleted(self, last: T) -> bool:
-        """Remove an object because of a DELETED event.
+        """Remove an object because of a DELETED event, and report whether that changed anything.
 
-        Returns:
-            False if nothing was changed: no object of that name is stored, or a newer one (a later instance, or this
-            one, back in the selection).
+        It does not if no object of that name is stored, or a newer one: a later instance, or this one, back in the
+        selection.
         """
         meta = last.metadata
         old = self._objects.get((meta.namespace, meta.name))

@@ -31,29 +31,26 @@ _log = Logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Bounds on the connections of one port.
-
-    Attributes:
-        connections: Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers.
-        of_one_source: Open connections of one address.
-        waiting: Accepted connections that wait for a place, as bare sockets.
-        waiting_of_one_source: Those of one address. With its open ones these are more than 200, which is how many
-            objects an API server has reviewed at a time by default (`--max-mutating-requests-inflight`).
-        grace_seconds: Time for which a connection is not closed in favour of another one of the same source.
-        handshake_seconds: Time for a TLS handshake.
-        first_request_seconds: Time for a new connection to send its first request head, the handshake included.
-        idle_seconds: Time between requests; above the 90 s after which the API server itself closes idle connections,
-            because a call that meets a connection which is being closed fails.
-    """
+    """Bounds on the connections of one port."""
 
     connections: int = 64
+    """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers."""
     of_one_source: int = 48
+    """Open connections of one address."""
     waiting: int = 256
+    """Accepted connections that wait for a place, as bare sockets."""
     waiting_of_one_source: int = 160
+    """Those of one address. With its open ones these are more than 200, which is how many objects an API server has
+    reviewed at a time by default (`--max-mutating-requests-inflight`)."""
     grace_seconds: float = 0.5
+    """Time for which a connection is not closed in favour of another one of the same source."""
     handshake_seconds: float = 5.0
+    """Time for a TLS handshake."""
     first_request_seconds: float = 10.0
+    """Time for a new connection to send its first request head, the handshake included."""
     idle_seconds: float = 100.0
+    """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
+    that meets a connection which is being closed fails."""
 
 
 class Connection(asyncio.Protocol):

@@ -73,10 +73,8 @@ def rescale(
 ) -> Iterator[tuple[str, int]]:
     """Change `roles` in place where the spec differs; what changes gets the `revision`.
 
-    A Task that is deletionPending and wanted again is replaced once it is Completed; it is never revived.
-
-    Yields:
-        (role, index) of every Task that was marked, replaced or added; (role, -1) for a removal.
+    A Task that is deletionPending and wanted again is replaced once it is Completed; it is never revived. Yielded are
+    (role, index) of every Task that was marked, replaced or added, and (role, -1) for a removal.
     """
     wanted = {role.name: role.task_number for role in spec.task_roles or ()}
     for name in wanted:

@@ -31,19 +31,16 @@ _SPEC: Final = msgspec.json.Decoder(_Spec)
 
 
 class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
-    """What is kept of a Framework at rest: its identity as metadata, and no spec.
-
-    Attributes:
-        state: Completed, or AttemptCreationPending.
-        since: when it was Completed, None if it is not.
-        ttl_seconds: its `ttlSecondsAfterFinished`.
-        is_going: it is being deleted.
-    """
+    """What is kept of a Framework at rest: its identity as metadata, and no spec."""
 
     state: State
+    """Completed, or AttemptCreationPending."""
     since: datetime | None = None
+    """When it was Completed, None if it is not."""
     ttl_seconds: int | None = None
+    """Its `ttlSecondsAfterFinished`."""
     is_going: bool = False
+    """It is being deleted."""
 
 
 def outline_of(found: Framework) -> Outline | None:

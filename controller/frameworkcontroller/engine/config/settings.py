@@ -92,15 +92,12 @@ class SnapshotSettings(_Group, frozen=True):
 
 
 class LeaderElectionSettings(_Group, frozen=True):
-    """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds.
-
-    Attributes:
-        enabled: without it, this replica must be the only one.
-        namespace: of the Lease; "" for the Pod's own.
-    """
+    """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
     enabled: bool = True
+    """Without it, this replica must be the only one."""
     namespace: Namespace = ""
+    """Of the Lease; "" for the Pod's own."""
     name: Name = "frameworkcontroller"
     lease_duration_sec: Annotated[int, Meta(ge=1, le=3600)] = LEASE_DURATION_SECONDS
     renew_deadline_sec: Annotated[float, Meta(gt=0, le=3600)] = RENEW_DEADLINE_SECONDS
@@ -111,44 +108,40 @@ class LeaderElectionSettings(_Group, frozen=True):
 
 
 class Settings(_Group, frozen=True):
-    """What can be configured; times are in seconds.
-
-    Attributes:
-        kube_api_server_address: "" to look elsewhere, see `credentials.discover`.
-        kube_config_file_path: as above.
-        kube_client_qps: requests a second; None for no limit but the server's own flow control.
-        kube_client_burst: how many requests may exceed that rate for a moment.
-        worker_number: an upper bound of `slots`; decisions need no workers here.
-        large_framework_compression: whether statuses of 700 KiB and more are stored gzipped.
-        crd_established_check_timeout_sec: after which the start fails.
-        object_local_cache_creation_timeout_sec: after which a created object that is not seen counts as lost.
-        framework_completed_retain_sec: after which completed Frameworks are deleted.
-        pod_failure_spec: the configured codes, without the predefined ones.
-        namespace: to work in; "" for all.
-        grant_roster_access: whether a Framework's Pods get permission to read its roster.
-        crash_loop_pause: whether Pods that end at once again and again are created only after pauses.
-        concurrent_requests: to the API server at a time.
-    """
+    """What can be configured; times are in seconds."""
 
     kube_api_server_address: str = ""
+    """Without it and the next, where to look is said by `credentials.discover`."""
     kube_config_file_path: str = ""
     kube_client_qps: Annotated[float, Meta(gt=0, le=10_000)] | None = None
+    """Requests a second; None for no limit but the server's own flow control."""
     kube_client_burst: Annotated[int, Meta(ge=0, le=10_000)] = 120
+    """How many requests may exceed that rate for a moment."""
     worker_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 200
+    """An upper bound of `slots`; decisions need no workers here."""
     large_framework_compression: bool = True
+    """Whether statuses of 700 KiB and more are stored gzipped."""
     crd_established_check_interval_sec: Annotated[int, Meta(ge=1, le=_INT64_MAX)] = 1
     crd_established_check_timeout_sec: Annotated[int, Meta(ge=10, le=_INT64_MAX)] = 60
+    """After which the start fails."""
     object_local_cache_creation_timeout_sec: Annotated[int, Meta(ge=60, le=_INT64_MAX)] = 300
+    """After which a created object that is not seen counts as lost."""
     framework_completed_retain_sec: Seconds = 2_592_000
+    """After which completed Frameworks are deleted."""
     framework_min_retry_delay_sec: Seconds = field(name=_MIN_DELAY, default=60)
     framework_max_retry_delay_sec: Seconds = field(name=_MAX_DELAY, default=900)
     log_object_snapshot: SnapshotSettings = SnapshotSettings()
     pod_failure_spec: tuple[CodeSpec, ...] = ()
+    """The configured codes, without the predefined ones."""
     # Ours.
     namespace: Namespace = ""
+    """To work in; "" for all."""
     grant_roster_access: bool = True
+    """Whether a Framework's Pods get permission to read its roster."""
     crash_loop_pause: bool = True
+    """Whether Pods that end at once again and again are created only after pauses."""
     concurrent_requests: Annotated[int, Meta(ge=1, le=1000)] = 64
+    """To the API server at a time."""
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
     def __post_init__(self) -> None:

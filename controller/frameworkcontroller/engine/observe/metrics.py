@@ -86,8 +86,7 @@ class _Frameworks(Collector):
 class Metrics:
     """A registry of its own, so that several controllers in one process do not collide.
 
-    Args:
-        codes: completion codes of failed Pods that the settings define.
+    `codes` are the completion codes of failed Pods that the settings define.
     """
 
     def __init__(self, codes: Iterable[CodeInfo] = ()) -> None:

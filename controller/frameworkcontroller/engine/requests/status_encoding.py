@@ -33,19 +33,16 @@ _MARK: Final = re.compile(r"\.\.\. \(cut: (\d{1,9}) characters\)\Z")
 
 @dataclass(frozen=True)
 class Step:
-    """How a status is made smaller.
-
-    Attributes:
-        level: of gzip.
-        text: characters that stay of each text about a failure, None for all.
-        places: whether the names of nodes and their addresses stay; the Pods show them.
-        pods: whether the ends of Pods and containers stay; the code and the diagnostics always do.
-    """
+    """How a status is made smaller."""
 
     level: int
+    """Of gzip."""
     text: int | None = None
+    """Characters that stay of each text about a failure, None for all."""
     places: bool = True
+    """Whether the names of nodes and their addresses stay; the Pods show them."""
     pods: bool = True
+    """Whether the ends of Pods and containers stay; the code and the diagnostics always do."""
 
 
 STEPS: Final = (
