@@ -36,6 +36,18 @@ def growing(series: str) -> Series:
     return {series: f"0+10x{MINUTES}"}
 
 
+def waits(metric: str, long: str, short: str) -> tuple[Series, Series]:
+    return histogram(metric, long), histogram(metric, short)
+
+
+def grows(series: str) -> tuple[Series, Series]:
+    return growing(series), always(series, 7)
+
+
+def is_there(series: str) -> tuple[Series, Series]:
+    return always(series, 1), always(series, 0)
+
+
 LEADER = "leader_election_master_status"
 WRITES = "frameworkcontroller_status_write_failures_total"
 REQUESTS = "rest_client_requests_total"
@@ -55,22 +67,10 @@ CASES: dict[str, tuple[Series, Series]] = {
         {f'{LEADER}{{pod="a"}}': f"0x{MINUTES - 30} " + "1 1 0 0 " * 7},
         {f'{LEADER}{{pod="a"}}': f"0x{MINUTES - 30} 1x30"},
     ),
-    "FrameworkControllerQueueWaits": (
-        histogram("workqueue_queue_duration_seconds", "10.0"),
-        histogram("workqueue_queue_duration_seconds", "0.1"),
-    ),
-    "FrameworkControllerReconcileErrors": (
-        growing("controller_runtime_reconcile_errors_total"),
-        always("controller_runtime_reconcile_errors_total", 7),
-    ),
-    "FrameworkControllerQuarantine": (
-        always("frameworkcontroller_quarantined_frameworks", 1),
-        always("frameworkcontroller_quarantined_frameworks", 0),
-    ),
-    "FrameworkControllerUndecodable": (
-        always('frameworkcontroller_undecodable_objects{resource="pods"}', 2),
-        always('frameworkcontroller_undecodable_objects{resource="pods"}', 0),
-    ),
+    "FrameworkControllerQueueWaits": waits("workqueue_queue_duration_seconds", "10.0", "0.1"),
+    "FrameworkControllerReconcileErrors": grows("controller_runtime_reconcile_errors_total"),
+    "FrameworkControllerQuarantine": is_there("frameworkcontroller_quarantined_frameworks"),
+    "FrameworkControllerUndecodable": is_there('frameworkcontroller_undecodable_objects{resource="pods"}'),
     "FrameworkControllerStatusWritesFail": (
         growing(f'{WRITES}{{outcome="Refused",code="413"}}'),
         growing(f'{WRITES}{{outcome="Missing",code="404"}}'),
@@ -79,20 +79,14 @@ CASES: dict[str, tuple[Series, Series]] = {
         growing(f'{REQUESTS}{{code="<error>"}}') | growing(f'{REQUESTS}{{code="200"}}'),
         growing(f'{REQUESTS}{{code="409"}}') | growing(f'{REQUESTS}{{code="200"}}'),
     ),
-    "FrameworkControllerEventsDropped": (
-        growing("frameworkcontroller_events_dropped"),
-        always("frameworkcontroller_events_dropped", 5),
-    ),
+    "FrameworkControllerEventsDropped": grows("frameworkcontroller_events_dropped"),
     # The time of a test begins at 0, which is no time of a gang.
     "FrameworkGangWaits": (always(SINCE, 1) | always(MISSING, 3), always(SINCE, 0) | always(MISSING, 0)),
     "FrameworkGangStartSlow": (
         histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="open",'),
         histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="created",'),
     ),
-    "FrameworkGangReleaseSlow": (
-        histogram("frameworkcontroller_gang_release_seconds", "30.0"),
-        histogram("frameworkcontroller_gang_release_seconds", "1.0"),
-    ),
+    "FrameworkGangReleaseSlow": waits("frameworkcontroller_gang_release_seconds", "30.0", "1.0"),
     "FrameworkInjectorDown": ({}, always(f'{REVIEWS}{{outcome="injected",reason="injected"}}', 0)),
     "FrameworkInjectorErrors": (
         growing(f'{REVIEWS}{{outcome="refused",reason="internal-error"}}'),
@@ -102,19 +96,13 @@ CASES: dict[str, tuple[Series, Series]] = {
         growing(f'{REVIEWS}{{outcome="rejected",reason="not-http"}}'),
         growing(f'{REVIEWS}{{outcome="refused",reason="bad-value"}}'),
     ),
-    "FrameworkInjectorSlow": (
-        histogram("frameworkinjector_request_duration_seconds", "5.0"),
-        histogram("frameworkinjector_request_duration_seconds", "0.5"),
-    ),
+    "FrameworkInjectorSlow": waits("frameworkinjector_request_duration_seconds", "5.0", "0.5"),
     "FrameworkInjectorConnectionsClosed": (
         {f'{CLOSED}{{reason="evicted"}}': f"0+100x{MINUTES}"},
         {f'{CLOSED}{{reason="silent"}}': f"0+100x{MINUTES}"},
     ),
     "FrameworkInjectorCertificateExpires": (always(EXPIRY, 3600 * 24), always(EXPIRY, 3600 * 24 * 30)),
-    "FrameworkVersionSkew": (
-        growing("frameworkinjector_version_skew_total"),
-        always("frameworkinjector_version_skew_total", 5),
-    ),
+    "FrameworkVersionSkew": grows("frameworkinjector_version_skew_total"),
 }
 
 
@@ -146,6 +134,15 @@ def case(name: str, series: Series, expected: int) -> dict[str, Any]:
     }
 
 
+def check(promtool: str, folder: Path, tests: list[dict[str, Any]]) -> None:
+    """Let promtool run its tests of the rules."""
+    file = folder / "rules_test.yaml"
+    # JSON is YAML.
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    tested = run(promtool, "test", "rules", str(file))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 def test_promtool_accepts_the_rules(promtool: str) -> None:
     checked = run(promtool, "check", "rules", "--lint-fatal", str(RULES))
     assert checked.returncode == 0, checked.stderr + checked.stdout
@@ -170,27 +167,17 @@ def test_each_alert_is_active_when_it_should_be(promtool: str, tmp_path: Path) -
         for name, pair in CASES.items()
         for series, expected in zip(pair, (1, 0), strict=True)
     ]
-    file = tmp_path / "rules_test.yaml"
-    # JSON is YAML.
-    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}))
-    tested = run(promtool, "test", "rules", str(file))
-    assert tested.returncode == 0, tested.stdout + tested.stderr
+    check(promtool, tmp_path, cases)
 
 
 def test_an_alert_says_how_long_a_gang_has_waited_and_what_for(promtool: str, tmp_path: Path) -> None:
-    series, _ = CASES["FrameworkGangWaits"]
     name = "FrameworkGangWaits"
     shown = ALERTS[name]["annotations"] | {
         "summary": "A gang has waited for more than 30 minutes; 3 Tasks are missing: not-ready."
     }
     expected = {"exp_labels": {"severity": "warning", "reason": "not-ready"}, "exp_annotations": shown}
-    found = case(name, series, 1) | {
-        "alert_rule_test": [{"eval_time": "1h", "alertname": name, "exp_alerts": [expected]}]
-    }
-    file = tmp_path / "rules_test.yaml"
-    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [found]}))
-    tested = run(promtool, "test", "rules", str(file))
-    assert tested.returncode == 0, tested.stdout + tested.stderr
+    alerts = {"alert_rule_test": [{"eval_time": "1h", "alertname": name, "exp_alerts": [expected]}]}
+    check(promtool, tmp_path, [case(name, CASES[name][0], 1) | alerts])
 
 
 def test_each_alert_says_how_grave_it_is_what_it_means_and_what_to_do() -> None:
