@@ -6,12 +6,7 @@ import itertools
 import pytest
 import structlog
 
-from frameworkkube.election.election import (
-    LEASE_DURATION_SECONDS,
-    RENEW_DEADLINE_SECONDS,
-    check_times,
-    unique_identity,
-)
+from frameworkkube.election.election import LEASE_DURATION_SECONDS, RENEW_DEADLINE_SECONDS, check_times, unique_identity
 from frameworkkube.errors import TooManyRequestsError
 from tests.kube.electorate import (
     CONFLICT,

@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
 from tests.kube.lab import Lab
-from tests.kube.pods import Pod, added, deleted, listing, modified, pod
+from tests.kube.pods import Pod, added, deleted, end_of_list, error, listing, modified, pod
 from tests.kube.scripted import answer, watch
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -53,33 +52,25 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
-async def test_its_neighbours_in_a_list_are_listed(lab: Lab, hostile: bytes) -> None:
-    page = json.dumps(listing(9, pod("a", 5), {}, pod("z", 7))).encode().replace(b"{}", hostile, 1)
-    lab.on("GET", answer(200, page))
-    lab.on("watch", then=watch(modified("a", 10, phase="Running"), end="silence"))
+@pytest.mark.parametrize("way", ["listed in pages", "in a streamed list", "watched"])
+async def test_its_neighbours_are_seen(lab: Lab, hostile: bytes, way: str) -> None:
+    a, z, running = added("a", 5), added("z", 7), modified("a", 10, phase="Running")
+    line = b'{"type":"ADDED","object":%s}' % hostile
+    if way == "in a streamed list":
+        lab.on("stream", watch(a, line, z, end_of_list(9), running, end="silence"))
+    elif way == "watched":
+        lab.on("GET", answer(200, listing(4)))
+        lab.on("watch", then=watch(a, line, z, running, end="silence"))
+    else:
+        page = json.dumps(listing(9, pod("a", 5), {}, pod("z", 7))).encode().replace(b"{}", hostile, 1)
+        lab.on("GET", answer(200, page))
+        lab.on("watch", then=watch(running, end="silence"))
     found: list[UndecodableObject] = []
     made = lab.follow(on_undecodable=found.append)
     await lab.eventually(lambda: "~a/uid-a:Running" in lab.seen)
-    assert "+z/uid-z" in lab.seen
-    assert made.lists == 1
-    assert_isolated(made, found, hostile)
-
-
-@pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
-async def test_its_neighbours_in_a_watch_are_seen(lab: Lab, hostile: bytes) -> None:
-    lab.on("GET", answer(200, listing(4)))
-    line = b'{"type":"ADDED","object":%s}' % hostile
-    lab.on("watch", then=watch(added("a", 5), line, added("z", 7), end="silence"))
-    found: list[UndecodableObject] = []
-    made = lab.follow(on_undecodable=found.append)
-    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
-    assert lab.seen[0] == "+a/uid-a"
-    assert len(lab.of("GET")) == len(lab.of("watch")) == 1
-    assert made.resource_version == "7"
-    assert_isolated(made, found, hostile)
-
-
-def assert_isolated(made: Informer[Pod], found: list[UndecodableObject], hostile: bytes) -> None:
+    assert {"+a/uid-a", "+z/uid-z"} <= set(lab.seen)
+    assert (made.lists, made.resource_version) == (1, "10")
+    assert len(lab.of("watch")) == (0 if way == "in a streamed list" else 1)
     if hostile in HARMLESS.values():
         assert made.get("default", "bad") is not None
         assert not made.undecodable
@@ -90,15 +81,24 @@ def assert_isolated(made: Informer[Pod], found: list[UndecodableObject], hostile
     assert found[0].reason
 
 
-@pytest.mark.parametrize("end", ["mended", "deleted", "deleted while the watch was closed"])
+ENDS = {"mended": modified("bad", 10), "deleted": deleted("bad", 10)}
+
+
+@pytest.mark.parametrize("end", [*ENDS, "deleted while the watch was closed", "not in the next streamed list"])
 async def test_an_object_is_no_longer_reported_as_undecodable_once_it_is_mended_or_gone(lab: Lab, end: str) -> None:
-    page = json.dumps(listing(9, {})).encode().replace(b"{}", HOSTILE["nested deeply where nobody looks"], 1)
+    deep = HOSTILE["nested deeply where nobody looks"]
+    if end == "not in the next streamed list":
+        lab.on("stream", watch(b'{"type":"ADDED","object":%s}' % deep, end_of_list(9), error(410, "Expired")))
+        lab.on("stream", watch(added("z", 18), end_of_list(20), end="silence"))
+    page = json.dumps(listing(9, {})).encode().replace(b"{}", deep, 1)
     lab.on("GET", answer(200, page), answer(200, listing(20, pod("z", 18))))
-    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
-    first = {"mended": modified("bad", 10), "deleted": deleted("bad", 10)}.get(end, expired)
-    lab.on("watch", watch(first, added("z", 18)), then=watch(end="silence"))
-    made = lab.follow()
+    lab.on("watch", watch(ENDS.get(end, error(410, "Expired")), added("z", 18)), then=watch(end="silence"))
+    found: list[UndecodableObject] = []
+    made = lab.follow(on_undecodable=found.append)
     await lab.eventually(lambda: "+z/uid-z" in lab.seen)
+    if end == "not in the next streamed list":
+        await lab.eventually(lambda: made.lists == 2)
+    assert len(found) == 1
     assert not made.undecodable
     assert (made.get("default", "bad") is not None) == (end == "mended")
 
@@ -138,8 +138,7 @@ async def test_a_handler_of_deletions_that_raises_stops_nothing(lab: Lab) -> Non
 )
 async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body: object) -> None:
     lab.on("GET", answer(200, listing(5, pod("a", 5))), answer(200, body), answer(200, listing(9, pod("a", 5))))
-    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
-    lab.on("watch", watch(expired), then=watch(end="silence"))
+    lab.on("watch", watch(error(410, "Expired")), then=watch(end="silence"))
     made = lab.follow()
     await lab.eventually(lambda: made.lists == 2)
     assert lab.seen == ["+a/uid-a"]

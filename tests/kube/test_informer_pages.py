@@ -15,7 +15,7 @@ from frameworkkube.informer.lists import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES
 from frameworkkube.informer.watch_events import WireDecoder
 from testkit.waiting import patience
 from tests.kube.lab import Lab
-from tests.kube.pods import Meta, pod
+from tests.kube.pods import Meta, error, pod
 from tests.kube.scripted import Connection, ScriptedServer, answer, watch
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -88,7 +88,7 @@ async def test_a_page_of_objects_that_have_become_large_is_not_read_to_its_end(
 async def test_the_next_list_begins_with_what_the_last_one_has_learned(lab: Lab) -> None:
     collection = Collection([MIB] * 24)
     lab.on("GET", then=collection.serve)
-    lab.on("watch", watch({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}))
+    lab.on("watch", watch(error(410, "Expired")))
     lab.on("watch", then=watch(end="silence"))
     made = lab.follow()
     await lab.eventually(lambda: made.lists == 2)

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import json
 
 import pytest
 
@@ -57,11 +56,7 @@ async def test_a_stream_that_ended_in_order_is_followed_by_a_watch_from_its_last
 
 @pytest.mark.parametrize(
     "refused",
-    [
-        refusal(422, "Invalid"),
-        refusal(400, "BadRequest"),
-        watch(added("a", 5), bookmark(7), end="silence"),
-    ],
+    [refusal(422, "Invalid"), refusal(400, "BadRequest"), watch(added("a", 5), bookmark(7), end="silence")],
     ids=["422", "400", "parameters are ignored"],
 )
 async def test_a_server_that_cannot_stream_is_asked_for_pages_at_once_and_for_good(lab: Lab, refused: Step) -> None:
@@ -144,21 +139,6 @@ async def test_changes_among_the_objects_of_a_list_are_taken_in(lab: Lab) -> Non
     await lab.eventually(lambda: made.has_synced)
     assert lab.seen == ["+a/uid-a", "+b/uid-b", "~a/uid-a:Running", "-b/uid-b", "+b/second"]
     assert len(made) == 2
-
-
-async def test_one_object_that_cannot_be_read_costs_only_itself(lab: Lab) -> None:
-    deep = (
-        json.dumps(added("bad", 6)).encode().replace(b'"spec": {', b'"spec": {"x": ' + b"[" * 2000 + b"]" * 2000 + b",")
-    )
-    lab.on("stream", watch(added("a", 5), deep, added("z", 7), end_of_list(9), error(410, "Expired")))
-    lab.on("stream", watch(added("a", 5), added("z", 7), end_of_list(20), end="silence"))
-    found: list[object] = []
-    made = lab.follow(on_undecodable=found.append)
-    await lab.eventually(lambda: made.lists == 1)
-    assert lab.seen == ["+a/uid-a", "+z/uid-z"]
-    assert len(found) == 1
-    await lab.eventually(lambda: made.lists == 2)
-    assert not made.undecodable, "the second list does not have it"
 
 
 @pytest.mark.parametrize(

@@ -172,21 +172,16 @@ async def test_a_refused_connection_is_a_transport_error(client: KubeClient, ser
         await client.get(POD)
 
 
-async def test_a_truncated_answer_is_a_transport_error(client: KubeClient, server: ScriptedServer) -> None:
-    async def cut(connection: object) -> None:
-        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}")
-        connection.writer.close()
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", b"SSH-2.0-OpenSSH_9.2\r\n\r\n"])
+async def test_what_is_no_whole_answer_is_a_transport_error(
+    client: KubeClient, server: ScriptedServer, sent: bytes
+) -> None:
+    async def step(connection: Connection) -> None:
+        await connection.send(sent)
+        if sent.startswith(b"HTTP"):
+            connection.writer.close()
 
-    server.on("GET", cut)
-    with pytest.raises(TransportError):
-        await client.get(POD)
-
-
-async def test_garbage_instead_of_http_is_a_transport_error(client: KubeClient, server: ScriptedServer) -> None:
-    async def garbage(connection: object) -> None:
-        await connection.send(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
-
-    server.on("GET", garbage)
+    server.on("GET", step)
     with pytest.raises(TransportError):
         await client.get(POD)
 

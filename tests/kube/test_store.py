@@ -1,6 +1,7 @@
 """The cache under events in every order."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,10 +11,6 @@ from tests.kube.pods import Changes, Meta, Pod
 
 def make(name: str, version: int, uid: str, framework: str = "f") -> Pod:
     return Pod(Meta(name=name, uid=uid, resource_version=str(version), namespace="d", labels={"framework": framework}))
-
-
-def store_of(changes: Changes) -> Store[Pod]:
-    return Store(changes)
 
 
 def cached(store: Store[Pod]) -> dict[str, Pod]:
@@ -30,46 +27,34 @@ def test_a_change_is_in_the_store_before_the_handler_is_called() -> None:
     assert seen == [1, 0]
 
 
-def test_an_old_event_does_not_bring_a_deleted_object_back() -> None:
+@pytest.mark.parametrize(
+    ("events", "seen"),
+    [
+        pytest.param("+1u -5u +4u -5u", "+a/u -a/u", id="an old event does not bring a deleted object back"),
+        pytest.param("+1u -5u +6u -5u", "+a/u -a/u +a/u", id="an object that left the selection may come back"),
+        pytest.param("+1u +3v +2u -2u", "+a/u -a/u +a/v", id="a new instance ends the old one first"),
+        pytest.param("+1u -9v", "+a/u -a/u", id="the end of an unseen instance ends the one before it too"),
+        pytest.param("+9u +10u", "+a/u ~a/u:", id="versions are compared as numbers"),
+    ],
+)
+def test_events_of_one_name(events: str, seen: str) -> None:
+    """An event is a sign, a version and a UID: `-5u` is the deletion of the instance `u` at version 5."""
     changes = Changes([])
-    store = store_of(changes)
+    store = Store(changes)
+    for event in events.split():
+        (store.seen if event[0] == "+" else store.deleted)(make("a", int(event[1:-1]), event[-1]))
+    assert changes.seen == seen.split()
+
+
+def test_a_deletion_that_is_repeated_is_no_change() -> None:
+    store = Store(Changes([]))
     store.seen(make("a", 1, "u"))
-    store.deleted(make("a", 5, "u"))
-    store.seen(make("a", 4, "u"))
+    assert store.deleted(make("a", 5, "u"))
     assert not store.deleted(make("a", 5, "u"))
-    assert changes.seen == ["+a/u", "-a/u"]
-
-
-def test_an_object_that_left_the_selection_may_come_back() -> None:
-    changes = Changes([])
-    store = store_of(changes)
-    store.seen(make("a", 1, "u"))
-    store.deleted(make("a", 5, "u"))
-    store.seen(make("a", 6, "u"))
-    assert not store.deleted(make("a", 5, "u"))
-    assert len(store) == 1
-
-
-def test_a_new_instance_ends_the_old_one_first() -> None:
-    changes = Changes([])
-    store = store_of(changes)
-    store.seen(make("a", 1, "u"))
-    store.seen(make("a", 3, "v"))
-    store.seen(make("a", 2, "u"))
-    store.deleted(make("a", 2, "u"))
-    assert changes.seen == ["+a/u", "-a/u", "+a/v"]
-
-
-def test_the_end_of_an_unseen_instance_ends_the_one_before_it_too() -> None:
-    changes = Changes([])
-    store = store_of(changes)
-    store.seen(make("a", 1, "u"))
-    store.deleted(make("a", 9, "v"))
-    assert changes.seen == ["+a/u", "-a/u"]
 
 
 def test_after_a_list_events_count_from_there_even_if_versions_went_back() -> None:
-    store = store_of(Changes([]))
+    store = Store(Changes([]))
     store.seen(make("a", 800, "u"))
     store.deleted(make("a", 900, "u"))
     store.listed(make("a", 90, "u"))
@@ -78,15 +63,8 @@ def test_after_a_list_events_count_from_there_even_if_versions_went_back() -> No
     assert store.get("d", "a") == make("a", 101, "u")
 
 
-def test_versions_are_compared_as_numbers() -> None:
-    store = store_of(Changes([]))
-    store.seen(make("a", 9, "u"))
-    store.seen(make("a", 10, "u"))
-    assert store.get("d", "a") == make("a", 10, "u")
-
-
 def test_a_version_that_is_no_number_is_taken_as_it_comes() -> None:
-    store = store_of(Changes([]))
+    store = Store(Changes([]))
     for version in ("abc", "abd", "abc"):
         odd = Pod(msgspec.structs.replace(make("a", 1, "u").metadata, resource_version=version))
         store.seen(odd)
@@ -122,7 +100,7 @@ def test_any_order_with_repetitions_ends_in_the_truth_and_reports_consistent_cha
             del truth[pod.metadata.name]
     delivered = data.draw(st.permutations(history)) + data.draw(st.lists(st.sampled_from(history), max_size=10))
     changes = Changes([])
-    store = store_of(changes)
+    store = Store(changes)
     for kind, pod in delivered:
         getattr(store, kind)(pod)
     assert cached(store) == truth
@@ -148,7 +126,7 @@ def test_a_list_after_any_prefix_ends_in_the_truth(history: list[tuple[str, Pod]
         if kind == "deleted":
             del truth[pod.metadata.name]
     changes = Changes([])
-    store = store_of(changes)
+    store = Store(changes)
     for kind, pod in history[:heard]:
         getattr(store, kind)(pod)
     for pod in truth.values():
