@@ -152,3 +152,6 @@ DOCUMENTS = {
     "pods": st.dictionaries(st.sampled_from(["metadata", "items"]), ANYTHING) | broken(a_list()),
     "pod": st.dictionaries(st.sampled_from(["metadata", "status", "spec"]), ANYTHING) | broken(a_pod("ps", 0, 1)),
 }
+VALID = {"roster": a_configmap(), "framework": a_framework(), "pods": a_list()}
+BY_SELECTOR = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"}
+"""Settings by which `a_list` is a gang."""

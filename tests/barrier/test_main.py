@@ -8,30 +8,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from testkit.waiting import eventually, patience
+from testkit.waiting import patience
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, ip, roster
 from tests.barrier.process import Barrier
 
 Serve = Callable[[Script], FaultyServer]
-
-
-@pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Barrier]]:
-    started: list[Barrier] = []
-
-    def run(address: str, environ: dict[str, str], *flags: str) -> Barrier:
-        started.append(Barrier(folder, address, environ, *flags))
-        return started[-1]
-
-    yield run
-    for barrier in started:
-        barrier.stop()
 
 
 def always(document: dict[str, object] | None) -> Script:
@@ -113,14 +100,6 @@ def test_a_gang_that_completes_later_opens_by_the_watch_alone(start: Callable[..
     assert len(server.requests) == 2
 
 
-def test_a_roster_of_an_earlier_instance_of_this_pod_does_not_open(start: Callable[..., Barrier], serve: Serve) -> None:
-    server = serve(always(roster({"worker": 2})))
-    barrier = start(server.url, environment(FC_POD_UID="ffffffff-0000-4000-8000-000000000000"))
-    barrier.reports("worker-0 (this Pod) is not recorded yet")
-    with pytest.raises(subprocess.TimeoutExpired):
-        barrier.process.wait(1)
-
-
 def test_the_timeout_exits_201_and_says_who_is_missing_and_why(start: Callable[..., Barrier], serve: Serve) -> None:
     missing = [{"task": "worker-3", "why": "Pending: Unschedulable"}, {"task": "worker-4", "why": ""}]
     server = serve(always(roster({"worker": 10}, ready=7, waitingFor=missing)))
@@ -155,12 +134,7 @@ def test_sigterm_exits_143_at_once(start: Callable[..., Barrier], serve: Serve, 
 
     server = serve(script)
     barrier = start(server.url, environment())
-    wanted = 2 if phase == "watch" else 1
-
-    def has_asked() -> None:
-        assert len(server.requests) >= wanted
-
-    eventually(has_asked)
+    server.is_asked(2 if phase == "watch" else 1)
     time.sleep(0.2)
     barrier.process.send_signal(signal.SIGTERM)
     code, last = barrier.ends()
@@ -241,10 +215,7 @@ def test_a_generation_of_an_earlier_run_is_gone_before_the_wait(
     server = serve(always(roster({"worker": 2}, ready=1)))
     start(server.url, environment())
 
-    def has_asked() -> None:
-        assert server.requests
-
-    eventually(has_asked)
+    server.is_asked(1)
     assert not (folder / "generation").exists()
 
 

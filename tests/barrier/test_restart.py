@@ -1,9 +1,7 @@
 """A gang that restarts in its Pods, as one barrier sees it: its own start, the epoch, and when it has to leave."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,8 +9,6 @@ from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files.output import OutputDirectory
 from frameworkbarrier.files.restart_notes import Notes
 from frameworkbarrier.settings import parse
-from frameworkbarrier.source.roster import RosterError, decode
-from testkit.waiting import eventually
 from tests.barrier.faulty_server import FaultyServer, Script
 from tests.barrier.gangs import behind, closed, environment, gang, roster
 from tests.barrier.process import Barrier
@@ -20,37 +16,6 @@ from tests.barrier.test_sidecar import Changing
 
 Serve = Callable[[Script], FaultyServer]
 IN_PLACE = {"FB_MODE": "sidecar", "FB_RESTART": "in-place"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        ({"epoch": -1}, "epoch: -1 is not a count"),
-        ({"epoch": "1"}, "epoch: '1' is not a count"),
-        ({"why": 7}, "why: 7 is not a string"),
-        ({"behind": [["worker", 0, "abc"]]}, "is not \\[role, index, uid8, starts\\]"),
-        ({"behind": [["worker", True, "abc", 1]]}, "is not \\[role, index, uid8, starts\\]"),
-        ({"behind": {}}, "behind: {} is not of type list"),
-    ],
-)
-def test_what_is_no_roster_is_refused_by_its_field(changes: dict[str, Any], fault: str) -> None:
-    with pytest.raises(RosterError, match=fault):
-        decode(json.dumps(closed(1) | changes))
-
-
-@pytest.mark.parametrize("starts", ["2", True, None, 2.5])
-def test_starts_are_whole_numbers(starts: Any) -> None:
-    document = gang(1, 2, 3)
-    document["taskRoles"][0]["tasks"][1][6] = starts
-    with pytest.raises(RosterError, match=r"taskRoles\[worker\]\.tasks\[1\]"):
-        decode(json.dumps(document))
-
-
-def test_the_reason_is_one_line_of_some_length() -> None:
-    found = decode(json.dumps(closed(1, why="a\nb\x1b[31m" + "c" * 5000)))
-    assert "\n" not in found.why
-    assert "\x1b" not in found.why
-    assert len(found.why) <= 301
 
 
 @pytest.mark.parametrize(
@@ -94,30 +59,15 @@ def test_settings_that_cannot_work_are_named(changes: dict[str, str], fault: str
 
 
 @pytest.fixture
-def run(serve: Serve, folder: Path) -> Iterator[Callable[[Changing], Barrier]]:
+def run(serve: Serve, start: Callable[..., Barrier]) -> Callable[[Changing], Barrier]:
     """Start the barrier on a roster; each call is one more start in the same Pod."""
-    started: list[Barrier] = []
-
-    def start(changing: Changing) -> Barrier:
-        started.append(Barrier(folder, serve(changing).url, environment(**IN_PLACE, FB_RESTART_GRACE_SEC="0")))
-        return started[-1]
-
-    yield start
-    for barrier in started:
-        barrier.stop()
-
-
-def is_open(barrier: Barrier) -> None:
-    def is_there() -> None:
-        assert (barrier.folder / "generation").exists()
-
-    eventually(is_there)
+    return lambda changing: start(serve(changing).url, environment(**IN_PLACE, FB_RESTART_GRACE_SEC="0"))
 
 
 def test_two_epochs_of_one_pod(run: Callable[[Changing], Barrier]) -> None:
     changing = Changing(gang(0, 1, 1))
     first = run(changing)
-    is_open(first)
+    first.writes("generation")
     changing.change(closed(1))
     code, last = first.ends()
     assert code == 88
@@ -135,7 +85,7 @@ def test_two_epochs_of_one_pod(run: Callable[[Changing], Barrier]) -> None:
 def test_a_later_generation_of_the_same_epoch_is_written(run: Callable[[Changing], Barrier]) -> None:
     changing = Changing(gang(0, 1, 1))
     barrier = run(changing)
-    is_open(barrier)
+    barrier.writes("generation")
     changing.change(gang(0, 1, 1, generation=7))
     barrier.reports("generation 7")
     changing.change(roster({"worker": 2}, generation=8))  # of somebody who knows no epochs

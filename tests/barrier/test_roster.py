@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.source import roster as subject
 from frameworkbarrier.source.roster import RosterError
-from tests.barrier.gangs import configmap, roster
+from tests.barrier.gangs import closed, configmap, roster, uid
 
 
 def decode(**changes: Any) -> Any:
@@ -52,6 +52,13 @@ def test_a_bomb_is_not_unpacked() -> None:
         subject.find({"binaryData": {"roster.gz": bomb}})
 
 
+UID8 = uid("worker", 0)[:8]
+
+
+def tasks(*given: list[Any]) -> dict[str, Any]:
+    return {"taskRoles": [{"name": "worker", "tasks": list(given)}]}
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -63,10 +70,21 @@ def test_a_bomb_is_not_unpacked() -> None:
         ({"complete": "yes"}, "complete"),
         ({"taskRoles": None}, "taskRoles"),
         ({"taskRoles": [{"name": "a b", "tasks": []}]}, "taskRoles"),
-        ({"taskRoles": [{"name": "worker", "tasks": [[0, "$(id)", "u", 0, "", ""]]}]}, "taskRoles[worker]"),
-        ({"taskRoles": [{"name": "worker", "tasks": [[0, "10.0.0.1\n", "u", 0, "", ""]]}]}, "taskRoles[worker]"),
-        ({"taskRoles": [{"name": "worker", "tasks": [[-1, "10.0.0.1", "u", 0, "", ""]]}]}, "taskRoles[worker]"),
-        ({"taskRoles": [{"name": "worker", "tasks": [[0, "10.0.0.1"]]}]}, "taskRoles[worker]"),
+        (tasks([0, "$(id)", UID8, 0, "", ""]), "taskRoles[worker]"),
+        (tasks([0, "10.0.0.1\n", UID8, 0, "", ""]), "taskRoles[worker]"),
+        (tasks([-1, "10.0.0.1", UID8, 0, "", ""]), "taskRoles[worker]"),
+        (tasks([0, "10.0.0.1"]), "taskRoles[worker]"),
+        (tasks([1, "10.0.0.1", UID8, 0, "node-1", ""]), "tasks[0]"),
+        (tasks([0, "10.0.0.1", UID8, 0, "node 1", ""]), "tasks[0]"),
+        (tasks([0, "10.0.0.1", UID8, 0, "node-1", "10.0.0.1 x"]), "tasks[0]"),
+        *((tasks([0, "10.0.0.1", UID8, 0, "", "", starts]), "worker].tasks[0]") for starts in ("2", True, None, 2.5)),
+        (tasks(), "has 0 Tasks, total is 1"),
+        ({"epoch": -1}, "epoch: -1 is not a count"),
+        ({"epoch": "1"}, "epoch: '1' is not a count"),
+        ({"epoch": 1, "why": 7}, "why: 7 is not a string"),
+        ({"epoch": 1, "behind": [["worker", 0, "abc"]]}, "is not [role, index, uid8, starts]"),
+        ({"epoch": 1, "behind": [["worker", True, "abc", 1]]}, "is not [role, index, uid8, starts]"),
+        ({"epoch": 1, "behind": {}}, "behind: {} is not of type list"),
         ({"waitingFor": ["worker-1"]}, "waitingFor"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -92,6 +110,7 @@ def test_text_of_others_becomes_one_printable_line(text: str) -> None:
     line = subject.one_line(text)
     assert line.isprintable()
     assert len(line) <= 300
+    assert subject.decode(json.dumps(closed(1, why=text))).why == line
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1", "::ffff:10.0.0.1"])

@@ -16,19 +16,17 @@ from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api
 from frameworkbarrier.source.follow import Follower, View
 from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
-from tests.barrier.documents import DOCUMENTS, a_configmap, a_framework, a_list
+from tests.barrier.documents import BY_SELECTOR, DOCUMENTS, VALID, a_configmap, a_framework, a_list
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import environment
 
 Serve = Callable[[Script], FaultyServer]
 
-BY_SELECTOR = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"}
 VIEWS: dict[str, Callable[[], View[Any]]] = {
     "roster": lambda: RosterView(settings.parse(environment())),
     "framework": lambda: FrameworkView(settings.parse(environment(FC_FRAMEWORK_ATTEMPT_ID="0"))),
     "pods": lambda: PodsView(settings.parse(environment(FB_WAIT_FOR="arrived", **BY_SELECTOR)), "lab"),
 }
-VALID = {"roster": a_configmap(), "framework": a_framework(), "pods": a_list()}
 
 
 class EnoughError(Exception):
@@ -108,6 +106,7 @@ PODS = "/api/v1/namespaces/lab/pods"
         (CONFIGMAP, a_configmap() | {"metadata": []}, {}, "metadata: [] is not an object"),
         (CONFIGMAP, a_configmap() | {"data": 5}, {}, "data: 5 is not an object"),
         (FRAMEWORK, a_framework() | {"spec": 5}, {}, "spec: 5 is not an object"),
+        (FRAMEWORK, a_framework() | {"spec": {"taskRoles": [{"name": "ps"}]}}, {}, "spec.taskRoles[ps].taskNumber"),
         (FRAMEWORK, a_framework() | {"status": {"attemptStatus": [1]}}, {}, "status.attemptStatus: [1] is not"),
         (PODS, {}, BY_SELECTOR, "items: is not there"),
         (PODS, {"items": 5}, BY_SELECTOR, "items: 5 is not a list"),

@@ -5,8 +5,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -18,7 +17,7 @@ from frameworkbarrier.gate.sidecar import follow
 from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.log import Log
 from frameworkbarrier.source.follow import SILENCE_SEC
-from testkit.waiting import eventually, patience
+from testkit.waiting import patience
 from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
 from tests.barrier.gangs import configmap, environment, observation, released, roster, uid
 from tests.barrier.process import Barrier
@@ -56,22 +55,10 @@ def gang() -> Changing:
 
 
 @pytest.fixture
-def sidecar(serve: Serve, folder: Path, gang: Changing) -> Iterator[Barrier]:
-    barrier = Barrier(folder, serve(gang).url, environment(FB_MODE="sidecar", FB_PORTS="ps=1"))
-
-    def is_open() -> None:
-        assert (folder / "generation").exists()
-
-    eventually(is_open)
-    yield barrier
-    barrier.stop()
-
-
-def follows(barrier: Barrier, generation: int) -> None:
-    def is_there() -> None:
-        assert barrier.read("generation") == f"{generation}\n"
-
-    eventually(is_there)
+def sidecar(serve: Serve, start: Callable[..., Barrier], gang: Changing) -> Barrier:
+    barrier = start(serve(gang).url, environment(FB_MODE="sidecar", FB_PORTS="ps=1"))
+    barrier.writes("generation")
+    return barrier
 
 
 def moved(document: dict[str, Any], ip: str) -> dict[str, Any]:
@@ -83,7 +70,7 @@ def moved(document: dict[str, Any], ip: str) -> dict[str, Any]:
 def test_a_retried_task_reaches_all_files_and_hosts_keeps_its_inode(sidecar: Barrier, gang: Changing) -> None:
     inode = (sidecar.folder / "hosts").stat().st_ino
     gang.change(moved(roster({"ps": 1, "worker": 2}, generation=2), "10.7.7.7"))
-    follows(sidecar, 2)
+    sidecar.writes("generation", "2\n")
     assert "10.7.7.7\tmnist-worker-1" in sidecar.read("hosts")
     assert (sidecar.folder / "hosts").stat().st_ino == inode
     assert sidecar.read("worker.hosts").splitlines()[1] == "10.7.7.7"
@@ -93,11 +80,11 @@ def test_a_retried_task_reaches_all_files_and_hosts_keeps_its_inode(sidecar: Bar
 
 def test_a_rescale_reaches_all_files_and_a_deleted_role_takes_its_list_away(sidecar: Barrier, gang: Changing) -> None:
     gang.change(roster({"ps": 1, "worker": 3, "extra": 1}, generation=2))
-    follows(sidecar, 2)
+    sidecar.writes("generation", "2\n")
     assert len(sidecar.read("worker.hosts").splitlines()) == 3
     assert sidecar.read("extra.hosts")
     gang.change(roster({"ps": 1, "worker": 1}, generation=3))
-    follows(sidecar, 3)
+    sidecar.writes("generation", "3\n")
     assert not (sidecar.folder / "extra.hosts").exists()
     assert "worker-1" not in sidecar.read("hosts")
 
@@ -108,7 +95,7 @@ def test_an_incomplete_gang_changes_nothing_for_those_who_run(sidecar: Barrier, 
     time.sleep(0.5)
     assert sidecar.read("hosts") == before
     gang.change(moved(roster({"ps": 1, "worker": 2}, generation=2), "10.7.7.7"))
-    follows(sidecar, 2)
+    sidecar.writes("generation", "2\n")
 
 
 def test_a_generation_that_cannot_be_written_is_logged_and_the_next_one_written(
@@ -118,7 +105,7 @@ def test_a_generation_that_cannot_be_written_is_logged_and_the_next_one_written(
     sidecar.reports("generation 2 was not written: FB_PORTS")
     assert sidecar.read("generation") == "1\n"
     gang.change(roster({"ps": 1, "worker": 3}, generation=3))
-    follows(sidecar, 3)
+    sidecar.writes("generation", "3\n")
 
 
 def test_what_could_not_be_written_is_tried_again_without_a_new_generation(sidecar: Barrier, gang: Changing) -> None:
@@ -129,15 +116,11 @@ def test_what_could_not_be_written_is_tried_again_without_a_new_generation(sidec
     sidecar.reports("generation 2 was not written: ")
     assert sidecar.read("generation") == "1\n"
     (obstacle / "x").rmdir()
-
-    def is_written() -> None:
-        assert sidecar.read("generation") == "2\n"
-
-    eventually(is_written)
+    sidecar.writes("generation", "2\n")
     assert sidecar.read("worker.hosts").splitlines()[1] == "10.7.7.7"
 
 
-def test_the_end_of_the_attempt_does_not_end_a_sidecar(serve: Serve, folder: Path) -> None:
+def test_the_end_of_the_attempt_does_not_end_a_sidecar(serve: Serve, start: Callable[..., Barrier]) -> None:
     def script(request: Request, reply: Reply) -> None:
         if request.watches:
             reply.stream()
@@ -146,7 +129,7 @@ def test_the_end_of_the_attempt_does_not_end_a_sidecar(serve: Serve, folder: Pat
         else:
             reply.answer(200, configmap(roster({"worker": 1})))
 
-    barrier = Barrier(folder, serve(script).url, environment(FB_MODE="sidecar"))
+    barrier = start(serve(script).url, environment(FB_MODE="sidecar"))
     barrier.reports("the files stay as they are: ConfigMap lab/mnist-attempt is gone")
     with pytest.raises(subprocess.TimeoutExpired):
         barrier.process.wait(0.5)
