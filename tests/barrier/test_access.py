@@ -6,7 +6,7 @@ import responses
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.source import access
-from frameworkbarrier.source.access import Access, Token
+from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -21,32 +21,37 @@ def test_the_clusters_own_address_comes_with_the_service_account(token_dir: Path
     assert found.ca == str(token_dir / "ca.crt")
 
 
-def test_an_ipv6_service_address_is_bracketed(token_dir: Path) -> None:
-    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
-    assert access.find("", "", str(token_dir), environ).address == "https://[fd00::1]:6443"
-
-
-def test_the_error_for_a_missing_token_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"FB_TOKEN_DIR=.*automountServiceAccountToken"):
-        access.find("", "", str(tmp_path), IN_CLUSTER)
-
-
-def test_a_given_address_wins_over_the_clusters_own(token_dir: Path) -> None:
-    assert access.find("https://other:1", "", str(token_dir), IN_CLUSTER).address == "https://other:1"
+@pytest.mark.parametrize(
+    ("given", "environ", "address"),
+    [
+        ("", IN_CLUSTER, "https://10.96.0.1:443"),
+        ("", {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, "https://[fd00::1]:6443"),
+        ("https://other:1", IN_CLUSTER, "https://other:1"),
+    ],
+    ids=["the cluster's own", "an IPv6 address in brackets", "a given one wins"],
+)
+def test_the_address(token_dir: Path, given: str, environ: dict[str, str], address: str) -> None:
+    assert access.find(given, "", str(token_dir), environ).address == address
 
 
 def test_no_token_travels_over_plain_http(token_dir: Path) -> None:
     assert access.find("http://127.0.0.1:8080", "", str(token_dir), {}).token is None
 
 
-def test_without_any_address_the_three_ways_are_named(token_dir: Path) -> None:
-    with pytest.raises(SettingsError, match=r"KUBE_APISERVER_ADDRESS.*KUBERNETES_SERVICE_HOST.*KUBECONFIG"):
-        access.find("", "", str(token_dir), {})
-
-
-def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"KUBECONFIG=.*/absent"):
-        access.find("", str(tmp_path / "absent"), str(tmp_path), {})
+@pytest.mark.parametrize(
+    ("kubeconfig", "environ", "says"),
+    [
+        ("", IN_CLUSTER, r"FB_TOKEN_DIR=.*automountServiceAccountToken"),
+        ("", {}, r"KUBE_APISERVER_ADDRESS.*KUBERNETES_SERVICE_HOST.*KUBECONFIG"),
+        ("/absent", {}, r"KUBECONFIG=.*/absent"),
+    ],
+    ids=["no token", "no address", "no kubeconfig"],
+)
+def test_what_is_missing_is_named_with_the_ways_to_get_it(
+    tmp_path: Path, kubeconfig: str, environ: dict[str, str], says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        access.find("", kubeconfig, str(tmp_path), environ)
 
 
 def test_the_namespace_is_the_service_accounts(token_dir: Path, tmp_path: Path) -> None:
@@ -83,15 +88,6 @@ def test_an_answer_that_is_no_object_is_that_of_a_faulty_server(body: str) -> No
     responses.get("https://api/x", body=body)
     with pytest.raises(UnavailableError):
         Api(Access("https://api")).get("/x")
-
-
-@responses.activate
-def test_a_request_carries_the_token_and_no_credentials_of_the_image(token_dir: Path, tmp_path: Path) -> None:
-    responses.get("https://api/x", json={})
-    Api(Access("https://api", Token(str(token_dir / "token")))).get("/x")
-    sent = responses.calls[0].request.headers
-    assert sent["Authorization"] == "Bearer first"
-    assert sent["User-Agent"] == "frameworkbarrier"
 
 
 @pytest.mark.parametrize(("value", "seconds"), [("7", 7.0), ("86400", 300.0), ("-1", None), ("soon", None)])

@@ -26,28 +26,6 @@ def variables(shape: dict[str, int], role: str, index: int, preset: str, **envir
     return dict(line.split("=", 1) for line in made.replace("'", "").splitlines())
 
 
-ELASTIC = {"FB_NNODES": "1:4"}
-
-
-def test_an_elastic_gang_meets_by_c10d_under_an_id_that_all_pods_of_the_attempt_share() -> None:
-    for index in range(2):
-        found = variables({"worker": 2}, "worker", index, "pytorch", **ELASTIC, FB_MAX_RESTARTS="3")
-        assert found["PET_NNODES"] == "1:4"
-        assert found["PET_RDZV_BACKEND"] == "c10d"
-        assert found["PET_RDZV_ID"] == "0_cm-uid"
-        assert found["PET_RDZV_ENDPOINT"] == f"{ip(1)}:29500"
-        assert found["PET_LOCAL_ADDR"] == ip(index + 1)
-        assert found["PET_MAX_RESTARTS"] == "3"
-        assert found["NODE_RANK"] == str(index)
-        assert "WORLD_SIZE" not in found
-
-
-def test_a_gang_of_fixed_size_meets_by_rank_and_torchrun_keeps_its_own_number_of_restarts() -> None:
-    found = variables({"worker": 2}, "worker", 1, "pytorch")
-    assert (found["PET_RDZV_BACKEND"], found["PET_NNODES"], found["WORLD_SIZE"]) == ("static", "2", "2")
-    assert not {"PET_MAX_RESTARTS", "PET_LOCAL_ADDR"} & set(found)
-
-
 @pytest.mark.parametrize("nnodes", ["3:4", "1:1"])
 def test_a_gang_with_which_torchrun_would_wait_in_vain_is_refused(nnodes: str) -> None:
     with pytest.raises(SettingsError, match=rf"preset pytorch: FB_NNODES={nnodes} .*, but 2 Pods have ranks"):
@@ -269,8 +247,12 @@ def test_a_template_of_a_user_may_refuse_the_gang_and_use_what_presets_use() -> 
         render.render(opened, read, Container(templates={"x": "{{ fail('we need three workers') }}"}))
 
 
-@pytest.mark.parametrize("name", ["discover_hosts.sh", "hosts"])
+@pytest.mark.parametrize(
+    "name", ["discover_hosts.sh", "env", "hosts", "generation", "framework.json", "worker.hosts", ""]
+)
 def test_a_template_may_not_replace_a_file_of_a_preset_or_of_the_barrier(name: str) -> None:
     read = settings.parse(environment("worker", 0, FB_PRESET="horovod"))
-    with pytest.raises(SettingsError, match=f"template {name}.j2: '{name}' is the name of a file of the barrier"):
+    with pytest.raises(
+        SettingsError, match=f"template {name}.j2: '{name or 'nothing'}' is the name of a file of the barrier"
+    ):
         render.render(released(roster({"worker": 1})), read, Container(templates={name: "x"}))

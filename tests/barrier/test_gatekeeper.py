@@ -102,11 +102,7 @@ def listed(start: int, *, own: int) -> str:
             id="an earlier start is listed: the peers may run since before this one, and it never joins them",
         ),
         pytest.param(2, [(0, closed(1), CLOSED), (600, closed(1), CLOSED)], id="the gate is closed"),
-        pytest.param(
-            2,
-            [(0, closed(1, **behind(2)), BEHIND)],
-            id="this start is of an earlier epoch",
-        ),
+        pytest.param(2, [(0, closed(1, **behind(2)), BEHIND)], id="this start is of an earlier epoch"),
         pytest.param(2, [(0, closed(1, **behind(1)), CLOSED)], id="the start before was of an earlier epoch"),
         pytest.param(2, [(0, closed(1, **behind(2, index=1)), CLOSED)], id="somebody else is of an earlier epoch"),
         pytest.param(

@@ -21,6 +21,15 @@ def answers(request: Request, reply: Reply) -> None:
     reply.answer(200, {"kind": "ConfigMap"})
 
 
+@pytest.fixture(params=["http", "https"])
+def asked(request: pytest.FixtureRequest, serve: Serve, serve_tls: Serve, token_dir: Path) -> FaultyServer:
+    """A server that has been asked for PATH, over TLS with the token."""
+    server = (serve if request.param == "http" else serve_tls)(answers)
+    credentials = (Token(str(token_dir / "token")), str(token_dir / "ca.crt")) if request.param == "https" else ()
+    kube.Api(Access(server.url, *credentials)).get(PATH)
+    return server
+
+
 @pytest.fixture
 def netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials of the image for the API server's address, and no proxies."""
@@ -45,33 +54,14 @@ def proxy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FaultyServer:
     return server
 
 
-@pytest.mark.usefixtures("netrc")
-def test_a_netrc_of_the_image_adds_no_credentials(serve: Serve) -> None:
-    server = serve(answers)
-    kube.Api(Access(server.url)).get(PATH)
-    assert "authorization" not in server.requests[0].headers
+def test_a_netrc_of_the_image_neither_adds_credentials_nor_replaces_the_token(netrc: None, asked: FaultyServer) -> None:
+    headers = asked.requests[0].headers
+    assert headers.get("authorization") == ("Bearer first" if asked.url.startswith("https") else None)
+    assert headers["user-agent"] == "frameworkbarrier"
 
 
-@pytest.mark.usefixtures("netrc")
-def test_a_netrc_of_the_image_does_not_replace_the_token(serve_tls: Serve, token_dir: Path) -> None:
-    server = serve_tls(answers)
-    kube.Api(Access(server.url, Token(str(token_dir / "token")), str(token_dir / "ca.crt"))).get(PATH)
-    assert server.requests[0].headers["authorization"] == "Bearer first"
-
-
-def test_a_proxy_of_the_environment_is_not_asked(serve: Serve, proxy: FaultyServer) -> None:
-    server = serve(answers)
-    kube.Api(Access(server.url)).get(PATH)
-    assert [request.path for request in server.requests] == [PATH]
-    assert proxy.requests == []
-
-
-def test_a_proxy_of_the_environment_is_not_asked_with_tls_either(
-    serve_tls: Serve, proxy: FaultyServer, token_dir: Path
-) -> None:
-    server = serve_tls(answers)
-    kube.Api(Access(server.url, Token(str(token_dir / "token")), str(token_dir / "ca.crt"))).get(PATH)
-    assert [request.path for request in server.requests] == [PATH]
+def test_a_proxy_of_the_environment_is_not_asked(proxy: FaultyServer, asked: FaultyServer) -> None:
+    assert [request.path for request in asked.requests] == [PATH]
     assert proxy.requests == []
 
 

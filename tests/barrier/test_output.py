@@ -44,36 +44,23 @@ def test_a_file_is_replaced_and_one_written_in_place_keeps_its_inode(folder: Pat
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_planted_link_is_replaced_and_its_target_unharmed(folder: Path, in_place: bool) -> None:
-    victim = folder.parent / "victim"
+@pytest.mark.parametrize("kind", ["a link", "a second name of a file elsewhere", "a FIFO", "an empty folder"])
+def test_what_is_planted_is_replaced_and_what_it_leads_to_unharmed(folder: Path, kind: str, in_place: bool) -> None:
+    victim, hosts = folder.parent / "victim", folder / "hosts"
     victim.write_text("precious")
-    (folder / "hosts").symlink_to(victim)
+    match kind:
+        case "a link":
+            hosts.symlink_to(victim)
+        case "a second name of a file elsewhere":
+            os.link(victim, hosts)
+        case "a FIFO":
+            os.mkfifo(hosts)
+        case _:
+            hosts.mkdir()
     write(folder, File("hosts", b"new", in_place=in_place))
     assert victim.read_text() == "precious"
-    assert not (folder / "hosts").is_symlink()
-    assert (folder / "hosts").read_bytes() == b"new"
-
-
-def test_a_planted_second_name_of_a_file_elsewhere_is_not_written_through(folder: Path) -> None:
-    victim = folder.parent / "victim"
-    victim.write_text("precious")
-    os.link(victim, folder / "hosts")
-    write(folder, File("hosts", b"new", in_place=True))
-    assert victim.read_text() == "precious"
-    assert (folder / "hosts").read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-def test_a_planted_fifo_does_not_hold_us(folder: Path, in_place: bool) -> None:
-    os.mkfifo(folder / "hosts")
-    write(folder, File("hosts", b"new", in_place=in_place))
-    assert (folder / "hosts").read_bytes() == b"new"
-
-
-def test_an_empty_folder_in_the_way_is_removed(folder: Path) -> None:
-    (folder / "env").mkdir()
-    write(folder, File("env", b"new"))
-    assert (folder / "env").read_bytes() == b"new"
+    assert not hosts.is_symlink()
+    assert hosts.read_bytes() == b"new"
 
 
 def test_a_full_folder_in_the_way_is_an_error_that_names_it_and_leaves_no_rubbish(folder: Path) -> None:

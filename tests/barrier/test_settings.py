@@ -2,7 +2,6 @@ import pytest
 
 from frameworkbarrier import settings
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import OwnTask
 from tests.barrier.gangs import environment, uid
 
@@ -96,12 +95,6 @@ def test_without_its_uid_a_pod_of_a_selector_could_be_any_of_its_role() -> None:
 def test_slots_are_one_number_or_one_per_role() -> None:
     assert settings.parse(environment(FB_SLOTS="8")).slots == {"": 8}
     assert settings.parse(environment(FB_SLOTS="launcher=0,worker=4")).slots == {"launcher": 0, "worker": 4}
-
-
-def test_each_preset_names_its_variables() -> None:
-    assert tuple(presets.load("tensorflow").variables) == ("TF_CONFIG",)
-    for name in presets.names():
-        assert presets.variables([name])
 
 
 def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,12 +40,6 @@ def test_what_a_template_cannot_do_is_a_fault_that_names_it(text: str, what: str
     assert str(caught.value).startswith(what)
 
 
-@pytest.mark.parametrize("name", ["env", "hosts", "generation", "framework.json", "worker.hosts", ""])
-def test_a_template_may_not_replace_a_file_of_the_barrier(name: str) -> None:
-    with pytest.raises(SettingsError, match="is the name of a file of the barrier"):
-        rendered(**{name: "x"})
-
-
 def test_a_wrong_syntax_is_found_while_waiting() -> None:
     with pytest.raises(SettingsError, match="template x, line 3"):
         render.warm_up(settings.parse(environment()), Container(templates={"x": "\n\n{{"}))

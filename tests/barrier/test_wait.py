@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -41,60 +42,56 @@ def seen(ready: int, total: int = 10, **changes: object) -> Observation:
     return observation(roster({"worker": total}, ready=ready, **changes))
 
 
-def run(script: Script, timeout_sec: int = 600) -> tuple[list[str], Exception | None]:
+def run(script: Script) -> tuple[list[str], Exception | None]:
     stream = io.StringIO()
     end: Exception | None = None
     try:
-        wait(script, Gatekeeper(ME), timeout_sec, Progress(Log(stream=stream), lambda: script.now))
+        wait(script, Gatekeeper(ME), 600, Progress(Log(stream=stream), lambda: script.now))
     except (WaitTimeoutError, GoneError) as raised:
         end = raised
     return [line.split(" INFO ")[1] for line in stream.getvalue().splitlines()], end
 
 
-def test_lines_come_when_the_count_changes_and_at_most_every_ten_seconds() -> None:
-    script = Script((0, seen(1)), (1, seen(2)), (2, seen(3)), (30, seen(4)), (31, seen(4)), (50, seen(10)))
-    lines, end = run(script)
-    assert end is None
-    assert lines == ["waiting 1/10: 9 Tasks", "waiting 3/10: 7 Tasks", "waiting 4/10: 6 Tasks"]
+def waits_for(why: str) -> Observation:
+    return seen(9, waitingFor=[{"task": "worker-9", "why": why}])
 
 
-def test_another_reason_is_a_line_each_minute_at_most() -> None:
-    def waits_for(why: str) -> Observation:
-        return seen(9, waitingFor=[{"task": "worker-9", "why": why}])
-
-    # The reason that counts is the latest when the minute is over: those of the seconds 0, 48 and 112.
-    script = Script(*((float(16 * number), waits_for(f"reason {number}")) for number in range(10)), (151, seen(10)))
-    lines, end = run(script)
-    assert end is None
-    assert lines == [f"waiting 9/10: worker-9 reason {number}" for number in (0, 3, 7)]
+FIRST_ANSWER = "waiting for the first answer of the API server"
 
 
-def test_a_quiet_wait_writes_one_line() -> None:
-    lines, end = run(Script((0, seen(9))))
-    assert lines == ["waiting 9/10: 1 Task"]
-    assert str(end) == "gave up after 600 s of waiting 9/10: 1 Task"
-
-
-def test_a_server_that_never_answers_is_reported_after_ten_seconds() -> None:
-    lines, end = run(Script())
-    assert lines == ["waiting for the first answer of the API server"]
-    assert str(end) == "gave up after 600 s of waiting for the first answer of the API server"
-
-
-def test_a_fault_is_reported_beside_the_last_count_until_it_is_over() -> None:
-    script = Script((0, seen(5)), (20, Fault("the API server answers HTTP 503")), (40, seen(6)))
-    lines, _ = run(script)
-    assert lines == [
-        "waiting 5/10: 5 Tasks",
-        "waiting 5/10: 5 Tasks; the API server answers HTTP 503",
-        "waiting 6/10: 4 Tasks",
-    ]
-
-
-def test_a_fault_before_any_count_is_reported_alone() -> None:
-    lines, end = run(Script((0, Fault("no route"))), 5)
-    assert lines == ["waiting: no route"]
-    assert str(end) == "gave up after 5 s of waiting: no route"
+@pytest.mark.parametrize(
+    ("script", "lines"),
+    [
+        pytest.param(
+            [(0, seen(1)), (1, seen(2)), (2, seen(3)), (30, seen(4)), (31, seen(4)), (50, seen(10))],
+            ["waiting 1/10: 9 Tasks", "waiting 3/10: 7 Tasks", "waiting 4/10: 6 Tasks"],
+            id="when the count changes, and at most every ten seconds",
+        ),
+        pytest.param(
+            # The reason that counts is the latest when the minute is over: those of the seconds 0, 48 and 112.
+            [*((16.0 * number, waits_for(f"reason {number}")) for number in range(10)), (151, seen(10))],
+            [f"waiting 9/10: worker-9 reason {number}" for number in (0, 3, 7)],
+            id="another reason, each minute at most",
+        ),
+        pytest.param([(0, seen(9))], ["waiting 9/10: 1 Task"], id="one for a quiet wait"),
+        pytest.param([], [FIRST_ANSWER], id="a server that never answers, after ten seconds"),
+        pytest.param(
+            [(0, seen(5)), (20, Fault("the API server answers HTTP 503")), (40, seen(6))],
+            [
+                "waiting 5/10: 5 Tasks",
+                "waiting 5/10: 5 Tasks; the API server answers HTTP 503",
+                "waiting 6/10: 4 Tasks",
+            ],
+            id="a fault beside the last count, until it is over",
+        ),
+        pytest.param([(0, Fault("no route"))], ["waiting: no route"], id="a fault before any count, alone"),
+    ],
+)
+def test_lines_say_what_is_waited_for(script: list[tuple[float, Observation | Fault]], lines: list[str]) -> None:
+    found, end = run(Script(*script))
+    assert found == lines
+    opened = bool(script) and script[-1][1] == seen(10)
+    assert end is None if opened else str(end) == f"gave up after 600 s of {lines[-1]}"
 
 
 def test_why_the_source_ended_says_how_long_it_took() -> None:
@@ -135,10 +132,8 @@ def test_a_wake_up_without_an_item_is_not_the_end_of_the_wait() -> None:
     assert time.monotonic() - begun >= 0.2
 
 
-def test_a_termination_message_fits_and_is_one_line(tmp_path: object) -> None:
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "termination-log"
+def test_a_termination_message_fits_and_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "termination-log"
     path.write_text("old" * 5000)
     leave_message(str(path), "é" * 5000 + "\nsecond")
     assert len(path.read_bytes()) <= 4096
