@@ -44,7 +44,7 @@ class Lab:
         self._tasks.append(asyncio.ensure_future(work))
 
     async def run_for(self, seconds: float, *works: Awaitable[object]) -> None:
-        """Run something endless for some seconds of the fake time, which then stands still no longer."""
+        """Run something endless for some seconds of the fake time, and then cancel it."""
         self.time.until = self.time.now + seconds
         tasks = [asyncio.ensure_future(work) for work in works]
         await asyncio.wait_for(self.time.ended.wait(), patience(20))
