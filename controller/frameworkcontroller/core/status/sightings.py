@@ -12,7 +12,7 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core.effects import EffectKey
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sightings:
     """What is known of the objects of one Framework attempt."""
 
@@ -25,5 +25,5 @@ class Sightings:
 
     def forget(self, uid: str | None) -> None:
         """Forget a Pod of an attempt that is over."""
-        self.gone.difference_update({uid})
-        self.not_retained.difference_update({uid})
+        self.gone -= {uid}
+        self.not_retained -= {uid}
