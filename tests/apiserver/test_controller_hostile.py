@@ -56,6 +56,8 @@ def make_hostile(cluster: Cluster, frameworks: Frameworks, when: str) -> None:
     path = f"{frameworks.path}/corrupt{when}"
     # The controller, where it runs, writes too: a patch names no version that could be an old one.
     frameworks.raw.merge(f"{path}/status", {"status": status})
+    # One that rests is read only when it is to start.
+    frameworks.raw.merge(path, {"spec": {"executionType": "Start"}})
     frameworks.create(f"corrupt{when}good", role("worker", 1))
 
 
