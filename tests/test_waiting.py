@@ -20,6 +20,18 @@ def test_it_returns_what_the_check_returns_when_it_holds() -> None:
     assert eventually(check, interval=0.001) == 3
 
 
+def test_what_is_not_there_yet_is_waited_for() -> None:
+    seen: dict[str, int] = {}
+    attempts = itertools.count()
+
+    def check() -> int:
+        if next(attempts) == 3:
+            seen["pod"] = 1
+        return seen["pod"]
+
+    assert eventually(check, interval=0.001) == 1
+
+
 async def test_it_waits_for_coroutines_too() -> None:
     attempts = iter(range(10))
 
@@ -47,8 +59,8 @@ def test_any_other_error_ends_it_at_once() -> None:
 
     def check() -> None:
         attempts.append(1)
-        raise LookupError
+        raise ValueError("a defect")
 
-    with pytest.raises(LookupError):
+    with pytest.raises(ValueError, match="a defect"):
         eventually(check, timeout=10)
     assert len(attempts) == 1

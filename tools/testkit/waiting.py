@@ -22,12 +22,13 @@ def eventually(check: Callable[[], T], timeout: float = 10.0, interval: float = 
     """Call a check until it holds, and return its result.
 
     Args:
-        check: Raises AssertionError while it does not hold; any other exception ends the wait at once.
+        check: Raises AssertionError while it does not hold, or LookupError while what it looks at is not there; any
+            other exception ends the wait at once.
         timeout: The seconds that it may take on an idle machine; see `patience`. The check is called at least once.
         interval: The seconds between two calls.
 
     Raises:
-        AssertionError: The last one of the check, when the time is over.
+        AssertionError, LookupError: The last one of the check, when the time is over.
     """
     return tenacity.Retrying(**_until(timeout, interval))(check)
 
@@ -48,7 +49,7 @@ async def eventually_async(
 
 def _until(timeout: float, interval: float) -> dict[str, Any]:
     return {
-        "retry": tenacity.retry_if_exception_type(AssertionError),
+        "retry": tenacity.retry_if_exception_type((AssertionError, LookupError)),
         "stop": tenacity.stop_after_delay(patience(timeout)),
         "wait": tenacity.wait_fixed(interval),
         "reraise": True,
