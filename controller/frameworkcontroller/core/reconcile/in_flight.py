@@ -16,6 +16,8 @@ from frameworkcontroller.core.policies.backoff import Refusals, SlowStart, Spend
 RECHECK_AFTER: Final = timedelta(seconds=5)
 # The deletion of a Pod that stays, for a finalizer for example, is asked for again after longer and longer times.
 LONGEST_RECHECK: Final = timedelta(minutes=5)
+BEFORE_DELETION: Final = 2
+"""Failures before an object that has the name of a new one is deleted: the creation, and the look at what is there."""
 # Between two looks at names of a Framework's Pods that are in use.
 LOOK_SECONDS: Final = 0.02
 
@@ -128,10 +130,7 @@ class InFlight:
         self.back_off(key, Failed(message, spread), now)
 
     def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
-        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row.
-
-        The creation whose name was in use, and the look at what has it, come before the first time.
-        """
+        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
         number = self.failures(key) if longer else 0
-        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(max(0, number - 2), 10))
+        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(max(0, number - BEFORE_DELETION), 10))
         self._delays[key] = Delay(now + pause, number + longer)

@@ -61,7 +61,7 @@ class _Frameworks(Collector):
             "Tasks whose TaskRole waits for others (dependsOn).",
             value=sum(one.waiting_tasks for one in reconcilers),
         )
-        gangs = [one.gang for one in reconcilers if one.gang is not None]
+        gangs = [gang for one in reconcilers if (gang := one.gang) is not None]
         phases = Tally(gang.phase for gang in gangs)
         by_phase = {phase.name.lower(): phases[phase] for phase in Phase}
         yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", by_phase)

@@ -36,6 +36,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    PodEffect,
     Refused,
     RetainPod,
     Subject,
@@ -313,7 +314,7 @@ def _framework_path(subject: Subject) -> str:
     return resource_path(names.API_VERSION, names.PLURAL, namespace=subject.namespace, name=subject.name)
 
 
-def _pod_path(subject: Subject, effect: FindPod | DeletePod | RetainPod) -> str:
+def _pod_path(subject: Subject, effect: PodEffect) -> str:
     name = names.pod_name(subject.name, effect.role, effect.index)
     return resource_path("v1", "pods", namespace=subject.namespace, name=name)
 
