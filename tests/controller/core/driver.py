@@ -126,3 +126,17 @@ class Driver:
     def touch_config_map(self) -> None:
         """The informer has an Event about the ConfigMap."""
         self.reconciler.touch_config_map()
+
+    def see(self) -> None:
+        """A second has passed for the caches; the informers have Events about what they see changed."""
+        self.touch_pods(*self.caches.refresh())
+        self.touch_config_map()
+
+    def go_on(self, seconds: int) -> None:
+        """The controller and the world go on for so long."""
+        for _ in range(seconds):
+            for _ in range(4):
+                for effect in self.decide().effects:
+                    self.answer(*self.perform(effect))
+            self.world.tick()
+            self.see()

@@ -33,10 +33,6 @@ class Manual(Driver):
         self.world.now += timedelta(seconds=seconds - 1)
         self.see()
 
-    def see(self) -> None:
-        self.touch_pods(*self.caches.refresh())
-        self.touch_config_map()
-
     def work_until(self, kind: type[Effect]) -> Effect:
         """All goes well until this is asked for; it is not answered."""
         for _ in range(50):

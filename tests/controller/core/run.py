@@ -84,8 +84,7 @@ class Run(Driver):
             self.script(self.world)
         moved = self.world.tick() or generation != self.world.manifest["metadata"]["generation"]
         checks.guarantees(self.world, late=self._late)
-        self.touch_pods(*self.caches.refresh())
-        self.touch_config_map()
+        self.see()
         if not moved and not busy and self.caches.up_to_date and self.wake_at is not None:
             self.world.now = max(self.world.now, self.wake_at)
 

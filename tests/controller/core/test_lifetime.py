@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.status import FrameworkStatus
 
 S = State
-THERE = config_map()
+UNBOUNDED = -1
 
 
 def ran(state: State, *, since: float = 0, code: int | None = None, delay: int | None = None) -> FrameworkStatus:
@@ -32,101 +32,60 @@ def ran(state: State, *, since: float = 0, code: int | None = None, delay: int |
     return replace(framework(state, end, since=since, retries=RetryPolicyStatus(0, 0, delay)), run_time=at(100))
 
 
-def context(deadline: int | None, **more: Any) -> dict[str, Any]:
-    return {"spec": spec(active_deadline_seconds=deadline, **more)}
+class Deadline(NamedTuple):
+    """A Framework that is retried without bound, its deadline, and what its next step is."""
+
+    was: FrameworkStatus
+    seconds: int | None
+    becomes: State
+    code: int | None = None
+    wake_at: datetime | None = None
+    action: Action | None = None
+    execution: str = "Start"
 
 
 LATER = at(1100)
-ALWAYS = retry_policy(-1)
+EXPIRES = at(1000) + timedelta(days=30)
+WAITS = ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=500)
+
+DEADLINES = {
+    "over while it runs": Deadline(ran(S.RUNNING), 900, S.DELETION_PENDING, -240),
+    "not over": Deadline(ran(S.RUNNING), 1000, S.RUNNING, wake_at=LATER),
+    "none is set": Deadline(ran(S.RUNNING), None, S.RUNNING),
+    "the longest one": Deadline(ran(S.RUNNING), 2**31 - 1, S.RUNNING, wake_at=at(100 + 2**31 - 1)),
+    "nothing has run yet": Deadline(framework(S.PREPARING), 1, S.PREPARING),
+    "over in a later attempt": Deadline(ran(S.PREPARING), 900, S.DELETION_PENDING, -240),
+    "over at a start": Deadline(ran(S.CREATION_PENDING), 900, S.ATTEMPT_COMPLETED, -240),
+    "over, not seen yet": Deadline(ran(S.CREATION_REQUESTED), 900, S.CREATION_REQUESTED, -240),
+    "not seen yet": Deadline(ran(S.CREATION_REQUESTED, since=990), 1000, S.CREATION_REQUESTED, wake_at=LATER),
+    "a retry waits longer than the deadline": Deadline(WAITS, 1000, S.ATTEMPT_COMPLETED, 1, LATER),
+    "a retry waits less long": Deadline(
+        ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=50), 1000, S.ATTEMPT_COMPLETED, 1, at(1040)
+    ),
+    "over, and does not wait for a retry": Deadline(WAITS, 900, S.CREATION_PENDING, action=Action.NEXT_ATTEMPT),
+    "ended before": Deadline(ran(S.ATTEMPT_COMPLETED, code=0), 900, S.COMPLETED, 0, EXPIRES),
+    "over: no policy retries it": Deadline(ran(S.ATTEMPT_COMPLETED, code=-240), 900, S.COMPLETED, -240, EXPIRES),
+    "stopped, too": Deadline(ran(S.RUNNING), 900, S.DELETION_PENDING, -210, execution="Stop"),
+}
 
 
-@pytest.mark.parametrize(
-    ("was", "there", "settings", "becomes", "code", "wake_at"),
-    [
-        pytest.param(ran(S.RUNNING), True, context(900), S.DELETION_PENDING, -240, None, id="over while it runs"),
-        pytest.param(ran(S.RUNNING), True, context(1000), S.RUNNING, None, LATER, id="not over"),
-        pytest.param(ran(S.RUNNING), True, context(None), S.RUNNING, None, None, id="none is set"),
-        pytest.param(framework(S.PREPARING), True, context(1), S.PREPARING, None, None, id="nothing has run yet"),
-        pytest.param(
-            ran(S.PREPARING), True, context(900), S.DELETION_PENDING, -240, None, id="over in a later attempt"
-        ),
-        pytest.param(
-            ran(S.CREATION_PENDING), False, context(900), S.ATTEMPT_COMPLETED, -240, None, id="over at a start"
-        ),
-        pytest.param(
-            ran(S.CREATION_REQUESTED), False, context(900), S.CREATION_REQUESTED, -240, None, id="over, not seen yet"
-        ),
-        pytest.param(
-            ran(S.CREATION_REQUESTED, since=990),
-            False,
-            context(1000),
-            S.CREATION_REQUESTED,
-            None,
-            LATER,
-            id="not seen yet",
-        ),
-        pytest.param(
-            ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=500),
-            False,
-            context(1000, retry_policy=ALWAYS),
-            S.ATTEMPT_COMPLETED,
-            1,
-            LATER,
-            id="a retry waits longer than the deadline",
-        ),
-        pytest.param(
-            ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=50),
-            False,
-            context(1000, retry_policy=ALWAYS),
-            S.ATTEMPT_COMPLETED,
-            1,
-            at(1040),
-            id="a retry waits less long",
-        ),
-        pytest.param(ran(S.ATTEMPT_COMPLETED, code=0), False, context(900), S.COMPLETED, 0, None, id="ended before"),
-        pytest.param(
-            ran(S.ATTEMPT_COMPLETED, code=-240),
-            False,
-            context(900, retry_policy=retry_policy(-2)),
-            S.COMPLETED,
-            -240,
-            None,
-            id="over: no policy retries it",
-        ),
-        pytest.param(
-            ran(S.RUNNING), True, context(900, execution_type="Stop"), S.DELETION_PENDING, -210, None, id="stopped, too"
-        ),
-    ],
-)
-def test_a_framework_ends_when_its_deadline_is_over(
-    was: FrameworkStatus,
-    there: bool,
-    settings: dict[str, Any],
-    becomes: State,
-    code: int | None,
-    wake_at: datetime | None,
-) -> None:
-    done = step(was, THERE if there else None, attempt_facts(**settings), persisted=True)
-    assert (done.status.state, done.status.completion and done.status.completion.code) == (becomes, code)
-    if becomes is not S.COMPLETED:
-        assert done.wake_at == wake_at
-
-
-def test_a_deadline_does_not_wait_for_a_retry() -> None:
-    was = ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=500)
-    done = step(was, None, attempt_facts(**context(900, retry_policy=ALWAYS)), persisted=True)
-    assert (done.status.state, done.action) == (S.CREATION_PENDING, Action.NEXT_ATTEMPT)
+@pytest.mark.parametrize("row", DEADLINES.values(), ids=DEADLINES)
+def test_a_framework_ends_when_its_deadline_is_over(row: Deadline) -> None:
+    wanted = spec(
+        active_deadline_seconds=row.seconds, execution_type=row.execution, retry_policy=retry_policy(UNBOUNDED)
+    )
+    there = config_map() if row.was.state in {S.PREPARING, S.RUNNING} else None
+    done = step(row.was, there, attempt_facts(spec=wanted), persisted=True)
+    code = None if done.status.completion is None else done.status.completion.code
+    assert (done.status.state, code, done.wake_at, done.action) == (row.becomes, row.code, row.wake_at, row.action)
 
 
 def test_the_end_names_the_field_and_its_value() -> None:
-    end = step(ran(S.RUNNING), THERE, attempt_facts(**context(900)), persisted=True).status.completion
+    context = attempt_facts(spec=spec(active_deadline_seconds=900))
+    end = step(ran(S.RUNNING), config_map(), context, persisted=True).status.completion
     assert end is not None
     assert (end.phrase, end.type.name, end.type.attributes) == ("FrameworkDeadlineExceeded", "Failed", ("Permanent",))
     assert end.diagnostics == "Framework has run for longer than its activeDeadlineSeconds 900, retries included"
-
-
-def test_the_longest_deadline_is_a_time() -> None:
-    assert deadline_of(ran(S.RUNNING), spec(active_deadline_seconds=2**31 - 1)) == at(100 + 2**31 - 1)
 
 
 @pytest.mark.parametrize(
@@ -155,22 +114,11 @@ def test_a_completed_framework_is_kept_as_long_as_it_asks_for(
 # --- the clock, and controllers that are away ------------------------------------------------------------------------
 
 
-def settle(driver: Driver, seconds: int) -> None:
-    """Let the controller and the world go on for so long."""
-    for _ in range(seconds):
-        for _ in range(4):
-            for effect in driver.decide().effects:
-                driver.answer(*driver.perform(effect))
-        driver.world.tick()
-        driver.touch_pods(*driver.caches.refresh())
-        driver.touch_config_map()
-
-
 def running(deadline: int) -> Driver:
     driver = Driver(
         World(framework_of(with_fields(f"activeDeadlineSeconds: {deadline}")), Plan({"ps-0": ["stay"], **STAY}))
     )
-    settle(driver, 8)
+    driver.go_on(8)
     assert driver.world.status.state is S.RUNNING
     return driver
 
@@ -189,7 +137,7 @@ def test_a_deadline_that_passes_while_no_controller_runs_ends_the_framework_late
     driver = running(60)
     driver.world.now += timedelta(hours=1)
     driver.start()
-    settle(driver, 10)
+    driver.go_on(10)
     assert end_of(driver) == (S.COMPLETED, -240)
 
 
@@ -197,10 +145,10 @@ def test_a_wall_clock_that_is_set_back_puts_the_deadline_off() -> None:
     driver = running(60)
     driver.set_back = timedelta(hours=1)
     driver.world.now += timedelta(minutes=5)
-    settle(driver, 10)
+    driver.go_on(10)
     assert end_of(driver) == (S.RUNNING, None)
     driver.set_back = timedelta()
-    settle(driver, 10)
+    driver.go_on(10)
     assert end_of(driver) == (S.COMPLETED, -240)
 
 
@@ -210,16 +158,5 @@ def test_a_deadline_may_be_changed_while_it_runs() -> None:
     driver.world.edited()
     driver.caches.hear_of_framework()
     driver.world.now += timedelta(minutes=5)
-    settle(driver, 10)
+    driver.go_on(10)
     assert end_of(driver) == (S.RUNNING, None)
-
-
-def test_a_framework_that_is_not_started_has_no_deadline() -> None:
-    manifest = framework_of(
-        with_fields("activeDeadlineSeconds: 1").replace("executionType: Start", "executionType: Create")
-    )
-    driver = Driver(World(manifest))
-    settle(driver, 10)
-    driver.world.now += timedelta(days=1)
-    settle(driver, 10)
-    assert end_of(driver) == (S.CREATION_PENDING, None)

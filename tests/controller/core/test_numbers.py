@@ -73,8 +73,7 @@ def live(driver: Driver, seconds: int) -> Iterator[None]:
             assert (driver.wake_at - driver.world.now).total_seconds() <= 2 * MAX_SECONDS + 30
         yield
         driver.world.tick()
-        driver.touch_pods(*driver.caches.refresh())
-        driver.touch_config_map()
+        driver.see()
 
 
 @settings(max_examples=60)
