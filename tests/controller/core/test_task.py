@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api.states import ASSOCIATED, NEXT, State
 from frameworkcontroller.api.status import RetryPolicyStatus
 from frameworkcontroller.core.clock import utc_seconds
-from frameworkcontroller.core.machines.attempt import complete, move
+from frameworkcontroller.core.machines.attempt import move
 from frameworkcontroller.core.machines.task import Action, conclude, new_task, record_pod, step
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.readiness import obstacle_of
@@ -307,31 +307,19 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_task_follows_its_pod(row: Row) -> None:
-    done = step(row.was, row.seen, task_facts(**row.context), persisted=True)
+def test_a_task_follows_its_pod_and_persists_each_reason_before_anything_is_done(row: Row) -> None:
+    context = task_facts(**row.context)
+    done = step(row.was, row.seen, context, persisted=True)
     code = None if done.status.completion is None else done.status.completion.code
     assert (done.status.state, code, done.action, done.wake_at) == (row.becomes, row.code, row.action, row.wake_at)
     if row.action is not None:
         assert (done.uid or "") == row.uid
-
-
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_nothing_is_done_before_its_reason_is_persisted(row: Row) -> None:
-    assert step(row.was, row.seen, task_facts(**row.context), persisted=False).action is None
-
-
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_change_is_persisted_before_anything_is_done(row: Row) -> None:
-    done = step(row.was, row.seen, task_facts(**row.context), persisted=True)
-    assert done.action is None or done.status == row.was
-
-
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_step_is_repeated_without_effect(row: Row) -> None:
-    context = task_facts(**row.context)
-    done = step(row.was, row.seen, context, persisted=False).status
-    if done.state is not S.ATTEMPT_COMPLETED:
-        assert step(done, row.seen, context, persisted=False).status == done
+        assert done.status == row.was, "a change is persisted before anything is done"
+    early = step(row.was, row.seen, context, persisted=False)
+    assert early.action is None, "nothing is done before its reason is persisted"
+    if early.status.state is not S.ATTEMPT_COMPLETED:
+        again = step(early.status, row.seen, context, persisted=False)
+        assert again.status == early.status, "a step is repeated without effect"
 
 
 def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_orphan_is_deleted() -> None:
@@ -424,11 +412,6 @@ def test_a_task_stays_arrived_although_its_barrier_ends_with_the_pod() -> None:
     assert step(there, ends, context, persisted=True).status.attempt_status.arrived is True
 
 
-def test_a_task_with_an_address_that_has_not_arrived_is_reported_as_such() -> None:
-    seen = pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[WAITS])
-    assert obstacle_of(task(S.PREPARING, ip="10.0.0.1"), seen).phrase == "Pending: its barrier does not run yet"
-
-
 # --- what each change writes ------------------------------------------------------------------------------------------
 
 
@@ -458,22 +441,15 @@ def test_the_end_of_an_attempt_and_the_end_of_a_task_have_times_of_their_own() -
 
 def test_a_retry_is_a_new_attempt_of_the_same_task() -> None:
     was = task(S.ATTEMPT_COMPLETED, ended(1), retries=RetryPolicyStatus(3, 2), attempt=3, ip="10.0.0.1")
-    new = step(was, None, task_facts(retry_policy=retry_policy(5)), persisted=True).status
+    context = task_facts(retry_policy=retry_policy(5))
+    assert step(was, None, context, persisted=False).status == was, "its end is persisted first"
+    new = step(was, None, context, persisted=True).status
     assert (new.instance_uid, new.start_time) == (was.instance_uid, was.start_time)
     assert new.retry_policy_status == RetryPolicyStatus(4, 3)
     attempt = new.attempt_status
     assert (attempt.id, attempt.pod_name, attempt.start_time) == (4, "fw-worker-0", at(1000))
-    assert (attempt.pod_uid, attempt.instance_uid, attempt.pod_ip, attempt.completion_status) == (
-        None,
-        None,
-        None,
-        None,
-    )
-
-
-def test_an_attempt_is_not_retried_before_its_end_is_persisted() -> None:
-    was = task(S.ATTEMPT_COMPLETED, ended(1))
-    assert step(was, None, task_facts(retry_policy=retry_policy(5)), persisted=False).status == was
+    found = (attempt.pod_uid, attempt.instance_uid, attempt.pod_ip, attempt.completion_status)
+    assert found == (None,) * 4
 
 
 def test_a_created_pod_is_stored_by_its_uid() -> None:
@@ -505,16 +481,16 @@ def test_the_end_of_a_pod_is_stored_with_all_its_containers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "state", "text"),
+    ("seen", "text"),
     [
-        (None, S.RUNNING, "Pod was deleted by others"),
-        (DELETING_POD, S.RUNNING, "Pod is being deleted by others"),
-        (pod("Succeeded"), S.RUNNING, "Pod succeeded"),
+        (None, "Pod was deleted by others"),
+        (DELETING_POD, "Pod is being deleted by others"),
+        (pod("Succeeded"), "Pod succeeded"),
     ],
     ids=["gone", "being deleted", "succeeded"],
 )
-def test_the_end_says_what_happened(seen: Pod | None, state: State, text: str) -> None:
-    end = step(task(state), seen, task_facts(**GONE), persisted=True).status.completion
+def test_the_end_says_what_happened(seen: Pod | None, text: str) -> None:
+    end = step(task(S.RUNNING), seen, task_facts(**GONE), persisted=True).status.completion
     assert end is not None
     assert end.diagnostics == text
 
@@ -528,10 +504,6 @@ def test_when_the_attempt_is_gone_every_task_is_completed_whatever_it_was(state:
     assert now.completion.code == (1 if was.completion else -220)
     if state is S.COMPLETED:
         assert now == was
-
-
-def test_the_first_reason_of_an_end_stays() -> None:
-    assert complete(complete(task(), ended(1)), ended(2)).completion == ended(1)
 
 
 def test_what_the_containers_say_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -559,53 +531,33 @@ def test_a_new_task_is_as_clients_expect() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("was", "seen", "why"),
-    [
-        (task(), None, "its Pod is not created yet"),
-        (requested(), None, "AttemptCreationRequested"),
-        (task(S.RUNNING), DELETING_POD, "its Pod is being deleted"),
-        (task(S.PREPARING), pod(), "Pending: no IP yet"),
-        (
-            task(S.PREPARING),
-            pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}]),
-            "Pending: Unschedulable: 0/3",
-        ),
-        (
-            task(S.PREPARING),
-            pod(
-                containerStatuses=[
-                    {"name": "b", "state": {"waiting": {"reason": "ContainerCreating"}}},
-                    {"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no image"}}},
-                ]
-            ),
-            "Pending: a: ImagePullBackOff: no image",
-        ),
-        (task(S.PREPARING), pod(reason="NodeAffinity"), "Pending: NodeAffinity"),
-        (
-            task(S.PREPARING),
-            pod(
-                conditions=[
-                    {"type": "PodScheduled", "status": "True", "reason": "Fine"},
-                    {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
-                ]
-            ),
-            "Pending: no IP yet",
-        ),
-    ],
-    ids=[
-        "pending",
-        "requested",
-        "being deleted",
-        "no address",
-        "unschedulable",
-        "no image",
-        "refused by the node",
-        "scheduled",
-    ],
-)
-def test_the_reason_why_a_task_is_not_ready_is_for_people(was: TaskStatus, seen: Pod | None, why: str) -> None:
-    assert obstacle_of(was, seen).phrase == why
+def condition(kind: str, status: str, reason: str, message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def waiting(name: str, reason: str, message: str = "") -> dict[str, Any]:
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+NO_NODE = condition("PodScheduled", "False", "Unschedulable", "0/3")
+SCHEDULED = [condition("PodScheduled", "True", "Fine"), condition("Ready", "False", "ContainersNotReady")]
+HELD_BACK = pod(podIP="10.0.0.1", barrier=True, initContainerStatuses=[WAITS])
+NO_IMAGE = [waiting("b", "ContainerCreating"), waiting("a", "ImagePullBackOff", "no image")]
+
+OBSTACLES = {
+    "its Pod is not created yet": (task(), None),
+    "AttemptCreationRequested": (requested(), None),
+    "its Pod is being deleted": (task(S.RUNNING), DELETING_POD),
+    "Pending: no IP yet": (task(S.PREPARING), pod(conditions=SCHEDULED)),
+    "Pending: Unschedulable: 0/3": (task(S.PREPARING), pod(conditions=[NO_NODE])),
+    "Pending: a: ImagePullBackOff: no image": (task(S.PREPARING), pod(containerStatuses=NO_IMAGE)),
+    "Pending: NodeAffinity": (task(S.PREPARING), pod(reason="NodeAffinity")),
+    "Pending: its barrier does not run yet": (task(S.PREPARING), HELD_BACK),
+}
+
+
+def test_the_reason_why_a_task_is_not_ready_is_for_people() -> None:
+    assert [obstacle_of(was, seen).phrase for was, seen in OBSTACLES.values()] == list(OBSTACLES)
 
 
 def test_times_are_in_whole_seconds_of_utc() -> None:

@@ -60,16 +60,20 @@ def numbered(number: int, tasks: int = 0) -> dict[str, int]:
     return {f"r{place}": tasks for place in range(number)}
 
 
+MUCH = "spec.taskRoles asks for 10001 Tasks in all, and a Framework may have 10000: reduce "
+MANY = "spec.taskRoles has 1001 TaskRoles, and a Framework may have 1000: remove "
+
+
 @pytest.mark.parametrize(
-    ("numbers", "roles", "reason", "problem"),
+    ("numbers", "roles", "reason", "text"),
     [
-        ({"a": MAX_TASKS, "b": 1}, 2, "TooManyTasks", "asks for 10001 Tasks in all, and a Framework may have 10000: "),
-        (numbered(MAX_ROLES + 1, 1), 0, "TooManyTaskRoles", "has 1001 TaskRoles, and a Framework may have 1000: "),
+        ({"a": MAX_TASKS, "b": 1}, 2, "TooManyTasks", MUCH),
+        (numbered(MAX_ROLES + 1, 1), 0, "TooManyTaskRoles", MANY),
     ],
     ids=["Tasks", "roles"],
 )
 def test_it_waits_and_says_why_until_it_asks_for_fewer(
-    life: Life, numbers: dict[str, int], roles: int, reason: str, problem: str
+    life: Life, numbers: dict[str, int], roles: int, reason: str, text: str
 ) -> None:
     life.scale(**numbers)
     life.start()
@@ -79,7 +83,7 @@ def test_it_waits_and_says_why_until_it_asks_for_fewer(
     assert len(life.world.status.attempt_status.task_role_statuses or ()) == roles
     assert life.suspended == ("True", reason)
     (warning,) = life.warnings
-    assert warning.startswith(f"spec.taskRoles {problem}")
+    assert warning.startswith(text)
     life.scale(a=2, b=1)
     life.live()
     assert life.world.status.state is State.RUNNING
