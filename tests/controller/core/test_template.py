@@ -40,12 +40,6 @@ def rendered(template: Any, index: int = 7, task_uid: str = "task-uid", attempt:
     return pod
 
 
-def container(template: Any = MINIMAL, kind: str = "containers", number: int = 0) -> dict[str, Any]:
-    found = rendered(template)["spec"][kind][number]
-    assert isinstance(found, dict)
-    return found
-
-
 # --- 1: placeholders -------------------------------------------------------------------------------------------------
 
 PLACEHOLDERS = {
@@ -93,12 +87,7 @@ def test_a_placeholder_may_not_smuggle_in_a_uid() -> None:
     assert rendered({"metadata": {"labels": {"x": text}}})["metadata"]["labels"]["x"] == text
 
 
-def test_a_placeholder_gives_a_field_its_name_before_the_pod_is_looked_at() -> None:
-    template = {"metadata": {"{{FC_FRAMEWORK_NAME}}": 1}, "spec": {"containers": []}}
-    assert rendered(template)["metadata"]["fw"] == 1
-
-
-# --- 2: name, namespace, owner ---------------------------------------------------------------------------------------
+# --- 2 to 6: name, namespace, owner, annotations, labels, environment, termination message ----------------------------
 
 OWNER = {
     "apiVersion": "v1",
@@ -109,46 +98,6 @@ OWNER = {
     "blockOwnerDeletion": True,
 }
 
-
-def test_the_pod_is_named_and_owned_whatever_the_template_says() -> None:
-    metadata = {"name": "mine", "namespace": "theirs", "generateName": "some-"}
-    pod = rendered(MINIMAL | {"metadata": metadata, "kind": "Deployment", "apiVersion": "v7"})
-    assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
-    assert (pod["metadata"]["name"], pod["metadata"]["namespace"]) == ("fw-worker-7", "a-namespace")
-    assert "generateName" not in pod["metadata"]
-    assert pod["metadata"]["ownerReferences"] == [OWNER]
-
-
-def test_the_owner_comes_after_those_that_are_there() -> None:
-    other = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
-    assert rendered({"metadata": {"ownerReferences": [other]}})["metadata"]["ownerReferences"] == [other, OWNER]
-
-
-def template_of(number: str) -> bytes:
-    limits = f'{{"nvidia.com/gpu": {number}, "memory": 1e308, "x/gpu": 1e308}}'
-    return b'{"spec":{"containers":[{"name":"main","resources":{"limits":%s}}]}}' % limits.encode()
-
-
-@pytest.mark.parametrize(
-    ("number", "gpus"), [("8", 8), ('"8"', 8), ("8.0", 0), ("1e308", 0), ('"1Ki"', 0), ("9999999", 0), ("null", 0)]
-)
-def test_gpus_are_whole_numbers_as_they_are_written(number: str, gpus: int) -> None:
-    """To print 93,000 numbers like 1e308 took 1.5 s of a turn."""
-    assert facts.read(template_of(number)).gpus == gpus
-
-
-def test_many_templates_that_are_large_together_are_read_beside_the_loop() -> None:
-    pods = [Raw(b'{"x":"%s%d"}' % (b"x" * 1000, place)) for place in range(100)]
-    roles = [role(f"r{place}", 1, task=TaskSpec(pod=pod)) for place, pod in enumerate(pods)]
-    few, many = facts.Templates(), facts.Templates()
-    assert few.unread(spec(*roles[:50])) == {}
-    unread = many.unread(spec(*roles))
-    assert len(unread) == 100
-    many.learn(facts.read_all(unread))
-    assert many.unread(spec(*roles)) == {}
-
-
-# --- 3 and 4: annotations and labels ---------------------------------------------------------------------------------
 
 ANNOTATIONS = {
     "FC_FRAMEWORK_NAMESPACE": "a-namespace",
@@ -169,15 +118,6 @@ OF_THE_VERSION = {"frameworkcontroller.microsoft.com/controller-version": __vers
 LABELS = {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "7"}
 
 
-def test_annotations_and_labels_are_added_and_ours_win() -> None:
-    mine = {"mine": "kept", "FC_TASK_INDEX": "a lie"}
-    pod = rendered({"metadata": {"annotations": mine, "labels": mine}})
-    assert pod["metadata"]["annotations"] == {"mine": "kept"} | ANNOTATIONS | OF_THE_VERSION
-    assert pod["metadata"]["labels"] == {"mine": "kept"} | LABELS
-
-
-# --- 5: environment --------------------------------------------------------------------------------------------------
-
 ENVIRONMENT = [
     *({"name": name, "value": value} for name, value in ANNOTATIONS.items()),
     {"name": "FC_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
@@ -185,78 +125,51 @@ ENVIRONMENT = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["containers", "initContainers"])
-def test_every_container_gets_the_environment_before_its_own(kind: str) -> None:
-    mine = [{"name": "MINE", "value": "$(FC_TASK_INDEX)"}]
-    template = {"spec": {kind: [{"name": "first", "env": mine}, {"name": "second"}]}}
-    assert container(template, kind, 0)["env"] == ENVIRONMENT + mine
-    assert container(template, kind, 1)["env"] == ENVIRONMENT
-
-
-def test_variables_of_the_same_name_stay_after_ours() -> None:
-    mine = [{"name": "FC_TASK_INDEX", "value": "99"}]
-    assert container({"spec": {"containers": [{"env": mine}]}})["env"] == ENVIRONMENT + mine
-
-
-# --- 6: termination message ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, "FallbackToLogsOnError"),
-        ({"terminationMessagePolicy": None}, "FallbackToLogsOnError"),
-        ({"terminationMessagePolicy": ""}, "FallbackToLogsOnError"),
-        ({"terminationMessagePolicy": "File"}, "File"),
-        ({"terminationMessagePolicy": "FallbackToLogsOnError"}, "FallbackToLogsOnError"),
-    ],
-    ids=["absent", "null", "empty", "File", "as ours"],
-)
-def test_a_container_tells_why_it_ended_unless_the_user_decides(given: dict[str, Any], expected: str) -> None:
-    assert container({"spec": {"containers": [given]}})["terminationMessagePolicy"] == expected
+def test_a_pod_is_its_template_with_all_that_makes_it_the_pod_of_its_task() -> None:
+    mine = {"mine": "kept", "FC_TASK_INDEX": "a lie"}
+    variables = [{"name": "MINE", "value": "$(FC_TASK_INDEX)"}, {"name": "FC_TASK_INDEX", "value": "99"}]
+    other_owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    metadata = {"name": "mine", "namespace": "theirs", "generateName": "some-", "annotations": mine, "labels": mine}
+    template = {
+        "apiVersion": "v7",
+        "kind": "Deployment",
+        "metadata": metadata | {"ownerReferences": [other_owner], "finalizers": ["kept"]},
+        "spec": {
+            "restartPolicy": "Never",
+            "initContainers": [{"name": "first", "env": variables}, {"name": "second"}],
+            "containers": [
+                {"name": "first", "env": variables},
+                {"name": "second", "terminationMessagePolicy": "File"},
+            ],
+        },
+    }
+    on_error = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    assert rendered(template) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "fw-worker-7",
+            "namespace": "a-namespace",
+            "annotations": {"mine": "kept"} | ANNOTATIONS | OF_THE_VERSION,
+            "labels": {"mine": "kept"} | LABELS,
+            "ownerReferences": [other_owner, OWNER],
+            "finalizers": ["kept"],
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "initContainers": [
+                {"name": "first", "env": ENVIRONMENT + variables} | on_error,
+                {"name": "second", "env": ENVIRONMENT} | on_error,
+            ],
+            "containers": [
+                {"name": "first", "env": ENVIRONMENT + variables} | on_error,
+                {"name": "second", "env": ENVIRONMENT, "terminationMessagePolicy": "File"},
+            ],
+        },
+    }
 
 
 # --- unusual and hostile templates -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        {},
-        {"metadata": None, "spec": None},
-        {"metadata": {"annotations": None, "labels": None, "ownerReferences": None}},
-        {"spec": {"containers": None, "initContainers": None}},
-        {"spec": {"containers": [{"env": None}]}},
-        {"spec": {"containers": [], "initContainers": []}},
-    ],
-    ids=["empty", "null metadata and spec", "null metadata fields", "null lists", "null env", "empty lists"],
-)
-def test_what_is_absent_or_null_is_made(template: dict[str, Any]) -> None:
-    pod = rendered(template)
-    assert pod["metadata"] == {
-        "name": "fw-worker-7",
-        "namespace": "a-namespace",
-        "ownerReferences": [OWNER],
-        "annotations": ANNOTATIONS | OF_THE_VERSION,
-        "labels": LABELS,
-    }
-    for one in pod["spec"].get("containers") or []:
-        assert one["env"] == ENVIRONMENT
-
-
-def test_fields_of_any_kubernetes_version_are_kept_as_they_came() -> None:
-    unknown: dict[str, Any] = {
-        "big": 2**63,
-        "small": -(2**63),
-        "exact": 0.1,
-        "no": None,
-        "yes": True,
-        "text": "\x7f\u2028",
-        "list": [[]],
-    }
-    template = {"fromTheFuture": unknown, "spec": {"alsoNew": unknown, "containers": [{"andHere": unknown}]}}
-    pod = rendered(template)
-    assert pod["fromTheFuture"] == pod["spec"]["alsoNew"] == pod["spec"]["containers"][0]["andHere"] == unknown
 
 
 @pytest.mark.parametrize(
@@ -387,14 +300,6 @@ def test_the_largest_pod_that_may_be_asked_for_is_built() -> None:
     assert MAX_POD_BYTES - 5000 < len(PodTemplate(text, ATTEMPT).render(0, "uid", 0)) < MAX_POD_BYTES
 
 
-def test_pods_of_one_template_differ_only_by_their_task() -> None:
-    template = PodTemplate(json.dumps(MINIMAL).encode(), ATTEMPT)
-    first, other, again = (template.render(*of) for of in ((0, "a", 0), (10_000, "b", 5), (0, "a", 0)))
-    assert first == again
-    swapped = other.replace(b"fw-worker-10000", b"fw-worker-0").replace(b'"10000"', b'"0"').replace(b'"b"', b'"a"')
-    assert swapped.replace(b'"5"', b'"0"').replace(b'"5_$', b'"0_$') == first
-
-
 # --- against a straightforward implementation ------------------------------------------------------------------------
 
 
@@ -437,6 +342,40 @@ def straightforward(template: Any, index: int, task_uid: str, task_attempt: int)
             if not one.get("terminationMessagePolicy"):
                 one["terminationMessagePolicy"] = "FallbackToLogsOnError"
     return pod
+
+
+UNKNOWN: dict[str, Any] = {
+    "big": 2**63,
+    "small": -(2**63),
+    "exact": 0.1,
+    "no": None,
+    "yes": True,
+    "text": "\x7f\u2028",
+    "list": [[]],
+}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "empty": {},
+    "null metadata and spec": {"metadata": None, "spec": None},
+    "null metadata fields": {"metadata": {"annotations": None, "labels": None, "ownerReferences": None}},
+    "null lists": {"spec": {"containers": None, "initContainers": None}},
+    "null fields of a container": {"spec": {"containers": [{"env": None, "terminationMessagePolicy": None}]}},
+    "an empty policy": {"spec": {"containers": [{"terminationMessagePolicy": ""}]}},
+    "empty lists": {"spec": {"containers": [], "initContainers": []}},
+    "fields of any version": UNKNOWN | {"spec": UNKNOWN | {"containers": [UNKNOWN]}},
+    "a placeholder names a field before it is looked at": {"metadata": {"{{FC_FRAMEWORK_NAME}}": 1}},
+}
+
+
+@pytest.mark.parametrize("template", EXAMPLES.values(), ids=EXAMPLES)
+def test_what_is_absent_null_or_unknown_is_made_or_kept(template: dict[str, Any]) -> None:
+    assert rendered(template) == straightforward(template, 7, "task-uid", 2)
+
+
+def test_pods_of_one_template_differ_only_by_their_task() -> None:
+    template = PodTemplate(json.dumps(MINIMAL).encode(), ATTEMPT)
+    for index, task_uid, attempt in ((0, "a", 0), (10_000, "b", 5), (0, "a", 0)):
+        pod = json.loads(template.render(index, task_uid, attempt))
+        assert pod == straightforward(MINIMAL, index, task_uid, attempt)
 
 
 strings = st.lists(st.sampled_from([*PLACEHOLDERS, "", "a", "}}", "{{", "FC_POD_NAME", "$(X)", "é", '"', "\\"])).map(
@@ -491,9 +430,34 @@ def test_every_template_becomes_what_a_straightforward_reading_of_the_rules_make
     assert rendered(template, index, task_uid, task_attempt) == straightforward(template, index, task_uid, task_attempt)
 
 
-ASKING: dict[str, Any] = {"metadata": {"labels": {names.BARRIER_LABEL: "enabled"}}}
+# --- what is read of templates ---------------------------------------------------------------------------------------
 
-# --- who may read the roster ------------------------------------------------------------------------------------------
+
+def template_of(number: str) -> bytes:
+    limits = f'{{"nvidia.com/gpu": {number}, "memory": 1e308, "x/gpu": 1e308}}'
+    return b'{"spec":{"containers":[{"name":"main","resources":{"limits":%s}}]}}' % limits.encode()
+
+
+@pytest.mark.parametrize(
+    ("number", "gpus"), [("8", 8), ('"8"', 8), ("8.0", 0), ("1e308", 0), ('"1Ki"', 0), ("9999999", 0), ("null", 0)]
+)
+def test_gpus_are_whole_numbers_as_they_are_written(number: str, gpus: int) -> None:
+    """To print 93,000 numbers like 1e308 took 1.5 s of a turn."""
+    assert facts.read(template_of(number)).gpus == gpus
+
+
+def test_many_templates_that_are_large_together_are_read_beside_the_loop() -> None:
+    pods = [Raw(b'{"x":"%s%d"}' % (b"x" * 1000, place)) for place in range(100)]
+    roles = [role(f"r{place}", 1, task=TaskSpec(pod=pod)) for place, pod in enumerate(pods)]
+    few, many = facts.Templates(), facts.Templates()
+    assert few.unread(spec(*roles[:50])) == {}
+    unread = many.unread(spec(*roles))
+    assert len(unread) == 100
+    many.learn(facts.read_all(unread))
+    assert many.unread(spec(*roles)) == {}
+
+
+ASKING: dict[str, Any] = {"metadata": {"labels": {names.BARRIER_LABEL: "enabled"}}}
 
 
 @pytest.mark.parametrize(
