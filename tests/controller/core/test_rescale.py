@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -71,7 +71,7 @@ class Roles:
         self.persist()
 
     def seen(self, name: str) -> list[str]:
-        """Each Task's UID without its index, with a mark if it is deletionPending."""
+        """Each Task's UID without its index, with a - if it is deletionPending."""
         tasks = self.role_states[name].tasks
         assert len({one.instance_uid for one in tasks}) == len(tasks)
         return [one.instance_uid.removesuffix(f"{one.index:012x}") + "-" * one.deletion_pending for one in tasks]
@@ -98,10 +98,6 @@ def test_new_tasks_are_pending_named_and_have_the_revision() -> None:
     assert len({one.instance_uid for one in made} | {roles.role_states["w"].instance_uid}) == 3
 
 
-def test_the_same_wish_changes_nothing(three: Roles) -> None:
-    assert three.ask(w=3) == set()
-
-
 def test_a_role_of_zero_exists_without_tasks() -> None:
     roles = Roles()
     roles.ask(w=0)
@@ -109,14 +105,57 @@ def test_a_role_of_zero_exists_without_tasks() -> None:
     assert roles.ask(w=0) == set()
 
 
-def test_scaling_up_leaves_those_that_are_there_alone(three: Roles) -> None:
-    assert three.ask(w=5) == {("w", 3), ("w", 4)}
-    assert three.seen("w") == ["uid-2", "uid-2", "uid-2", "uid-3", "uid-3"]
+class Step(NamedTuple):
+    """These Tasks end; then so many are wanted, these change (-1: one is removed), and these are there."""
+
+    ended: tuple[int, ...]
+    wanted: int
+    changed: set[int]
+    seen: str
 
 
-def test_scaling_down_marks_the_last_ones_with_their_reason(three: Roles) -> None:
-    assert three.ask(w=1) == {("w", 1), ("w", 2)}
-    assert three.seen("w") == ["uid-2", "uid-2-", "uid-2-"]
+DOWN = Step((), 1, {1, 2}, "uid-2 uid-2- uid-2-")
+
+ORDERS = {
+    "the same number": [Step((), 3, set(), "uid-2 uid-2 uid-2")],
+    "up: those that are there are left alone": [Step((), 5, {3, 4}, "uid-2 uid-2 uid-2 uid-3 uid-3")],
+    "down: a hole stays until the tail has gone": [
+        DOWN,
+        Step((1,), 1, set(), "uid-2 uid-2- uid-2-"),
+        Step((2,), 1, {-1}, "uid-2"),
+    ],
+    "up before they are gone: what runs still goes, and is replaced later": [
+        DOWN,
+        Step((), 3, set(), "uid-2 uid-2- uid-2-"),
+        Step((1, 2), 3, {1, 2}, "uid-2 uid-3 uid-3"),
+    ],
+    "up before they are gone: what has ended is replaced at once": [DOWN, Step((1,), 3, {1}, "uid-2 uid-3 uid-2-")],
+    "up beyond what was there": [DOWN, Step((), 5, {3, 4}, "uid-2 uid-2- uid-2- uid-3 uid-3")],
+    "up halfway: the rest goes": [
+        Step((), 0, {0, 1, 2}, "uid-2- uid-2- uid-2-"),
+        Step((), 2, set(), "uid-2- uid-2- uid-2-"),
+        Step((0, 1, 2), 2, {0, 1, -1}, "uid-3 uid-3"),
+    ],
+    "a replacement that is not wanted any more goes like any Task": [
+        DOWN,
+        Step((1, 2), 2, {1, -1}, "uid-2 uid-3"),
+        Step((), 1, {1}, "uid-2 uid-3-"),
+    ],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_a_running_task_goes_only_when_it_has_ended_and_its_index_is_taken_by_another(
+    three: Roles, order: list[Step]
+) -> None:
+    for step in order:
+        three.end("w", *step.ended)
+        assert three.ask(w=step.wanted) == {("w", index) for index in step.changed}
+        assert " ".join(three.seen("w")) == step.seen
+
+
+def test_a_task_that_is_scaled_down_runs_on_and_has_its_reason(three: Roles) -> None:
+    three.ask(w=1)
     for going in three.role_states["w"].tasks[1:]:
         assert going.state is State.RUNNING
         assert going.completion is not None
@@ -126,18 +165,12 @@ def test_scaling_down_marks_the_last_ones_with_their_reason(three: Roles) -> Non
         )
 
 
-def test_a_task_that_had_ended_is_marked_and_keeps_its_end(three: Roles) -> None:
-    three.role_states["w"].put(2, task(State.COMPLETED, ended(5), index=2), three.revision)
-    three.ask(w=2)
-    going = three.role_states["w"].tasks[2]
-    assert going.deletion_pending
-    assert going.completion == ended(5)
-
-
-def test_a_task_whose_end_is_decided_keeps_it(three: Roles) -> None:
-    three.role_states["w"].put(2, task(State.DELETION_PENDING, ended(5), index=2), three.revision)
-    three.ask(w=2)
-    assert three.role_states["w"].tasks[2].completion == ended(5)
+def test_a_task_whose_end_is_decided_is_marked_and_keeps_its_end(three: Roles) -> None:
+    for index, state in ((1, State.DELETION_PENDING), (2, State.COMPLETED)):
+        three.role_states["w"].put(index, task(state, ended(5), index=index), three.revision)
+    three.ask(w=1)
+    going = three.role_states["w"].tasks[1:]
+    assert [(one.deletion_pending, one.completion) for one in going] == [(True, ended(5))] * 2
 
 
 def test_a_marked_task_is_removed_only_when_completed_and_persisted(three: Roles) -> None:
@@ -152,69 +185,6 @@ def test_a_marked_task_is_removed_only_when_completed_and_persisted(three: Roles
     three.persist()
     assert three.ask(w=1) == {("w", -1)}
     assert three.seen("w") == ["uid-2", "uid-2-"]
-
-
-def test_a_hole_stays_until_the_tail_has_gone(three: Roles) -> None:
-    three.ask(w=1)
-    three.end("w", 1)
-    assert three.ask(w=1) == set()
-    assert three.seen("w") == ["uid-2", "uid-2-", "uid-2-"]
-    three.end("w", 2)
-    three.ask(w=1)
-    assert three.seen("w") == ["uid-2"]
-
-
-def test_scaled_up_before_it_was_gone_a_running_task_still_goes(three: Roles) -> None:
-    three.ask(w=1)
-    three.persist()
-    assert three.ask(w=3) == set()
-    assert three.seen("w") == ["uid-2", "uid-2-", "uid-2-"]
-
-
-def test_scaled_up_before_it_was_gone_a_completed_task_is_replaced_at_once(three: Roles) -> None:
-    three.ask(w=1)
-    three.end("w", 1)
-    assert three.ask(w=3) == {("w", 1)}
-    assert three.seen("w") == ["uid-2", "uid-3", "uid-2-"]
-    assert three.role_states["w"].tasks[1].state is State.CREATION_PENDING
-    assert three.role_states["w"].tasks[1].completion is None
-
-
-def test_scaled_up_before_it_was_gone_the_rest_is_replaced_later(three: Roles) -> None:
-    three.ask(w=1)
-    three.persist()
-    three.ask(w=3)
-    three.end("w", 1, 2)
-    assert three.ask(w=3) == {("w", 1), ("w", 2)}
-    assert three.seen("w") == ["uid-2", "uid-3", "uid-3"]
-
-
-def test_scaled_up_before_it_was_persisted_a_mark_stays_a_mark(three: Roles) -> None:
-    three.ask(w=1)
-    assert three.ask(w=3) == set()
-    assert three.seen("w") == ["uid-2", "uid-2-", "uid-2-"]
-
-
-def test_scaled_up_beyond_what_was_there(three: Roles) -> None:
-    three.ask(w=1)
-    assert three.ask(w=5) == {("w", 3), ("w", 4)}
-    assert three.seen("w") == ["uid-2", "uid-2-", "uid-2-", "uid-3", "uid-3"]
-
-
-def test_scaled_up_halfway_the_rest_goes(three: Roles) -> None:
-    three.ask(w=0)
-    three.ask(w=2)
-    three.end("w", 0, 1, 2)
-    assert three.ask(w=2) == {("w", 0), ("w", 1), ("w", -1)}
-    assert three.seen("w") == ["uid-3", "uid-3"]
-
-
-def test_a_replacement_that_is_not_wanted_any_more_goes_like_any_task(three: Roles) -> None:
-    three.ask(w=1)
-    three.end("w", 1, 2)
-    three.ask(w=2)
-    assert three.ask(w=1) == {("w", 1)}
-    assert three.seen("w") == ["uid-2", "uid-3-"]
 
 
 def test_a_role_goes_when_all_its_tasks_have_gone(three: Roles) -> None:
@@ -247,7 +217,7 @@ def test_a_role_that_is_wanted_again_while_it_goes_replaces_its_tasks(three: Rol
     assert three.seen("w") == ["uid-3", "uid-3"]
 
 
-def test_a_deleted_role_keeps_the_timeout_that_it_had(three: Roles) -> None:
+def test_a_deleted_role_keeps_the_timeout_that_it_had() -> None:
     roles = Roles()
     roles.ask(timeout=30, w=1)
     roles.ask()
@@ -257,10 +227,8 @@ def test_a_deleted_role_keeps_the_timeout_that_it_had(three: Roles) -> None:
 def test_no_roles_at_all_are_no_error() -> None:
     roles = Roles()
     assert roles.ask() == set()
-    roles.role_states.clear()
-    assert (
-        list(rescale("fw", replace(spec(), task_roles=None), {}, now=at(0), new_uid=str, revision=1, persisted=0)) == []
-    )
+    no_roles = replace(spec(), task_roles=None)
+    assert list(rescale("fw", no_roles, {}, now=at(0), new_uid=str, revision=1, persisted=0)) == []
 
 
 wanted_numbers = st.dictionaries(st.sampled_from("ab"), st.integers(0, 4))
@@ -307,11 +275,8 @@ def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
                 roles.persist()
             case "end" | "run", (str(name), int(index)):
                 role_state = roles.role_states.get(name)
-                if (
-                    role_state
-                    and index < len(role_state.tasks)
-                    and role_state.tasks[index].state is State.CREATION_PENDING
-                ):
+                tasks = role_state.tasks[index : index + 1] if role_state else []
+                if [one.state for one in tasks] == [State.CREATION_PENDING]:
                     getattr(roles, kind)(name, index)
     wish = last
     ask()
