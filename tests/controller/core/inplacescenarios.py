@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api.states import State
 from tests.controller.core.scenarios import POD as ANY_POD
-from tests.controller.core.scenarios import STAY, Scenario, all_run, lose_a_pod, scale, tasks, workers
+from tests.controller.core.scenarios import STAY, TWO_ROLES, Scenario, all_run, lose_a_pod, scale, tasks, workers
 
 if TYPE_CHECKING:
     from tests.controller.core.world import World
@@ -23,19 +23,7 @@ POD = (
     "initContainers: [{name: frameworkbarrier, image: x, restartPolicy: Always}], "
     "containers: [{name: main, image: x}]}}"
 )
-GANG = f"""
-executionType: Start
-retryPolicy: {{fancyRetryPolicy: true, maxRetryCount: 1}}
-taskRoles:
-- name: ps
-  taskNumber: 1
-  frameworkAttemptCompletionPolicy: {{minFailedTaskCount: 1, minSucceededTaskCount: -1}}
-  task: {{retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: 0}}, {POD}}}
-- name: worker
-  taskNumber: 3
-  frameworkAttemptCompletionPolicy: {{minFailedTaskCount: 1, minSucceededTaskCount: 3}}
-  task: {{retryPolicy: {{fancyRetryPolicy: true, maxRetryCount: 1}}, {POD}}}
-"""
+GANG = TWO_ROLES.replace(ANY_POD, POD)
 MIXED = GANG.replace("in-place", "in-place", 1).replace(ANNOTATIONS, "x: y", 1)
 TOOLS = GANG.replace(
     "- name: worker",

@@ -44,8 +44,12 @@ GOING = config_map(deleted=True)
 ORPHAN = config_map(uid="orphan-uid")
 FOREIGN = config_map(uid="foreign-uid", owner="another")
 OWNERLESS = config_map(uid="orphan-uid", owner="")
-STOP = {"execution": "Stop"}
-LOST = {"config_map_gone": True}
+CREATE: dict[str, Any] = {"execution": "Create"}
+STOP: dict[str, Any] = {"execution": "Stop"}
+DELETED: dict[str, Any] = {"being_deleted": True}
+IN_FLIGHT: dict[str, Any] = {"requests_in_flight": True}
+LOST: dict[str, Any] = {"config_map_gone": True}
+HAS_PODS: dict[str, Any] = {"has_pods": True}
 NEVER_SEEN = (
     "ConfigMap does not appear in the local cache within timeout 300s, so consider it was deleted and force delete it"
 )
@@ -78,17 +82,18 @@ def ending(state: State, code: int = 0) -> FrameworkStatus:
     return framework(state, framework_end(code))
 
 
+REQUESTED = framework(S.CREATION_REQUESTED, since=990)
+EXPIRY = at(0) + timedelta(days=30)
+
 ROWS = {
     # AttemptCreationPending
     "pending, nothing there: create": Row(framework(), None, S.CREATION_PENDING, Action.CREATE, uid=None),
-    "pending, being deleted: stay": Row(framework(), None, S.CREATION_PENDING, context={"being_deleted": True}),
-    "pending, being deleted and stopped: stay": Row(
-        framework(), None, S.CREATION_PENDING, context={"being_deleted": True, **STOP}
-    ),
-    "pending, Create: stay": Row(framework(), None, S.CREATION_PENDING, context={"execution": "Create"}),
+    "pending, being deleted: stay": Row(framework(), None, S.CREATION_PENDING, context=DELETED),
+    "pending, being deleted and stopped: stay": Row(framework(), None, S.CREATION_PENDING, context=DELETED | STOP),
+    "pending, Create: stay": Row(framework(), None, S.CREATION_PENDING, context=CREATE),
     "pending, Stop: over": Row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, context=STOP),
     "pending, Stop while the creation is under way: wait for its answer": Row(
-        framework(), None, S.CREATION_PENDING, context={"requests_in_flight": True, **STOP}
+        framework(), None, S.CREATION_PENDING, context=IN_FLIGHT | STOP
     ),
     "pending, a ConfigMap of ours is there: delete it, create later": Row(
         framework(since=1), ORPHAN, S.CREATION_PENDING, Action.DELETE_ORPHAN, uid="orphan-uid"
@@ -103,9 +108,7 @@ ROWS = {
     "pending, a foreign ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
     "pending, a ConfigMap without an owner has the name: wait": Row(framework(), OWNERLESS, S.CREATION_PENDING),
     # AttemptCreationRequested
-    "requested, not seen yet: wait until the timeout": Row(
-        framework(S.CREATION_REQUESTED, since=990), None, S.CREATION_REQUESTED, wake_at=at(1290)
-    ),
+    "requested, not seen yet: wait until the timeout": Row(REQUESTED, None, S.CREATION_REQUESTED, wake_at=at(1290)),
     "requested, not seen for too long: over, but confirm": Row(
         framework(S.CREATION_REQUESTED, since=700), None, S.CREATION_REQUESTED, code=-110
     ),
@@ -113,16 +116,16 @@ ROWS = {
         ending(S.CREATION_REQUESTED, -110), None, S.CREATION_REQUESTED, Action.DELETE_UNSEEN, code=-110
     ),
     "requested, not seen, Stop: at once, but confirm": Row(
-        framework(S.CREATION_REQUESTED, since=990), None, S.CREATION_REQUESTED, code=-210, context=STOP
+        REQUESTED, None, S.CREATION_REQUESTED, code=-210, context=STOP
     ),
     "requested, another ConfigMap has the name: not seen": Row(
-        framework(S.CREATION_REQUESTED, since=990), ORPHAN, S.CREATION_REQUESTED, wake_at=at(1290)
+        REQUESTED, ORPHAN, S.CREATION_REQUESTED, wake_at=at(1290)
     ),
     "requested, seen": Row(framework(S.CREATION_REQUESTED), THERE, S.PREPARING),
     "requested, seen, Stop": Row(framework(S.CREATION_REQUESTED), THERE, S.DELETION_PENDING, code=-210, context=STOP),
     "requested, seen being deleted": Row(framework(S.CREATION_REQUESTED), GOING, S.DELETING, code=-100),
     "completed, expired, being deleted already: stay": Row(
-        ending(S.COMPLETED), None, S.COMPLETED, code=0, context={"being_deleted": True, "now": at(10**8)}
+        ending(S.COMPLETED), None, S.COMPLETED, code=0, context=DELETED | {"now": at(10**8)}
     ),
     # AttemptPreparing and AttemptRunning
     "preparing": Row(framework(S.PREPARING), THERE, S.PREPARING),
@@ -141,11 +144,9 @@ ROWS = {
     ),
     "running": Row(framework(S.RUNNING), THERE, S.RUNNING),
     "running, the Framework is being deleted: its ConfigMap decides": Row(
-        framework(S.RUNNING), THERE, S.RUNNING, context={"being_deleted": True}
+        framework(S.RUNNING), THERE, S.RUNNING, context=DELETED
     ),
-    "running, back to Create changes nothing": Row(
-        framework(S.RUNNING), THERE, S.RUNNING, context={"execution": "Create"}
-    ),
+    "running, back to Create changes nothing": Row(framework(S.RUNNING), THERE, S.RUNNING, context=CREATE),
     "running, Stop": Row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, context=STOP),
     "running, completed by a policy before the Stop": Row(
         ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, code=5, context=STOP
@@ -159,10 +160,10 @@ ROWS = {
     ),
     "running, ConfigMap gone": Row(framework(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-100, context=LOST),
     "running, ConfigMap gone, Pods are not: wait for them": Row(
-        framework(S.RUNNING), None, S.RUNNING, code=-100, context=LOST | {"has_pods": True}
+        framework(S.RUNNING), None, S.RUNNING, code=-100, context=LOST | HAS_PODS
     ),
     "running, ConfigMap gone, a request is under way: wait for its answer": Row(
-        framework(S.RUNNING), None, S.RUNNING, code=-100, context=LOST | {"requests_in_flight": True}
+        framework(S.RUNNING), None, S.RUNNING, code=-100, context=LOST | IN_FLIGHT
     ),
     # AttemptDeletionPending
     "deletion pending: delete": Row(ending(S.DELETION_PENDING), THERE, S.DELETION_PENDING, Action.DELETE, code=0),
@@ -188,7 +189,7 @@ ROWS = {
     "deleting, not seen any more: ask for it": Row(ending(S.DELETING), None, S.DELETING, Action.FIND, code=0, uid=None),
     "deleting, gone": Row(ending(S.DELETING), None, S.ATTEMPT_COMPLETED, code=0, context=LOST),
     "deleting, gone, Pods are not: wait for them": Row(
-        ending(S.DELETING), None, S.DELETING, code=0, context={**LOST, "has_pods": True}
+        ending(S.DELETING), None, S.DELETING, code=0, context=LOST | HAS_PODS
     ),
     "deleting, another ConfigMap has the name: ask whose": Row(
         ending(S.DELETING), FOREIGN, S.DELETING, Action.FIND, code=0, uid=None
@@ -208,7 +209,7 @@ ROWS = {
     ),
     "over, a retry that is decided stays so": Row(delayed(0), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, uid=None),
     # Completed
-    "completed: kept": Row(ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30)),
+    "completed: kept": Row(ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=EXPIRY),
     "completed: kept long enough": Row(
         ending(S.COMPLETED),
         None,
@@ -222,10 +223,10 @@ ROWS = {
         ending(S.COMPLETED), ORPHAN, S.COMPLETED, Action.DELETE_ORPHAN, code=0, uid="orphan-uid"
     ),
     "completed, a foreign ConfigMap is left alone": Row(
-        ending(S.COMPLETED), FOREIGN, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30)
+        ending(S.COMPLETED), FOREIGN, S.COMPLETED, code=0, wake_at=EXPIRY
     ),
     "completed, Stop changes nothing": Row(
-        ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=at(0) + timedelta(days=30), context=STOP
+        ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=EXPIRY, context=STOP
     ),
 }
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from frameworkcontroller.api.spec import (
     MAX_SECONDS,
@@ -96,9 +97,8 @@ def test_a_framework_with_any_numbers_goes_on(
     if world.stored is not None:
         _store(world, status)
         driver.start()
-    for name, pod in list(world.pods.items()):
-        gone = replace_meta(world, name, grace)
-        assert gone != pod
+    for name in list(world.pods):
+        _delete(world, name, grace)
     driver.touch_pods(*driver.caches.refresh())
     for _ in live(driver, 4):
         pass
@@ -118,39 +118,38 @@ def _store(world: World, number: int) -> None:
     world.stored = msgspec.json.encode(document)
 
 
-def replace_meta(world: World, name: str, grace: int) -> object:
+def _delete(world: World, name: str, grace: int) -> None:
     """Put the Pod under deletion with this grace period."""
     pod = world.pods[name]
-    meta = msgspec.structs.replace(
+    meta = replace(
         pod.metadata, deletion_timestamp=world.stamp + timedelta(seconds=30), deletion_grace_period_seconds=grace
     )
-    world.pods[name] = msgspec.structs.replace(pod, metadata=meta)
-    return world.pods[name]
-
-
-@pytest.mark.parametrize("number", [-(2**63), -1, 10_001, 2**31, 2**63 - 1])
-def test_a_number_of_tasks_is_bounded_however_it_is_stored(number: int) -> None:
-    found = bounded(FrameworkSpec(task_roles=(TaskRoleSpec("a", number), TaskRoleSpec("b", 3))))
-    assert found.task_roles is not None
-    assert [role.task_number for role in found.task_roles] == [0 if number < 0 else MAX_TASK_NUMBER, 3]
-
-
-@pytest.mark.parametrize("number", [-(2**63), -1, 0, 2**31, 2**63 - 1])
-def test_a_lifetime_is_bounded_however_it_is_stored(number: int) -> None:
-    found = bounded(FrameworkSpec(active_deadline_seconds=number, ttl_seconds_after_finished=number))
-    inside = MAX_SECONDS if number > 0 else 0
-    assert (found.active_deadline_seconds, found.ttl_seconds_after_finished) == (inside or 1, inside)
+    world.pods[name] = replace(pod, metadata=meta)
 
 
 @pytest.mark.parametrize(
-    ("number", "inside"), [(-(2**63), 1), (0, 1), (1, 1), (100, 100), (101, 100), (2**63 - 1, 100)]
+    ("number", "tasks", "deadline", "ttl", "percent"),
+    [
+        (-(2**63), 0, 1, 0, 1),
+        (-1, 0, 1, 0, 1),
+        (0, 0, 1, 0, 1),
+        (1, 1, 1, 1, 1),
+        (100, 100, 100, 100, 100),
+        (101, 101, 101, 101, 100),
+        (10_001, MAX_TASK_NUMBER, 10_001, 10_001, 100),
+        (2**31, MAX_TASK_NUMBER, MAX_SECONDS, MAX_SECONDS, 100),
+        (2**63 - 1, MAX_TASK_NUMBER, MAX_SECONDS, MAX_SECONDS, 100),
+    ],
 )
-def test_a_percentage_is_bounded_however_it_is_stored(number: int, inside: int) -> None:
+def test_a_number_is_bounded_however_it_is_stored(
+    number: int, tasks: int, deadline: int, ttl: int, percent: int
+) -> None:
     policy = CompletionPolicy(min_failed_task_percent=number, min_succeeded_task_percent=number)
-    found = bounded(FrameworkSpec(task_roles=(TaskRoleSpec("a", 1, policy),)))
-    assert found.task_roles is not None
-    policy = found.task_roles[0].framework_attempt_completion_policy
-    assert (policy.min_failed_task_percent, policy.min_succeeded_task_percent) == (inside, inside)
+    roles = (TaskRoleSpec("a", number, policy), TaskRoleSpec("b", 3))
+    found = bounded(FrameworkSpec(task_roles=roles, active_deadline_seconds=number, ttl_seconds_after_finished=number))
+    inside = replace(policy, min_failed_task_percent=percent, min_succeeded_task_percent=percent)
+    assert found.task_roles == (TaskRoleSpec("a", tasks, inside), TaskRoleSpec("b", 3))
+    assert (found.active_deadline_seconds, found.ttl_seconds_after_finished) == (deadline, ttl)
 
 
 def test_a_spec_within_its_bounds_is_taken_as_it_is() -> None:

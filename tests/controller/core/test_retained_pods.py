@@ -11,13 +11,13 @@ from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.pod import Pod, PodSpec
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import Failed, FindPod, Found, Refused, RetainPod
+from frameworkcontroller.core.effects import Failed, FindPod, Found, RetainPod
 from frameworkcontroller.core.machines.task import Action, step
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import TRIES_TO_RETAIN, apply_pod_outcome, apply_retention_outcome
+from frameworkcontroller.core.reconcile.outcomes import TRIES_TO_RETAIN, apply_pod_outcome
 from tests.controller.core.addedscenarios import with_fields
 from tests.controller.core.run import Run
-from tests.controller.core.scenarios import TWO_ROLES, all_run
+from tests.controller.core.scenarios import STAY, TWO_ROLES, all_run
 from tests.controller.core.test_outcomes import state_of
 from tests.controller.core.test_task import ENDED
 from tests.controller.core.values import FRAMEWORK_UID, POD_UID, moment, pod, task, task_facts
@@ -38,10 +38,7 @@ def of_somebody(owner: OwnerReference, labels: Labels) -> Pod:
 @pytest.mark.parametrize(
     "found",
     [
-        of_somebody(
-            OwnerReference(kind="Framework", name="fw", uid="of-the-fw-before", controller=True),
-            Labels(framework="fw", retained="true"),
-        ),
+        of_somebody(replace(LET_GO, uid="of-the-fw-before"), Labels(framework="fw", retained="true")),
         of_somebody(OwnerReference(kind="ReplicaSet", name="web", uid="web-uid", controller=True), Labels()),
     ],
     ids=["retained by a Framework of the same name", "unlabelled, of somebody else"],
@@ -83,26 +80,10 @@ def test_a_framework_ends_although_pods_cannot_be_let_go() -> None:
     run = SickForPatches(world)
     run.to_the_end()
     assert world.status.state is S.COMPLETED
+    assert world.history["RetainPod"] == TRIES_TO_RETAIN
     assert "The Pod of worker-0 is deleted with its logs: 500 InternalError: failed calling webhook" in [
         one.message for one in run.events if one.reason == "PodNotRetained"
     ]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "failures", "given_up"),
-    [
-        (Failed("sick"), TRIES_TO_RETAIN - 1, False),
-        (Failed("sick"), TRIES_TO_RETAIN, True),
-        (Refused(400, "denied"), 0, True),
-    ],
-)
-def test_a_pod_is_tried_to_be_let_go_so_often(outcome: Failed | Refused, failures: int, given_up: bool) -> None:
-    state, in_flight = state_of(ENDED), InFlight(lambda: 0.5)
-    effect = RetainPod("worker", 0, POD_UID)
-    for _ in range(failures):
-        in_flight.back_off(effect.key, Failed("sick"), moment(1).steady)
-    apply_retention_outcome(state, in_flight, effect, outcome, moment(2))
-    assert (POD_UID in state.sightings.not_retained) is given_up
 
 
 @pytest.mark.parametrize("owner", [LET_GO, OF_THE_ATTEMPT])
@@ -139,22 +120,16 @@ def test_a_label_does_not_hide_a_pod_that_runs() -> None:
             )
             world.stop()
 
-    world = World(
-        framework_of(TWO_ROLES), Plan({key: ["stay"] for key in ("ps-0", "worker-0", "worker-1", "worker-2")})
-    )
+    world = World(framework_of(TWO_ROLES), Plan({"ps-0": ["stay"], **STAY}))
     Run(world, script=script).to_the_end()
     assert world.notes["done"]
 
 
-@pytest.mark.parametrize("retries", [0, 1])
-def test_pods_of_an_attempt_that_is_retried_are_deleted_with_it(retries: int) -> None:
+def test_pods_of_an_attempt_that_is_retried_are_deleted_with_it() -> None:
     """The next attempt needs their names. Those of Tasks that had ended before are in its way: that is no failure."""
-    spec = TWO_ROLES.replace("maxRetryCount: 1", f"maxRetryCount: {retries}", 1)
-    world = World(
-        framework_of(with_fields("retainPods: Always", spec=spec)), Plan({"ps-0": ["stay"], "worker-1": [1, 1, 0]})
-    )
+    world = World(framework_of(with_fields("retainPods: Always")), Plan({"ps-0": ["stay"], "worker-1": [1, 1, 0]}))
     run = Run(world)
     run.to_the_end()
-    assert world.status.retry_policy_status.total_retried_count == retries
+    assert world.status.retry_policy_status.total_retried_count == 1
     assert sum(one.reason == "FailedCreate" for one in run.events) == 0
     assert world.retained
