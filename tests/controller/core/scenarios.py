@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -187,11 +188,14 @@ def scale_up(world: World) -> None:
         world.stop()
 
 
-def scale_down_with_the_policy(world: World) -> None:
-    """Three successes are wanted and two Tasks succeed: the third goes, and two are enough."""
+def two_are_enough(world: World, **policy: int) -> None:
+    """Two workers succeed, one never ends: it goes, and the policy may be changed with it."""
     done = [task.state for task_key, task in tasks(world).items() if task_key.startswith("worker")]
     if workers(world) == 3 and done.count(State.COMPLETED) == 2:
-        scale(world, 2, minSucceededTaskCount=2)
+        scale(world, 2, **policy)
+
+
+two_are_enough_by_the_policy = functools.partial(two_are_enough, minSucceededTaskCount=2)
 
 
 def scale_to_zero_and_back(world: World) -> None:
@@ -250,7 +254,7 @@ def force_a_stuck_pod(world: World) -> None:
 
 STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("worker-0", "worker-1", "worker-2")}
 THEN_OK: dict[str, list[int | str]] = {task_key: ["stay", 0] for task_key in ("worker-0", "worker-1", "worker-2")}
-LATE_OFTEN: dict[str, list[int | str]] = {"worker-1": [1, 0]}
+LOST: dict[str, list[int | str]] = {"worker-1": ["stay", 0]}
 PERMANENT: dict[str, list[int | str]] = {"worker-0": [210]}
 CONFLICT: dict[str, list[int | str]] = {"ps-0": [201, "stay"], "worker-0": ["stay", 0], "worker-1": ["stay", 0]}
 
@@ -262,7 +266,7 @@ SCENARIOS = {
     "a permanent failure is not retried": Scenario(210, PERMANENT),
     "a conflict backs off and is retried": Scenario(0, CONFLICT, retried=1),
     "a Pod is deleted by others": Scenario(
-        0, {"worker-1": ["stay", 0]}, lose_a_pod, tasks_retried={"worker-1": 1}, said=("fw-worker-1: AttemptDeleting",)
+        0, LOST, lose_a_pod, tasks_retried={"worker-1": 1}, said=("fw-worker-1: AttemptDeleting",)
     ),
     "the ConfigMap is deleted by others": Scenario(0, THEN_OK, lose_the_config_map, retried=1),
     "a barrier gives up and the kubelet restarts it": Scenario(
@@ -275,7 +279,11 @@ SCENARIOS = {
         -210, STAY, stop_when_all_run, spec=RESTARTED, plan={"no_node": {"worker-2": 25}}
     ),
     "a gang is late again and again": Scenario(
-        0, LATE_OFTEN, spec=SIDECAR, plan={"no_node": {"worker-1": 25, "ps-0": 12}}, tasks_retried={"worker-1": 1}
+        0,
+        {"worker-1": [1, 0]},
+        spec=SIDECAR,
+        plan={"no_node": {"worker-1": 25, "ps-0": 12}},
+        tasks_retried={"worker-1": 1},
     ),
     "a gang whose barriers give up backs off": Scenario(
         0, THEN_OK, spec=RESTARTED, plan={"gives_up": {"ps-0": [201]}}, retried=1
@@ -297,7 +305,7 @@ SCENARIOS = {
     "scaled down and up again": Scenario(-210, STAY, scale_down_then_up),
     "scaled down and up when it is gone": Scenario(-210, STAY, scale_down_then_up_when_it_is_gone),
     "scaled to zero and back while it goes": Scenario(-210, STAY, scale_to_zero_and_back),
-    "scaled down together with the policy": Scenario(0, {"worker-2": ["stay"]}, scale_down_with_the_policy),
+    "scaled down together with the policy": Scenario(0, {"worker-2": ["stay"]}, two_are_enough_by_the_policy),
     "a role is deleted": Scenario(-210, STAY, drop_a_role),
     "a role is deleted and taken back while it goes": Scenario(-210, STAY, drop_a_role_and_take_it_back),
     "a role is replaced by another": Scenario(-210, STAY | {"chief-0": ["stay"]}, replace_a_role),
@@ -315,19 +323,10 @@ SCENARIOS = {
     "a template that is no Pod": Scenario(-200, spec=BAD_TEMPLATE),
     # nodes
     "a Pod is stuck and deleted by force": Scenario(
-        0,
-        {"worker-1": ["stay", 0]},
-        lose_a_pod,
-        spec=WITH_TIMEOUT,
-        plan={"stuck": {"worker-1"}},
-        tasks_retried={"worker-1": 1},
+        0, LOST, lose_a_pod, spec=WITH_TIMEOUT, plan={"stuck": {"worker-1"}}, tasks_retried={"worker-1": 1}
     ),
     "a Pod is stuck until its user sets a timeout": Scenario(
-        0,
-        {"worker-1": ["stay", 0]},
-        force_a_stuck_pod,
-        plan={"stuck": {"worker-1"}},
-        tasks_retried={"worker-1": 1},
+        0, LOST, force_a_stuck_pod, plan={"stuck": {"worker-1"}}, tasks_retried={"worker-1": 1}
     ),
 }
 FAILING: dict[str, list[int | str]] = {**STAY, "worker-1": [1, "stay"]}

@@ -54,6 +54,9 @@ def test_a_barrier_that_gave_up_ends_its_task(code: int, state: Any, last: Any, 
     assert judged(seen) == code
 
 
+FAILED_BEFORE = {"name": "main", "state": WAITS, "lastState": ended(1)}
+
+
 @pytest.mark.parametrize(
     "seen",
     {
@@ -64,10 +67,7 @@ def test_a_barrier_that_gave_up_ends_its_task(code: int, state: Any, last: Any, 
         "200 is no code of the barrier": held(barrier(WAITS, ended(200))),
         "the sidecar opened after a restart": held(barrier(RUNS, ended(201), started=True), sidecar=True),
         "the application restarts beside an open sidecar": held(
-            barrier(RUNS, ended(201), started=True),
-            sidecar=True,
-            phase="Running",
-            containerStatuses=[{"name": "main", "state": WAITS, "lastState": ended(1)}],
+            barrier(RUNS, ended(201), started=True), sidecar=True, phase="Running", containerStatuses=[FAILED_BEFORE]
         ),
         "the application runs": held(
             barrier(WAITS, ended(201)),

@@ -30,11 +30,15 @@ class Life(Driver):
         )
 
     def scale(self, **numbers: int) -> None:
+        """It asks for these numbers of Tasks, from its beginning or from now on, and lives with them."""
         pod = self.world.spec["taskRoles"][0]["task"]
         self.world.spec["taskRoles"] = [
             {"name": name, "taskNumber": number, "task": pod} for name, number in numbers.items()
         ]
         self.world.edited()
+        if self.world.stored is None:
+            self.start()
+        self.live()
 
     def live(self) -> None:
         self.go_on(20)
@@ -76,8 +80,6 @@ def test_it_waits_and_says_why_until_it_asks_for_fewer(
     life: Life, numbers: dict[str, int], roles: int, reason: str, text: str
 ) -> None:
     life.scale(**numbers)
-    life.start()
-    life.live()
     assert life.world.status.state is State.CREATION_PENDING
     assert (tasks_of(life.world.status), life.world.config_map, life.world.pods) == ({}, None, {})
     assert len(life.world.status.attempt_status.task_role_statuses or ()) == roles
@@ -85,7 +87,6 @@ def test_it_waits_and_says_why_until_it_asks_for_fewer(
     (warning,) = life.warnings
     assert warning.startswith(text)
     life.scale(a=2, b=1)
-    life.live()
     assert life.world.status.state is State.RUNNING
     assert len(life.world.pods) == 3
     assert life.suspended == ("False", "NotSuspended")
@@ -93,8 +94,6 @@ def test_it_waits_and_says_why_until_it_asks_for_fewer(
 
 def test_it_can_be_stopped(life: Life) -> None:
     life.scale(a=MAX_TASKS, b=MAX_TASKS)
-    life.start()
-    life.live()
     life.world.stop()
     life.live()
     assert life.world.status.state is State.COMPLETED
@@ -104,7 +103,6 @@ def test_one_that_runs_keeps_its_tasks_and_gets_no_more(life: Life) -> None:
     life.live()
     before = {name: pod.metadata.uid for name, pod in life.world.pods.items()}
     life.scale(a=MAX_TASKS, b=MAX_TASKS, c=MAX_TASKS)
-    life.live()
     assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before
     assert life.world.status.state is State.RUNNING
     assert len(life.warnings) == 1
@@ -113,7 +111,6 @@ def test_one_that_runs_keeps_its_tasks_and_gets_no_more(life: Life) -> None:
     assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before, "a restart changes nothing"
     assert life.world.status.ready == "3/30000", "a gang of those that are there is none of those that are asked for"
     life.scale(b=MAX_TASKS, c=MAX_TASKS)
-    life.live()
     assert sorted(life.world.pods) == ["fw-b-0"], "what is deleted goes"
     life.world.stop()
     life.live()
@@ -124,14 +121,11 @@ def test_one_that_runs_keeps_its_roles_and_gets_no_more(life: Life) -> None:
     life.live()
     before = {name: pod.metadata.uid for name, pod in life.world.pods.items()}
     life.scale(a=2, b=1, **numbered(MAX_ROLES, 1))
-    life.live()
     assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before
     assert [one.name for one in life.world.status.attempt_status.task_role_statuses or ()] == ["a", "b"]
     life.scale(b=1, **numbered(MAX_ROLES, 1))
-    life.live()
     assert sorted(life.world.pods) == ["fw-b-0"], "what is deleted goes"
     life.scale(b=1, c=1)
-    life.live()
     assert sorted(life.world.pods) == ["fw-b-0", "fw-c-0"]
 
 
@@ -153,12 +147,10 @@ def test_what_is_held_back_has_not_completed(life: Life, monkeypatch: pytest.Mon
     life.live()
     monkeypatch.setattr(rescale, "MAX_TASKS", 4)
     life.scale(b=1, c=9)
-    life.live()
     # All Tasks that are there have succeeded.
     assert tasks_of(life.world.status).keys() == {("b", 0)}
     assert life.world.status.state is State.RUNNING
     life.scale(b=1, c=1)
-    life.live()
     assert sorted(life.world.pods) == ["fw-c-0"]
 
 
@@ -183,7 +175,6 @@ def test_tasks_that_are_still_to_go_leave_no_more_room_than_can_be_read_again(
     monkeypatch.setattr(rescale, "MAX_STORED", 3)
     life.world.plan.stuck |= {"a-0", "a-1", "b-0"}
     life.scale(c=1)
-    life.live()
     assert life.warnings == ["3 Tasks that are not asked for any more are still to go: their Pods have to end first"]
     life.world.plan.stuck.clear()
     life.live()
