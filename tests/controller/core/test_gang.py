@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity, Meta
@@ -21,28 +22,14 @@ from tests.controller.core.values import START, at, events_in, framework, pod, r
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.meta import Partial
     from frameworkcontroller.api.pod import Pod
 
 WANTED = spec(role("worker", 3))
 
 
-class FewPods:
-    """Caches that are empty but for some Pods."""
-
-    def __init__(self, *pods: Pod) -> None:
-        self.pods = {one.metadata.name: one for one in pods}
-
-    @property
-    def framework(self) -> Framework:
-        raise AssertionError
-
-    def config_map(self) -> Partial | None:
-        raise AssertionError
-
-    def pod(self, name: str) -> Pod | None:
-        return self.pods.get(name)
+def caches(*pods: Pod) -> Any:
+    """What shows these Pods, and nothing else."""
+    return SimpleNamespace(pod={one.metadata.name: one for one in pods}.get)
 
 
 class Start:
@@ -67,10 +54,14 @@ class Start:
     def run(self, index: int) -> None:
         self.state.put(("worker", index), task(State.RUNNING, index=index, ip=f"10.0.0.{index}"))
 
+    def run_all(self) -> None:
+        for index in range(3):
+            self.run(index)
+
     def decide(self, seconds: float, seen: str = "1") -> tuple[WriteRoster | None, datetime | None]:
         summary = summarize(self.state, WANTED)
         return self.gang.decide(
-            self.state, lambda: obstacles(self.state, self.in_flight, FewPods()), summary, at(seconds), seen
+            self.state, lambda: obstacles(self.state, self.in_flight, caches()), summary, at(seconds), seen
         )
 
     def events(self) -> list[str]:
@@ -100,8 +91,7 @@ def test_tasks_missing_after_30_seconds_are_reported_once_with_the_reason() -> N
 
 def test_a_gang_that_is_ready_is_reported_once() -> None:
     start = Start()
-    for index in range(3):
-        start.run(index)
+    start.run_all()
     start.decide(7)
     start.decide(70)
     assert start.events() == ["GangReady: All 3 Tasks are ready after 7 s"]
@@ -110,8 +100,7 @@ def test_a_gang_that_is_ready_is_reported_once() -> None:
 def test_a_gang_that_was_ready_before_this_controller_is_not_reported() -> None:
     start = Start('{"generation":1,"complete":true,"digest":"x"}')
     start.decide(100)
-    for index in range(3):
-        start.run(index)
+    start.run_all()
     start.decide(200)
     assert start.events() == []
     assert start.reached(200) == []
@@ -123,13 +112,14 @@ def test_a_starts_phases_are_measured_once() -> None:
     for index in range(3):
         start.state.put(("worker", index), task(State.CREATION_REQUESTED, index=index))
     assert start.reached(2) == [("created", 2.0)]
-    for index in range(3):
-        start.run(index)
+    start.run_all()
     assert start.reached(3) == [("addressed", 3.0)]
     effect, _ = start.decide(3)
     assert effect is not None
     assert effect.complete
-    assert start.reached(3.5) == []
+    start.gang.apply_outcome(effect, None)
+    assert start.reached(3.5) == [], "the roster was not written"
+    assert start.decide(3.5)[0] == effect
     start.gang.apply_outcome(effect, "2")
     # One second after the last address.
     assert start.reached(4) == [("open", 4.0), ("released", 1.0)]
@@ -149,33 +139,21 @@ def test_a_gang_counts_the_tasks_that_lack_a_pod_and_those_that_lack_an_address(
     assert start.gang.status(start.state) == GangStatus(Phase.COMPLETE, START, not_created=0, not_ready=0)
 
 
-def test_a_roster_that_was_not_written_is_written_again() -> None:
-    start = Start()
-    for index in range(3):
-        start.run(index)
-    first, _ = start.decide(3)
-    assert first is not None
-    start.gang.apply_outcome(first, None)
-    assert start.reached(4) == [("created", 4.0), ("addressed", 4.0)]
-    assert start.decide(4)[0] == first
-
-
 def test_tasks_that_are_not_ready_are_missing_each_with_the_best_reason() -> None:
     start = Start()
     start.run(1)
     start.state.put(("worker", 2), task(State.PREPARING, index=2))
-    view = FewPods(pod("Pending", name="fw-worker-2"))
+    view = caches(pod("Pending", name="fw-worker-2"))
     found = [(name, one.phrase) for name, one in obstacles(start.state, start.in_flight, view)]
     assert found == [("worker-0", "its Pod is not created yet"), ("worker-2", "Pending: no IP yet")]
 
 
 def complete(start: Start) -> WriteRoster:
     """All are ready, and the roster that says so is written; its version is 2."""
-    for index in range(3):
-        start.run(index)
+    start.run_all()
     first, _ = start.decide(3)
     assert first is not None
-    start.gang.apply_outcome(first, "2")
+    assert start.gang.apply_outcome(first, "2") is None, "nothing was to be put right"
     start.events()
     return first
 
@@ -191,28 +169,8 @@ def test_a_complete_roster_that_somebody_changed_is_written_again_as_it_was() ->
     assert (event.reason, event.warning) == ("RosterRestored", True)
     assert "ConfigMap fw-attempt" in event.message
     assert start.decide(12, "3") == (None, None), "a cache that is late"
-    assert start.decide(12, "4") == (None, None)
-
-
-def test_the_next_change_waits_longer_each_time() -> None:
-    start = Start()
-    complete(start)
-    now = 20.0
-    for version, wait in ((3, 0), (5, 1), (7, 2), (9, 4)):
-        if wait:
-            assert start.decide(now, str(version)) == (None, at(now + wait))
-        again, _ = start.decide(now + wait, str(version))
-        assert again is not None
-        start.gang.apply_outcome(again, str(version + 1))
-        now += wait
-
-
-def test_a_change_that_is_none_of_our_concern_is_no_event() -> None:
-    start = Start()
-    complete(start)
-    again, _ = start.decide(11, "3")
-    assert again is not None
-    assert start.gang.apply_outcome(again, "3") is None
+    assert start.decide(11.5, "5") == (None, at(12)), "the next change"
+    assert start.decide(12, "5") == (first, None)
 
 
 def test_progress_that_somebody_changed_is_written_again_as_it_was() -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
@@ -83,48 +82,40 @@ class Keeper:
         assert written["complete"] == found.write.complete == self.is_complete
         return written, found.wake_at
 
+    def told(self, summary: RolesSummary, seconds: float, missing: Sequence[Missing] = ()) -> dict[str, Any]:
+        """The roster, which must be written."""
+        written, _ = self.decide(summary, seconds, missing)
+        assert written is not None
+        return written
 
-def test_progress_is_written_at_most_every_5_seconds() -> None:
-    keeper = Keeper()
-    assert keeper.decide(gang("a", None), 0) == (None, at(5))
-    assert keeper.decide(gang("a", None), 4.9) == (None, at(5))
-    written, wake_at = keeper.decide(gang("a", None), 5)
+
+def test_progress_that_is_some_is_written_at_most_every_5_seconds_and_has_no_members() -> None:
+    keeper, why = Keeper(), [("worker-1", "Pending")]
+    assert keeper.decide(gang("a", None), 0, why) == (None, at(5))
+    assert keeper.decide(gang("a", None), 4.9, why) == (None, at(5))
+    written, wake_at = keeper.decide(gang("a", None), 5, why)
     assert written is not None
     assert (written["ready"], written["total"], written["complete"], written["generation"]) == (1, 2, False, 0)
+    assert "taskRoles" not in written
     assert wake_at == at(10)
-    assert keeper.decide(gang("a", "b", None), 9.9) == (None, at(10))
-    written, _ = keeper.decide(gang("a", "b", None), 10)
-    assert written is not None
-
-
-def test_progress_that_is_none_is_not_written() -> None:
-    keeper = Keeper()
-    why = [("worker-1", "Pending")]
-    keeper.decide(gang("a", None), 5, why)
-    assert keeper.decide(gang("a", None), 10, why) == (None, at(15))
-    written, _ = keeper.decide(gang("a", None), 15, [("worker-1", "Pending: no image")])
-    assert written is not None
+    assert keeper.decide(gang("a", None), 10, why) == (None, at(15)), "it would say the same"
+    assert keeper.decide(gang("a", "b", None), 14.9, why) == (None, at(15))
+    assert keeper.told(gang("a", "b", None), 15, why)["ready"] == 2
+    written = keeper.told(gang("a", "b", None), 20, [("worker-1", "Pending: no image")])
     assert written["waitingFor"] == [{"task": "worker-1", "why": "Pending: no image"}]
 
 
 def test_at_most_ten_are_named() -> None:
     missing = [(f"worker-{index}", "Pending") for index in range(50)]
-    written, _ = Keeper().decide(gang("a", None), 5, missing)
-    assert written is not None
+    written = Keeper().told(gang("a", None), 5, missing)
     assert [one["task"] for one in written["waitingFor"]] == [f"worker-{index}" for index in range(10)]
 
 
-def test_a_complete_gang_is_written_at_once() -> None:
+def test_a_complete_gang_is_written_at_once_with_every_member() -> None:
     keeper = Keeper()
-    keeper.decide(gang("a", None), 5)
-    written, wake_at = keeper.decide(gang("a", "b"), 5.001)
-    assert written is not None
-    assert (written["complete"], written["generation"], written["waitingFor"]) == (True, 1, [])
+    keeper.decide(gang("10.0.0.1", None), 5)
+    written, wake_at = keeper.decide(gang("10.0.0.1", "10.0.0.2"), 5.001)
     assert wake_at is None
-
-
-def test_a_complete_roster_lists_every_member() -> None:
-    written, _ = Keeper().decide(gang("10.0.0.1", "10.0.0.2"), 0)
     assert written == {
         "version": 1,
         "generation": 1,
@@ -154,92 +145,47 @@ def test_a_roster_says_how_many_gpus_each_pod_of_a_role_asks_for() -> None:
     assert role["gpus"] == 8
 
 
-def test_an_incomplete_roster_has_no_members() -> None:
-    written, _ = Keeper().decide(gang("a", None), 5)
-    assert written is not None
-    assert "taskRoles" not in written
-
-
-def test_roles_stand_in_the_order_of_the_spec_and_those_that_go_are_left_out() -> None:
-    roles = tuple(
-        TaskRoleStatus(name, f"{name}-uid", task_statuses=(task(State.RUNNING, role=name, ip="a"),)) for name in "abc"
+def test_members_are_the_tasks_that_stay_ended_ones_too_by_role_in_the_order_of_the_spec() -> None:
+    tasks = (
+        task(State.RUNNING, ip="a"),
+        task(State.COMPLETED, ended(0), index=1, ip="b"),
+        task(State.RUNNING, index=2, ip="c", deletion_pending=True),
     )
-    written, _ = Keeper().decide(RolesSummary(roles, ("c", "a"), 2, 2, by_arrival=False, member_revision=1), 0)
-    assert written is not None
-    assert [one["name"] for one in written["taskRoles"]] == ["c", "a"]
-
-
-def test_tasks_that_go_are_left_out() -> None:
-    summary = gang("a", "b", total=1)
-    stays, goes = summary.roles[0].task_statuses
-    role = replace(summary.roles[0], task_statuses=(stays, replace(goes, deletion_pending=True)))
-    written, _ = Keeper().decide(RolesSummary((role,), ("worker",), 1, 1, by_arrival=False, member_revision=1), 0)
-    assert written is not None
-    assert [row[0] for row in written["taskRoles"][0]["tasks"]] == [0]
-
-
-def test_a_member_that_has_ended_is_still_a_member() -> None:
-    done = task(State.COMPLETED, ended(0), ip="a")
-    summary = RolesSummary(
-        (TaskRoleStatus("worker", "uid", task_statuses=(done,)),),
-        ("worker",),
-        1,
-        1,
-        by_arrival=False,
-        member_revision=1,
-    )
-    written, _ = Keeper().decide(summary, 0)
-    assert written is not None
-    assert [row[1] for row in written["taskRoles"][0]["tasks"]] == ["a"]
-
-
-def test_the_same_members_are_not_written_again() -> None:
-    keeper = Keeper()
-    keeper.decide(gang("a", "b"), 0)
-    assert keeper.decide(gang("a", "b"), 10) == (None, None)
-    assert keeper.decide(gang("a", "b", revision=2), 20) == (None, None)
+    roles = tuple(TaskRoleStatus(name, f"{name}-uid", task_statuses=tasks) for name in "abc")
+    written = Keeper().told(RolesSummary(roles, ("c", "a"), 4, 4, by_arrival=False, member_revision=1), 0)
+    listed = {one["name"]: [row[:2] for row in one["tasks"]] for one in written["taskRoles"]}
+    assert list(listed) == ["c", "a"]
+    assert listed["c"] == listed["a"] == [[0, "a"], [1, "b"]]
 
 
 def test_a_change_of_a_running_gang_is_a_new_generation_a_second_after_the_last() -> None:
     keeper = Keeper()
     keeper.decide(gang("a", "b"), 0)
     assert keeper.decide(gang("a", "c", revision=2), 0.5) == (None, at(1))
-    written, _ = keeper.decide(gang("a", "d", revision=3), 1)
-    assert written is not None
+    written = keeper.told(gang("a", "d", revision=3), 1)
     assert (written["generation"], written["taskRoles"][0]["tasks"][1][1]) == (2, "d")
-    written, _ = keeper.decide(gang("a", "e", revision=4), 30)
-    assert written is not None
+    written = keeper.told(gang("a", "e", revision=4), 30)
     assert written["generation"] == 3
 
 
-def test_a_change_that_was_undone_before_it_was_written_is_none() -> None:
+def test_the_same_members_are_not_written_again_nor_a_change_that_was_undone_before() -> None:
     keeper = Keeper()
     keeper.decide(gang("a", "b"), 0)
-    keeper.decide(gang("a", "c", revision=2), 0.5)
-    assert keeper.decide(gang("a", "b", revision=3), 2) == (None, None)
+    assert keeper.decide(gang("a", "c", revision=2), 0.5) == (None, at(1))
+    for seconds in (2, 10):
+        assert keeper.decide(gang("a", "b", revision=3), seconds) == (None, None)
 
 
-def test_a_gang_that_lost_a_member_says_so_and_grows_by_one_generation_when_it_is_back() -> None:
-    keeper = Keeper()
+def test_a_gang_that_loses_a_member_says_so_each_time_and_a_new_one_is_a_new_generation() -> None:
+    keeper, missing = Keeper(), [("worker-1", "has no Pod yet")]
     keeper.decide(gang("a", "b"), 0)
-    written, _ = keeper.decide(gang("a", None, revision=2), 5)
-    assert written is not None
-    assert (written["complete"], written["generation"]) == (False, 1)
-    written, _ = keeper.decide(gang("a", "c", revision=3), 5.5)
-    assert written is not None
-    assert (written["complete"], written["generation"]) == (True, 2)
-
-
-def test_a_gang_that_loses_the_same_member_twice_says_so_twice() -> None:
-    keeper = Keeper()
-    keeper.decide(gang("a", "b"), 0)
-    lost = gang("a", None, revision=2)
-    missing = [("worker-1", "has no Pod yet")]
-    assert keeper.decide(lost, 5, missing)[0] is not None
-    keeper.decide(gang("a", "c", revision=3), 6)
-    written, _ = keeper.decide(lost, 11, missing)
-    assert written is not None
-    assert (written["complete"], written["generation"]) == (False, 2)
+    told = [
+        keeper.told(gang("a", None, revision=2), 5, missing),
+        keeper.told(gang("a", "b", revision=3), 6),
+        keeper.told(gang("a", None, revision=4), 11, missing),
+        keeper.told(gang("a", "c", revision=5), 11.5),
+    ]
+    assert [(one["complete"], one["generation"]) for one in told] == [(False, 1), (True, 1), (False, 1), (True, 2)]
 
 
 def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> None:
@@ -252,8 +198,7 @@ def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> N
     assert again is not None, "if somebody else has written one"
     assert not again.complete
     assert keeper.decide(unread("a", "b"), 10)[0] is not None
-    lost, _ = keeper.decide(unread("a", None, revision=2), 20)
-    assert lost is not None
+    lost = keeper.told(unread("a", None, revision=2), 20)
     assert not lost["complete"]
     assert keeper.decide(unread(None, None, revision=3), 30)[0] is None
     keeper.fail()
@@ -261,27 +206,12 @@ def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> N
     assert keeper.decide(unread("a", "b", revision=4), 40)[0] is not None
 
 
-def test_a_gang_that_is_back_with_the_same_members_is_the_same_generation() -> None:
+@pytest.mark.parametrize("summary", [gang("a", "b"), gang("a", None)], ids=["all members", "progress"])
+def test_a_write_that_failed_is_repeated_with_the_same_generation(summary: RolesSummary) -> None:
     keeper = Keeper()
-    keeper.decide(gang("a", "b"), 0)
-    keeper.decide(gang("a", "b", None, revision=2), 5)
-    written, _ = keeper.decide(gang("a", "b", revision=3), 6)
-    assert written is not None
-    assert (written["complete"], written["generation"]) == (True, 1)
-
-
-def test_a_write_that_failed_is_repeated_with_the_same_generation() -> None:
-    keeper = Keeper()
-    first, _ = keeper.decide(gang("a", "b"), 0)
+    first = keeper.told(summary, 5)
     keeper.fail()
-    assert keeper.decide(gang("a", "b"), 0.1) == (first, None)
-
-
-def test_progress_that_failed_is_repeated() -> None:
-    keeper = Keeper()
-    first, _ = keeper.decide(gang("a", None), 5)
-    keeper.fail()
-    assert keeper.decide(gang("a", None), 5.1)[0] == first
+    assert keeper.told(summary, 5.1) == first
 
 
 def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
@@ -292,8 +222,7 @@ def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
     second = Keeper(first.last.annotation)
     assert second.is_complete
     assert second.decide(gang("a", "c", revision=77), 10) == (None, None)
-    written, _ = second.decide(gang("a", "d", revision=78), 20)
-    assert written is not None
+    written = second.told(gang("a", "d", revision=78), 20)
     assert written["generation"] == 3
 
 
@@ -315,14 +244,8 @@ def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
 def test_an_annotation_that_cannot_be_read_is_none(annotation: str | None) -> None:
     keeper = Keeper(annotation)
     assert not keeper.is_complete
-    written, _ = keeper.decide(gang("a"), 0)
-    assert written is not None
+    written = keeper.told(gang("a"), 0)
     assert written["generation"] == 1
-
-
-def test_the_first_roster_waits_for_everybody() -> None:
-    made = json.loads(document(IDENTITY, 0, 0, 7))
-    assert (made["generation"], made["ready"], made["total"], made["complete"]) == (0, 0, 7, False)
 
 
 @dataclass(frozen=True)

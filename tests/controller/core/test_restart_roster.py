@@ -14,17 +14,23 @@ from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang.gang import RestartTimes
 from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.gang.roster import behind
 from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.test_publisher import Keeper
-from tests.controller.core.values import at, events_in, task
+from tests.controller.core.values import at, ended, events_in, task
 
 WHY = "worker-1 exited with 1"
 
 
+def changed(one: TaskStatus, **changes: Any) -> TaskStatus:
+    """The Task with another attempt."""
+    return replace(one, attempt_status=replace(one.attempt_status, **changes))
+
+
 def member(index: int, starts: int, epoch: int, *, arrived: bool = True) -> TaskStatus:
     found = task(State.RUNNING, index=index, ip=f"10.0.0.{index}", pod_uid=f"{index}2345678-pod")
-    return replace(found, attempt_status=replace(found.attempt_status, starts=starts, epoch=epoch, arrived=arrived))
+    return changed(found, starts=starts, epoch=epoch, arrived=arrived)
 
 
 def gang(epoch: int, *members: TaskStatus, revision: int) -> RolesSummary:
@@ -35,16 +41,16 @@ def gang(epoch: int, *members: TaskStatus, revision: int) -> RolesSummary:
     return RolesSummary(roles, ("worker",), ready, len(members), by_arrival=True, member_revision=revision, gate=gate)
 
 
+LAGGARD = member(0, 1, 0, arrived=False)
 OPEN = gang(0, member(0, 1, 0), member(1, 1, 0), revision=1)
-ENDED = gang(1, member(0, 1, 0, arrived=False), member(1, 2, 1, arrived=False), revision=2)
-LATE = gang(1, member(0, 1, 0, arrived=False), member(1, 2, 1), revision=3)
+ENDED = gang(1, LAGGARD, member(1, 2, 1, arrived=False), revision=2)
+LATE = gang(1, LAGGARD, member(1, 2, 1), revision=3)
 AGAIN = gang(1, member(0, 2, 1), member(1, 2, 1), revision=4)
 
 
 def test_the_end_of_an_epoch_is_told_at_once_and_who_is_behind_some_seconds_later() -> None:
     keeper = Keeper()
-    first, _ = keeper.decide(OPEN, 1)
-    assert first is not None
+    first = keeper.told(OPEN, 1)
     assert (first["epoch"], first["complete"], first["why"]) == (0, True, "")
     assert [row[6] for row in first["taskRoles"][0]["tasks"]] == [1, 1]
     closed, wake_at = keeper.decide(ENDED, 1.1)
@@ -53,11 +59,9 @@ def test_the_end_of_an_epoch_is_told_at_once_and_who_is_behind_some_seconds_late
     assert "behind" not in closed
     assert wake_at == at(6.1)
     assert keeper.decide(LATE, 3) == (None, at(6.1))
-    late, _ = keeper.decide(LATE, 6.1)
-    assert late is not None
+    late = keeper.told(LATE, 6.1)
     assert late["behind"] == [["worker", 0, "02345678", 1]]
-    again, _ = keeper.decide(AGAIN, 7)
-    assert again is not None
+    again = keeper.told(AGAIN, 7)
     assert (again["epoch"], again["complete"], again["generation"]) == (1, True, 2)
     assert "behind" not in again
 
@@ -74,8 +78,7 @@ def test_a_leader_that_takes_over_goes_on_with_the_epoch_that_was_told() -> None
     assert next_leader.decide(ENDED, 3) == (None, at(5))
     behind_the_times = Keeper('{"generation":1,"complete":true,"digest":"x","epoch":0}')
     assert behind_the_times.publisher.phase is Phase.COMPLETE
-    told, _ = behind_the_times.decide(ENDED, 3)
-    assert told is not None
+    told = behind_the_times.told(ENDED, 3)
     assert told["epoch"] == 1
 
 
@@ -84,27 +87,21 @@ def test_a_failed_write_of_the_end_of_an_epoch_is_repeated() -> None:
     keeper.decide(OPEN, 1)
     keeper.decide(ENDED, 2)
     keeper.fail()
-    told, _ = keeper.decide(ENDED, 2.1)
-    assert told is not None
+    told = keeper.told(ENDED, 2.1)
     assert (told["epoch"], told["complete"]) == (1, False)
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"completion": "ended"}, {"deletion_pending": True}, {"epoch": UNSET}, {"arrived": UNSET}],
+    "one",
+    [
+        changed(LAGGARD, completion_status=ended(1)),
+        replace(LAGGARD, deletion_pending=True),
+        changed(LAGGARD, epoch=UNSET),
+        changed(LAGGARD, arrived=UNSET),
+    ],
     ids=["it ends", "it is scaled down", "it has restarted", "it has no barrier"],
 )
-def test_nobody_else_is_behind(changes: dict[str, Any]) -> None:
-    from frameworkcontroller.core.gang.roster import behind
-    from tests.controller.core.values import ended
-
-    one = member(0, 1, 0, arrived=False)
-    if "completion" in changes:
-        one = replace(one, attempt_status=replace(one.attempt_status, completion_status=ended(1)))
-    elif "deletion_pending" in changes:
-        one = replace(one, deletion_pending=True)
-    else:
-        one = replace(one, attempt_status=replace(one.attempt_status, **changes))
+def test_nobody_else_is_behind(one: TaskStatus) -> None:
     assert behind(gang(1, one, member(1, 2, 1), revision=1)) == ()
 
 

@@ -6,35 +6,25 @@ import itertools
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.core.gang import drift
 from frameworkcontroller.core.gang.drift import FORGET_AFTER, PAUSE_MAX, Guard
 from tests.controller.core.values import START, at
 
+VERSIONS = {
+    "its own": ("7", "7", False),
+    "a newer one": ("7", "8", True),
+    "by number, not by text": ("7", "10", True),
+    "a late cache": ("10", "9", False),
+    "its own is not known": ("", "9", True),
+    "not comparable": ("7", "opaque", False),
+    "not comparable either": ("opaque", "7", False),
+    "neither known nor comparable": ("", "opaque", True),
+}
 
-@pytest.mark.parametrize(
-    ("own", "seen", "changed"),
-    [
-        ("7", "7", False),
-        ("7", "8", True),
-        ("7", "10", True),
-        ("10", "9", False),
-        ("", "9", True),
-        ("7", "opaque", False),
-        ("opaque", "7", False),
-        ("", "opaque", True),
-    ],
-    ids=[
-        "its own",
-        "a newer one",
-        "by number, not by text",
-        "a late cache",
-        "its own is not known",
-        "not comparable",
-        "not comparable either",
-        "neither known nor comparable",
-    ],
-)
+
+@pytest.mark.parametrize(("own", "seen", "changed"), VERSIONS.values(), ids=VERSIONS)
 def test_a_version_above_ones_own_is_somebody_elses(own: str, seen: str, *, changed: bool) -> None:
     assert drift.is_changed(Guard(own), seen) == changed
 
@@ -62,17 +52,14 @@ def test_after_a_quiet_while_the_next_change_is_answered_at_once() -> None:
     assert drift.due(drift.answer(guard, "3", later), later) == later + timedelta(seconds=1)
 
 
-def test_a_change_that_left_everything_as_it_should_be_put_nothing_right() -> None:
-    answered = drift.answer(Guard("1"), "5", at(0))
-    guard, restored = drift.written(answered, "5")
-    assert (guard.version, guard.answering, restored) == ("5", None, False)
+ANSWERED = drift.answer(Guard("1"), "5", at(0))
 
 
-def test_a_write_for_another_reason_puts_nothing_right() -> None:
-    assert drift.written(Guard("1"), "9") == (Guard("9"), False)
-
-
-def test_an_answer_that_was_lost_is_given_again() -> None:
-    guard = drift.failed(drift.answer(Guard("1"), "5", at(0)))
-    assert (guard.version, guard.answering) == ("1", None)
-    assert drift.is_changed(guard, "5")
+@pytest.mark.parametrize(
+    ("guard", "version", "restored"),
+    [(ANSWERED, "6", True), (ANSWERED, "5", False), (Guard("1"), "9", False), (drift.failed(ANSWERED), "6", False)],
+    ids=["a change", "one that left all as it should be", "none: it was for another reason", "the answer was lost"],
+)
+def test_a_write_puts_right(guard: Guard, version: str, *, restored: bool) -> None:
+    assert drift.is_changed(guard, "5"), "until it is written"
+    assert drift.written(guard, version) == (replace(guard, version=version, answering=None), restored)
