@@ -76,49 +76,30 @@ def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
     assert state.dirty.take_dirty(at(0)) == []
 
 
-def test_a_write_persists_nothing_of_what_came_after_it(state: Scaled) -> None:
+def test_the_framework_is_persisted_apart_from_its_tasks_and_its_attempt_apart_from_that_it_runs(state: Scaled) -> None:
+    def persisted() -> tuple[bool, bool]:
+        return state.revisions.is_persisted(Mark.FRAMEWORK), state.revisions.is_persisted(Mark.ATTEMPT)
+
     state.put(W0, task(State.RUNNING))
-    sent = state.revisions.now
-    state.put(W0, complete(task(State.RUNNING), ended(1)))
-    state.mark_persisted(sent)
-    assert not state.is_persisted(W0)
-    assert state.dirty.take_dirty(at(0)) == []
-    state.mark_persisted(state.revisions.now)
-    assert state.dirty.take_dirty(at(0)) == [W0]
-
-
-def test_the_framework_is_persisted_apart_from_its_tasks(state: Scaled) -> None:
-    state.put(W0, task(State.RUNNING))
-    assert state.revisions.is_persisted(Mark.FRAMEWORK)
+    assert persisted() == (True, True)
     state.set(move(state.status, State.RUNNING, at(1)))
-    persisted = [state.revisions.is_persisted(Mark.FRAMEWORK)]
-    state.mark_persisted(state.revisions.now)
-    persisted.append(state.revisions.is_persisted(Mark.FRAMEWORK))
-    assert persisted == [False, True]
-
-
-def test_pods_wait_for_all_that_is_new_of_the_attempt_but_that_one_of_them_runs(state: Scaled) -> None:
-    state.set(move(state.status, State.RUNNING, at(1)))
-    assert state.revisions.is_persisted(Mark.ATTEMPT)
+    assert persisted() == (False, True), "no Pod waits for that"
     state.set(replace(state.status, attempt_status=replace(state.status.attempt_status, gang_epoch=2)))
-    assert not state.revisions.is_persisted(Mark.ATTEMPT)
+    assert persisted() == (False, False)
     state.mark_persisted(state.revisions.now)
-    assert state.revisions.is_persisted(Mark.ATTEMPT)
+    assert persisted() == (True, True)
 
 
-def test_a_rescale_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> None:
+def test_a_rescale_that_changes_something_belongs_to_the_framework_and_to_its_tasks(state: Scaled) -> None:
+    before = state.revisions.now
+    state.ask(w=3)
+    assert state.revisions.now == before
     state.ask(w=2)
     assert not state.revisions.is_persisted(Mark.FRAMEWORK)
     assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, True, False]
     assert state.dirty.take_dirty(at(0)) == [W2]
     state.mark_persisted(state.revisions.now)
     assert state.dirty.take_dirty(at(0)) == [W2]
-
-
-def test_a_rescale_that_changes_nothing_is_no_change(state: Scaled) -> None:
-    before = state.revisions.now
-    state.ask(w=3)
-    assert state.revisions.now == before
 
 
 def test_a_changed_timeout_is_used_only_when_it_is_persisted(state: Scaled) -> None:
@@ -204,30 +185,22 @@ def test_events_speak_only_of_what_is_persisted(state: Scaled) -> None:
     assert events_in(state.reports.take(state.revisions.persisted)) == []
 
 
-WAITS = {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED}
-
-
 @pytest.mark.parametrize("task_state", list(State))
-def test_a_task_that_has_failed_is_urgent_in_the_states_that_wait_for_a_write(state: Scaled, task_state: State) -> None:
-    state.urgency = Urgency.REPORT
-    state.put(W0, task(task_state, ended(1)))
-    assert state.urgency is (Urgency.URGENT if task_state in WAITS else Urgency.REPORT)
+def test_an_end_is_urgent_in_the_states_that_wait_for_a_write_unless_it_is_the_last_of_its_task(
+    state: Scaled, task_state: State
+) -> None:
+    def urgency(one: TaskStatus) -> Urgency:
+        state.urgency = Urgency.REPORT
+        state.put(W0, one)
+        return state.urgency
 
-
-def test_a_task_that_has_succeeded_can_wait_for_others(state: Scaled) -> None:
-    state.urgency = Urgency.REPORT
-    state.put(W0, task(State.DELETION_PENDING, ended(0)))
-    assert state.urgency is Urgency.ENDING
-
-
-def test_a_task_that_is_scaled_down_or_ends_with_its_attempt_can_wait_for_others(state: Scaled) -> None:
-    state.urgency = Urgency.REPORT
-    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1), deletion_pending=True))
-    assert state.urgency is Urgency.ENDING
+    waits = task_state in {State.CREATION_PENDING, State.DELETION_PENDING, State.ATTEMPT_COMPLETED}
+    last = Urgency.ENDING if waits else Urgency.REPORT
+    assert urgency(task(task_state, ended(1))) is (Urgency.URGENT if waits else Urgency.REPORT)
+    assert urgency(task(task_state, ended(0))) is last
+    assert urgency(task(task_state, ended(1), deletion_pending=True)) is last
     state.set(complete(state.status, framework_end(0)))
-    state.urgency = Urgency.REPORT
-    state.put(W1, task(State.DELETION_PENDING, ended(1), index=1))
-    assert state.urgency is Urgency.ENDING
+    assert urgency(task(task_state, ended(1))) is last
 
 
 def test_a_change_stays_urgent_until_it_is_written(state: Scaled) -> None:
@@ -251,12 +224,13 @@ def test_the_framework_and_a_rescale_are_urgent_but_not_that_it_runs(state: Scal
     assert found == [Urgency.URGENT, Urgency.REPORT, Urgency.URGENT]
 
 
-def test_tasks_bring_more_while_their_pods_do(state: Scaled) -> None:
-    for index, one in enumerate((State.DELETION_PENDING, State.ATTEMPT_COMPLETED, State.COMPLETED)):
-        state.put(("w", index), task(one, ended(0), index=index))
-    assert not state.brings_more
-    state.put(W0, task(State.DELETION_REQUESTED, ended(0)))
-    assert state.brings_more
+@pytest.mark.parametrize("task_state", list(State))
+def test_a_task_has_a_pod_until_that_is_gone_and_brings_more_while_the_pod_does(
+    state: Scaled, task_state: State
+) -> None:
+    state.put(W0, task(task_state, ended(0)))
+    assert state.has_pods == (task_state not in {State.CREATION_PENDING, State.ATTEMPT_COMPLETED, State.COMPLETED})
+    assert state.brings_more == (state.has_pods and task_state is not State.DELETION_PENDING)
 
 
 def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:
@@ -271,14 +245,6 @@ def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> Non
         "TaskRole w: from 5 to 0 Tasks",
         "Attempt 0: the first Task runs",
     ]
-
-
-def test_a_task_has_a_pod_from_its_creation_until_it_is_gone(state: Scaled) -> None:
-    found = [state.has_pods]
-    for task_state in (State.CREATION_REQUESTED, State.DELETING, State.ATTEMPT_COMPLETED, State.COMPLETED):
-        state.put(W0, task(task_state, ended(0)))
-        found.append(state.has_pods)
-    assert found == [False, True, True, False, False]
 
 
 # --- the summary -----------------------------------------------------------------------------------------------------

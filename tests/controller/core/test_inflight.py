@@ -43,49 +43,28 @@ def new_in_flight(draw: float = 1.0) -> InFlight:
     return InFlight(lambda: draw)
 
 
-def test_one_effect_at_a_time_per_key() -> None:
+def test_one_effect_at_a_time_per_key_is_busy_until_its_answer() -> None:
     in_flight = new_in_flight()
+    assert not in_flight.is_busy(KEY)
     assert in_flight.start(CREATE)
     assert not in_flight.start(DELETE)
     assert in_flight.start(DeletePod("worker", 1, "pod-uid"))
     assert in_flight.is_busy(KEY)
+    assert in_flight.any_of("pod", "configmap")
+    assert not in_flight.any_of("configmap", "roster")
     in_flight.finish(KEY)
     assert not in_flight.is_busy(KEY)
     assert in_flight.start(DELETE)
 
 
-def test_it_is_busy_until_the_answer() -> None:
-    in_flight = new_in_flight()
-    busy = [in_flight.is_busy(KEY)]
-    in_flight.start(CREATE)
-    busy.append(in_flight.is_busy(KEY))
-    in_flight.finish(KEY)
-    busy.append(in_flight.is_busy(KEY))
-    in_flight.finish(KEY)
-    busy.append(in_flight.is_busy(KEY))
-    assert busy == [False, True, False, False]
-
-
-def test_it_knows_what_kinds_are_under_way() -> None:
-    in_flight = new_in_flight()
-    in_flight.start(DELETE)
-    assert in_flight.any_of("pod", "configmap")
-    assert not in_flight.any_of("configmap", "roster")
-
-
 def test_it_knows_whether_pods_are_being_created() -> None:
     in_flight = new_in_flight()
     seen = []
-    for step in (
-        lambda: in_flight.start(DELETE),
-        lambda: in_flight.finish(KEY),
-        lambda: in_flight.start(CREATE),
-        lambda: in_flight.start(CREATE),
-        lambda: in_flight.finish(KEY),
-        lambda: in_flight.finish(KEY),
-        lambda: in_flight.start(CREATE),
-    ):
-        step()
+    for started in (DELETE, None, CREATE, CREATE, None, None, CREATE):
+        if started is None:
+            in_flight.finish(KEY)
+        else:
+            in_flight.start(started)
         seen.append(in_flight.creates_pods)
     assert seen == [False, False, True, True, False, False, True]
 
@@ -102,10 +81,11 @@ def test_each_failure_in_a_row_waits_twice_as_long_up_to_30_seconds() -> None:
 
 
 @pytest.mark.parametrize(("draw", "seconds"), [(0.0, 0.5), (0.5, 0.75), (1.0, 1.0)])
-def test_a_wait_is_drawn_between_half_and_all_of_it(draw: float, seconds: float) -> None:
+def test_a_wait_is_drawn_between_half_and_all_of_it_and_ends(draw: float, seconds: float) -> None:
     in_flight = new_in_flight(draw)
     in_flight.back_off(KEY, Failed("x"), at(0))
-    assert in_flight.delayed_until(KEY, at(0)) == at(seconds)
+    assert in_flight.delayed_until(KEY, at(seconds - 0.001)) == at(seconds)
+    assert in_flight.delayed_until(KEY, at(seconds)) is None
 
 
 def test_the_server_may_ask_for_a_longer_delay_never_for_a_shorter_one() -> None:
@@ -116,20 +96,14 @@ def test_the_server_may_ask_for_a_longer_delay_never_for_a_shorter_one() -> None
     assert in_flight.delayed_until(KEY, at(0)) == at(2)
 
 
-def test_the_wait_ends() -> None:
-    in_flight = new_in_flight()
-    in_flight.back_off(KEY, Failed("x"), at(0))
-    assert in_flight.delayed_until(KEY, at(0.999)) == at(1)
-    assert in_flight.delayed_until(KEY, at(1)) is None
-
-
 def test_a_success_resets_one_delay_a_new_attempt_all() -> None:
     in_flight = new_in_flight()
     for key in (KEY, CONFIG_MAP):
         in_flight.back_off(key, Failed("x"), at(0))
-        in_flight.back_off(key, Failed("x"), at(0))
+        in_flight.back_off(key, Failed(f"last of {key}"), at(0))
     in_flight.reset_delay(KEY)
     assert in_flight.delayed_until(KEY, at(0)) is None
+    assert [in_flight.last_failure(key) for key in (KEY, CONFIG_MAP)] == ["", f"last of {CONFIG_MAP}"]
     assert in_flight.delayed_until(CONFIG_MAP, at(0)) == at(2)
     in_flight.back_off(KEY, Failed("x"), at(0))
     assert in_flight.delayed_until(KEY, at(0)) == at(1)
@@ -168,13 +142,6 @@ def test_a_pod_that_had_the_name_of_a_new_one_is_looked_at_5_seconds_after_its_d
     in_flight.look_later(KEY, 1, NAME_IN_USE, at(1))
     in_flight.recheck_later(KEY, at(2), longer=True)
     assert in_flight.delayed_until(KEY, at(2)) == at(7)
-
-
-def test_the_last_failure_is_known_by_key() -> None:
-    in_flight = new_in_flight()
-    in_flight.back_off(KEY, Failed("exceeded quota"), at(0))
-    assert in_flight.last_failure(KEY) == "exceeded quota"
-    assert in_flight.last_failure(CONFIG_MAP) == ""
 
 
 FAILED = Failed("sick", retry_after_seconds=3)

@@ -89,7 +89,7 @@ class Keeper:
         return written
 
 
-def test_progress_that_is_some_is_written_at_most_every_5_seconds_and_has_no_members() -> None:
+def test_news_of_progress_is_written_every_5_seconds_at_most_and_without_members() -> None:
     keeper, why = Keeper(), [("worker-1", "Pending")]
     assert keeper.decide(gang("a", None), 0, why) == (None, at(5))
     assert keeper.decide(gang("a", None), 4.9, why) == (None, at(5))

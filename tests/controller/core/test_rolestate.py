@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.policies.classification import text_length
-from frameworkcontroller.core.policies.readiness import is_ready
 from frameworkcontroller.core.policies.role import Counts, RoleState
 from tests.controller.core.values import ended, task
 
@@ -118,12 +117,3 @@ def test_a_snapshot_does_not_change_with_its_role() -> None:
     role_state.put(0, task(State.RUNNING), 2)
     role_state.append(task(index=1), 2)
     assert [one.state for one in before.task_statuses] == [State.CREATION_PENDING]
-
-
-def test_a_task_is_ready_when_it_stays_and_its_pod_has_an_address() -> None:
-    assert is_ready(task(State.PREPARING, ip="10.0.0.1"))
-    assert is_ready(task(State.COMPLETED, ended(0), ip="10.0.0.1"))
-    assert not is_ready(task(State.PREPARING, ip=""))
-    assert not is_ready(task(State.CREATION_REQUESTED))
-    assert not is_ready(task())
-    assert not is_ready(task(State.PREPARING, ip="10.0.0.1", deletion_pending=True))
