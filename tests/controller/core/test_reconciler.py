@@ -30,10 +30,19 @@ from frameworkcontroller.core.effects import (
 )
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios import TWO_ROLES, WITH_BARRIER
-from tests.controller.core.values import core_config, events_in
+from tests.controller.core.values import core_config
 
 FORBIDDEN = Refused(403, "forbidden")
 SICK = Failed("sick")
+
+
+@pytest.fixture
+def resting() -> Manual:
+    """A Framework whose Tasks all run, with nothing left to do."""
+    manual = Manual()
+    manual.at_rest()
+    assert manual.state is State.RUNNING
+    return manual
 
 
 ASKED_AGAIN: list[tuple[type[Effect], Outcome]] = [
@@ -78,30 +87,25 @@ def test_a_reconciler_whose_status_is_stale_writes_no_more() -> None:
     assert not [one for one in manual.ask() if isinstance(one, WriteStatus)]
 
 
-def test_events_that_change_nothing_cost_no_request() -> None:
-    manual = Manual()
-    manual.at_rest()
-    assert manual.state is State.RUNNING
+def test_events_that_change_nothing_cost_no_request(resting: Manual) -> None:
     for _ in range(5):
-        manual.touch_pods("fw-worker-1", "fw-worker-99", "fw-nobody-x")
-        manual.touch_config_map()
-        assert manual.ask() == []
-    manual.second(60)
-    assert manual.ask() == [], "everything is persisted"
+        resting.touch_pods("fw-worker-1", "fw-worker-99", "fw-nobody-x")
+        resting.touch_config_map()
+        assert resting.ask() == []
+    resting.second(60)
+    assert resting.ask() == [], "everything is persisted"
 
 
-def test_a_restart_of_a_framework_that_runs_costs_no_write() -> None:
-    manual = Manual()
-    manual.at_rest()
-    manual.start()
+def test_a_restart_of_a_framework_that_runs_costs_no_write(resting: Manual) -> None:
+    resting.start()
     # The roster is sent once, in case it was changed while no controller looked; it is as it should be.
-    (roster,) = manual.ask()
+    (roster,) = resting.ask()
     assert isinstance(roster, WriteRoster)
-    versions = [manual.world.config_map]
-    manual.answer_as_the_server(roster)
-    assert versions == [manual.world.config_map]
-    assert manual.ask() == []
-    assert "RosterRestored" not in {event.reason for event in manual.events}
+    versions = [resting.world.config_map]
+    resting.answer_as_the_server(roster)
+    assert versions == [resting.world.config_map]
+    assert resting.ask() == []
+    assert "RosterRestored" not in {event.reason for event in resting.events}
 
 
 def test_a_restart_of_a_framework_whose_status_is_abridged_leaves_the_roster_as_it_is() -> None:
@@ -129,70 +133,44 @@ def test_a_restart_of_a_gang_that_waits_grants_its_access_again() -> None:
     assert {type(one) for one in manual.ask()} == {GrantRosterAccess, WriteRoster}
 
 
-def test_a_creation_that_is_not_wanted_any_more_is_dropped() -> None:
+def test_creations_that_are_not_wanted_any_more_are_dropped() -> None:
     manual = Manual()
-    effect = manual.work_until(CreatePod)
-    assert manual.at_turn(effect) is effect
-    manual.world.stop()
-    manual.see()
-    manual.ask()
-    assert manual.at_turn(effect) is None
-
-
-def test_a_creation_for_a_task_that_is_scaled_down_is_dropped() -> None:
-    manual = Manual()
-    effect = manual.work_until(CreatePod)
-    assert isinstance(effect, CreatePod)
-    last = replace(effect, role="worker", index=2)
-    assert manual.at_turn(last) is last
+    first = manual.work_until(CreatePod)
+    assert isinstance(first, CreatePod)
+    last = replace(first, role="worker", index=2)
+    wanted = [(manual.at_turn(first), manual.at_turn(last))]
     manual.world.spec["taskRoles"][1]["taskNumber"] = 2
-    manual.world.edited()
-    manual.see()
-    manual.ask()
-    assert manual.at_turn(last) is None
+    for change in (manual.world.edited, manual.world.stop):
+        change()
+        manual.see()
+        manual.ask()
+        wanted.append((manual.at_turn(first), manual.at_turn(last)))
+    assert wanted == [(first, last), (first, None), (None, None)]
 
 
-def test_a_status_is_written_with_all_that_was_decided_while_it_waited_for_its_turn() -> None:
+def test_a_status_is_written_once_at_a_time_with_all_that_was_decided_before_its_turn() -> None:
     manual = Manual()
+
+    def writes() -> list[Effect]:
+        return [one for one in manual.ask() if isinstance(one, WriteStatus)]
+
     effect = manual.work_until(WriteStatus)
     assert isinstance(effect, WriteStatus)
     assert manual.at_turn(effect) is effect
     manual.world.spec["description"] = "another"
     manual.world.edited()
     manual.see()
-    assert [one for one in manual.ask() if isinstance(one, WriteStatus)] == [], "one at a time"
+    assert writes() == []
     newer = manual.at_turn(effect)
     assert isinstance(newer, WriteStatus)
     assert newer.revision > effect.revision
     assert newer.status.observed_generation == 2
-
-
-def test_the_observed_generation_is_written_although_nothing_follows_from_it() -> None:
-    manual = Manual()
-    manual.at_rest()
-    manual.world.spec["description"] = "another"
-    manual.world.edited()
-    manual.at_rest()
-    assert manual.world.status.observed_generation == 2
-
-
-def test_a_status_is_written_once_at_a_time_with_all_that_happened_meanwhile() -> None:
-    manual = Manual()
-    write = manual.work_until(WriteStatus)
     manual.world.stop()
     manual.see()
-    assert not [one for one in manual.ask() if isinstance(one, WriteStatus)]
-    manual.answer_as_the_server(write)
+    assert writes() == []
+    manual.answer_as_the_server(newer)
     manual.second()
-    assert [one for one in manual.ask() if isinstance(one, WriteStatus)]
-
-
-def test_done_means_done() -> None:
-    """A grant that was given is not asked for again, whatever else happens."""
-    manual = Manual(WITH_BARRIER)
-    manual.answer(manual.work_until(GrantRosterAccess), Done())
-    manual.at_rest()
-    assert manual.world.history["GrantRosterAccess"] == 0
+    assert len(writes()) == 1
 
 
 def test_after_a_reload_an_older_spec_of_the_cache_ends_no_task_of_the_newer_one() -> None:
@@ -211,29 +189,21 @@ def test_after_a_reload_an_older_spec_of_the_cache_ends_no_task_of_the_newer_one
     assert {name: pod.metadata.uid for name, pod in manual.world.pods.items()} == pods
 
 
-def test_an_attempt_whose_status_is_too_large_fails_and_is_written_without_its_tasks() -> None:
-    manual = Manual()
-    manual.at_rest()
-    assert manual.world.stored is not None
-    manual.world.max_status_bytes = len(manual.world.stored)
-    manual.world.plan.ends["worker-1"] = [1]
-    events = []
-    for _ in range(20):
-        decision = manual.decide()
-        events += events_in(decision.reports)
-        for effect in decision.effects:
-            manual.answer_as_the_server(effect)
-        manual.second()
-    status = manual.world.status
+def test_an_attempt_whose_status_is_too_large_fails_and_is_written_without_its_tasks(resting: Manual) -> None:
+    assert resting.world.stored is not None
+    resting.world.max_status_bytes = len(resting.world.stored)
+    resting.world.plan.ends["worker-1"] = [1]
+    resting.at_rest()
+    status = resting.world.status
     assert status.state is State.COMPLETED
     assert status.completion is not None
     assert status.completion.code == Code.POD_CREATION_PERMANENT_ERROR
     assert "The status of 4 Tasks is larger than the API server accepts (etcdserver: " in status.completion.diagnostics
     assert status.attempt_status.task_role_statuses == ()
-    assert (manual.world.pods, manual.world.config_map) == ({}, None)
+    assert (resting.world.pods, resting.world.config_map) == ({}, None)
     assert isinstance(status.conditions, tuple)
     assert [one.status for one in status.conditions if one.type == "StatusTooLarge"] == ["True"]
-    assert {"FailedStatusWrite", "FrameworkFailed"} <= {event.reason for event in events}
+    assert {"FailedStatusWrite", "FrameworkFailed"} <= {event.reason for event in resting.events}
 
 
 def test_the_attempt_after_one_whose_status_was_too_large_is_written_with_its_tasks() -> None:
@@ -249,37 +219,32 @@ def test_the_attempt_after_one_whose_status_was_too_large_is_written_with_its_ta
     assert len(manual.world.pods) == 4
 
 
-def test_a_controller_that_starts_amid_the_end_of_a_shrunk_attempt_ends_it() -> None:
-    manual = Manual()
-    manual.at_rest()
-    manual.touch_pods("fw-worker-0")
-    manual.world.plan.ends["worker-1"] = [1]
-    manual.second(3)
-    manual.answer(manual.work_until(WriteStatus), Refused(413, "too large"))
-    manual.answer_as_the_server(manual.work_until(WriteStatus))
-    assert manual.world.status.attempt_status.task_role_statuses == ()
-    assert manual.world.pods
-    manual.start()
-    manual.at_rest()
-    assert manual.world.status.state is State.COMPLETED
-    assert (manual.world.pods, manual.world.config_map) == ({}, None)
+def test_a_controller_that_starts_amid_the_end_of_a_shrunk_attempt_ends_it(resting: Manual) -> None:
+    resting.touch_pods("fw-worker-0")
+    resting.world.plan.ends["worker-1"] = [1]
+    resting.second(3)
+    resting.answer(resting.work_until(WriteStatus), Refused(413, "too large"))
+    resting.answer_as_the_server(resting.work_until(WriteStatus))
+    assert resting.world.status.attempt_status.task_role_statuses == ()
+    assert resting.world.pods
+    resting.start()
+    resting.at_rest()
+    assert resting.world.status.state is State.COMPLETED
+    assert (resting.world.pods, resting.world.config_map) == ({}, None)
 
 
 @pytest.mark.parametrize(("outcome", "tries"), [(SICK, 3), (FORBIDDEN, 1)], ids=["no answer", "forbidden"])
 def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries: int) -> None:
     manual = Manual()
     effect, reported = manual.work_until(WriteStatus), list[int]()
-    for number in range(1, 8):
+    for _ in range(7):
         manual.answer(effect, outcome)
-        while True:
-            decision = manual.decide()
-            reported += [number for event in events_in(decision.reports) if event.reason == "FailedStatusWrite"]
-            if decision.effects:
-                effect = decision.effects[0]
-                break
-            assert decision.wake_at is not None
-            manual.world.now = decision.wake_at
-    assert reported == [tries]
+        while not (effects := manual.ask()):
+            assert manual.wake_at is not None
+            manual.world.now = manual.wake_at
+        effect = effects[0]
+        reported.append(sum(event.reason == "FailedStatusWrite" for event in manual.events))
+    assert reported == [0] * (tries - 1) + [1] * (8 - tries)
 
 
 def test_a_wall_clock_that_is_set_back_stops_no_write_and_no_back_off() -> None:
@@ -327,58 +292,50 @@ def test_a_pod_that_lost_its_label_is_gone_before_its_task_is_retried() -> None:
     assert manual.world.status.ready == "4/4"
 
 
-def test_a_pod_that_only_the_cache_does_not_show_runs_on() -> None:
-    manual = Manual()
-    manual.at_rest()
-    uid = manual.world.pods["fw-worker-1"].metadata.uid
-    manual.caches.hide_pod("fw-worker-1")
-    manual.touch_pods("fw-worker-1")
-    effects = manual.ask()
+def test_a_pod_that_only_the_cache_does_not_show_runs_on(resting: Manual) -> None:
+    uid = resting.world.pods["fw-worker-1"].metadata.uid
+    resting.caches.hide_pod("fw-worker-1")
+    resting.touch_pods("fw-worker-1")
+    effects = resting.ask()
     assert effects == [FindPod("worker", 1)]
-    manual.answer_as_the_server(effects[0])
-    assert manual.ask() == [], "the cache is late"
-    manual.at_rest()
-    assert manual.world.pods["fw-worker-1"].metadata.uid == uid
-    assert manual.world.status.state is State.RUNNING
+    resting.answer_as_the_server(effects[0])
+    assert resting.ask() == [], "the cache is late"
+    resting.at_rest()
+    assert resting.world.pods["fw-worker-1"].metadata.uid == uid
+    assert resting.world.status.state is State.RUNNING
 
 
-def test_an_attempt_with_a_pod_that_lost_its_label_is_over_only_when_that_is_gone() -> None:
-    manual = Manual()
-    manual.at_rest()
-    manual.world.unlabel_pod("fw-worker-1")
-    manual.world.stop()
+def test_an_attempt_with_a_pod_that_lost_its_label_is_over_only_when_that_is_gone(resting: Manual) -> None:
+    resting.world.unlabel_pod("fw-worker-1")
+    resting.world.stop()
     for _ in range(10):
-        manual.at_rest()
-    assert manual.world.status.state is State.COMPLETED
-    assert (manual.world.pods, manual.world.config_map) == ({}, None)
+        resting.at_rest()
+    assert resting.world.status.state is State.COMPLETED
+    assert (resting.world.pods, resting.world.config_map) == ({}, None)
 
 
-def test_a_config_map_that_lost_its_label_gets_it_back_and_the_attempt_goes_on() -> None:
-    manual = Manual()
-    manual.at_rest()
-    pods = set(manual.world.running)
-    manual.world.unlabel_config_map()
-    manual.touch_config_map()
-    manual.at_rest()
-    assert manual.world.config_map is not None
-    assert manual.world.config_map.metadata.labels == Labels(framework="fw")
-    assert (manual.world.status.state, manual.world.running.keys()) == (State.RUNNING, pods)
-    assert "RosterRestored" in {event.reason for event in manual.events}
+def test_a_config_map_that_lost_its_label_gets_it_back_and_the_attempt_goes_on(resting: Manual) -> None:
+    pods = set(resting.world.running)
+    resting.world.unlabel_config_map()
+    resting.touch_config_map()
+    resting.at_rest()
+    assert resting.world.config_map is not None
+    assert resting.world.config_map.metadata.labels == Labels(framework="fw")
+    assert (resting.world.status.state, resting.world.running.keys()) == (State.RUNNING, pods)
+    assert "RosterRestored" in {event.reason for event in resting.events}
 
 
-def test_a_label_that_somebody_removes_for_ever_is_put_back_now_and_then() -> None:
-    manual = Manual()
-    manual.at_rest()
+def test_a_label_that_somebody_removes_for_ever_is_put_back_now_and_then(resting: Manual) -> None:
     for _ in range(20):
-        manual.world.unlabel_config_map()
-        manual.see()
-        for effect in manual.ask():
-            manual.answer_as_the_server(effect)
-        for effect in manual.ask():
-            manual.answer_as_the_server(effect)
-        manual.second()
-    assert manual.world.status.state is State.RUNNING
-    assert 2 <= manual.world.history["LabelConfigMap"] <= 5
+        resting.world.unlabel_config_map()
+        resting.see()
+        for effect in resting.ask():
+            resting.answer_as_the_server(effect)
+        for effect in resting.ask():
+            resting.answer_as_the_server(effect)
+        resting.second()
+    assert resting.world.status.state is State.RUNNING
+    assert 2 <= resting.world.history["LabelConfigMap"] <= 5
 
 
 @pytest.mark.parametrize("foreign", [False, True], ids=["an orphan of ours", "somebody's"])
@@ -421,15 +378,20 @@ def test_access_is_granted_for_each_attempt_with_a_barrier_and_for_no_other() ->
     assert manual.world.status.attempt_status.id == 1
     assert second == GrantRosterAccess(("default",), manual.world.status.attempt_status.config_map_uid or "")
     assert first != second
+    manual.answer(second, Done())
+    manual.at_rest()
+    assert manual.world.history["GrantRosterAccess"] == 1, "what is done is not asked for again"
 
 
-def test_an_edit_that_changes_nothing_that_matters_is_observed() -> None:
+def test_an_edit_from_which_nothing_follows_is_observed() -> None:
     """A negative time is taken for 0, so the spec is the same as before."""
     manual = Manual(TWO_ROLES.replace("task: {", "task: {podGracefulDeletionTimeoutSec: -5, ", 1))
     manual.at_rest()
     task = manual.world.spec["taskRoles"][0]["task"]
     assert task["podGracefulDeletionTimeoutSec"] == -5
-    task["podGracefulDeletionTimeoutSec"] = -3
-    manual.world.edited()
-    manual.at_rest()
-    assert manual.world.status.observed_generation == manual.world.framework.metadata.generation == 2
+    for changed, key, value in ((task, "podGracefulDeletionTimeoutSec", -3), (manual.world.spec, "description", "x")):
+        changed[key] = value
+        manual.world.edited()
+        manual.at_rest()
+        assert manual.world.status.observed_generation == manual.world.framework.metadata.generation
+    assert manual.world.status.observed_generation == 3
