@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -71,40 +72,32 @@ def test_the_end_is_a_condition_with_its_phrase_and_diagnostics() -> None:
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 
-def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> list[tuple[str, str, bool]]:
-    return [(one.reason, one.message, one.warning) for one in events.of_framework(before, after)]
+OVER, ENDED = framework(S.ATTEMPT_COMPLETED, framework_end(5)), "Attempt 0: Phrase5 (5): ended with 5"
+RETRIED = framework(S.ATTEMPT_COMPLETED, framework_end(5), retries=RetryPolicyStatus(0, 0, 60))
+FAILED, SUCCEEDED = (framework(S.COMPLETED, framework_end(code)) for code in (5, 0))
+LIFE = [
+    (framework(), framework(S.CREATION_REQUESTED), ("AttemptStarted", "Attempt 0 has started", False)),
+    (framework(S.PREPARING), framework(S.RUNNING), ("AttemptRunning", "Attempt 0: the first Task runs", False)),
+    (OVER, RETRIED, ("AttemptRetried", f"{ENDED}; retried in 60 s", True)),
+    (OVER, FAILED, ("FrameworkFailed", ENDED, True)),
+    (OVER, SUCCEEDED, ("FrameworkSucceeded", "Attempt 0: Phrase0 (0): ended with 0", False)),
+]
 
 
-def test_the_life_of_a_framework_has_events() -> None:
-    running, over = framework(S.RUNNING), framework(S.ATTEMPT_COMPLETED, framework_end(5))
-    retried = framework(S.ATTEMPT_COMPLETED, framework_end(5), retries=RetryPolicyStatus(0, 0, 60))
-    assert of_framework(framework(), framework(S.CREATION_REQUESTED)) == [
-        ("AttemptStarted", "Attempt 0 has started", False)
-    ]
-    assert of_framework(framework(S.PREPARING), running) == [
-        ("AttemptRunning", "Attempt 0: the first Task runs", False)
-    ]
-    assert of_framework(over, retried) == [
-        ("AttemptRetried", "Attempt 0: Phrase5 (5): ended with 5; retried in 60 s", True)
-    ]
-    assert of_framework(over, framework(S.COMPLETED, framework_end(5))) == [
-        ("FrameworkFailed", "Attempt 0: Phrase5 (5): ended with 5", True)
-    ]
-    assert of_framework(over, framework(S.COMPLETED, framework_end(0))) == [
-        ("FrameworkSucceeded", "Attempt 0: Phrase0 (0): ended with 0", False)
-    ]
-    assert of_framework(running, running) == []
+@pytest.mark.parametrize(("before", "after", "event"), LIFE, ids=[event[0] for *_, event in LIFE])
+def test_the_life_of_a_framework_has_events(
+    before: FrameworkStatus, after: FrameworkStatus, event: tuple[str, str, bool]
+) -> None:
+    assert [(one.reason, one.message, one.warning) for one in events.of_framework(before, after)] == [event]
+    assert list(events.of_framework(after, after)) == []
 
 
 @pytest.mark.parametrize("code", [1, 210, -101, -111, -200, -300, -310, -1000])
 def test_a_task_that_failed_for_good_has_an_event(code: int) -> None:
     over = task(S.ATTEMPT_COMPLETED, ended(code), index=3)
     (one,) = events.of_task("w", over, task(S.COMPLETED, ended(code), index=3))
-    assert (one.reason, one.message, one.warning) == (
-        "TaskFailed",
-        f"w-3: Phrase{code} ({code}): ended with {code}",
-        True,
-    )
+    text = f"w-3: Phrase{code} ({code}): ended with {code}"
+    assert (one.reason, one.message, one.warning) == ("TaskFailed", text, True)
 
 
 @pytest.mark.parametrize("code", [0, -210, -220, -230])
@@ -213,12 +206,9 @@ def test_a_snapshot_of_a_task_is_an_object_of_its_own(going: bool) -> None:
 
 
 def test_a_line_is_found_as_tools_of_microsofts_controller_look_for_it() -> None:
-    import re
-
     taken = snapshots.of_framework(snapshots.HistoryCause.FRAMEWORK_DELETION, SEEN, framework())
     text = snapshots.Lines().of("ns/fw", taken).decode()
     found = re.search(r": ObjectSnapshot: (.+)", text)
-    assert found is not None
     assert json.loads(found.group(1))["kind"] == "Framework"
     assert ": OnFrameworkDeletion: ObjectSnapshot: " in text
     assert text.count("\n") == 1

@@ -14,11 +14,11 @@ from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.gang_ready import EVERY, GangReport
 from tests.controller.core.checks import gang_ready_of
-from tests.controller.core.driver import Driver
+from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import RESTARTED, SIDECAR, STAY, TWO_ROLES, WITH_BARRIER, Scenario, all_run
 from tests.controller.core.values import START, at
-from tests.controller.core.world import Plan, World, framework_of
+from tests.controller.core.world import World, framework_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,27 +49,23 @@ def report_of(*missing: tuple[str, Obstacle]) -> GangReport:
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("obstacle", "reason", "text"),
-    [
-        (
-            UNSCHEDULABLE,
-            "Unschedulable",
-            "w-2 Unschedulable: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {a: }",
-        ),
-        (Obstacle("", "SchedulingGated", ""), "SchedulingGated", "w-2 SchedulingGated"),
-        (NOT_CREATED, "NotCreated", "w-2 NotCreated"),
-        (Obstacle("", "NotCreated", "exceeded quota: q"), "NotCreated", "w-2 NotCreated: exceeded quota: q"),
-        (
-            Obstacle("", "ImagePullBackOff", 'main: Back-off pulling image "x"'),
-            "ImagePullBackOff",
-            'w-2 ImagePullBackOff: main: Back-off pulling image "x"',
-        ),
-        (Obstacle("", "not one word", "a\n\tb"), "TasksNotReady", "w-2 not one word: a b"),
-        (Obstacle("", "X", "y" * 999), "X", f"w-2 X: {'y' * 200}..."),
-    ],
-    ids=["scheduler", "gate", "not created", "quota", "image", "hostile", "long"],
-)
+IMAGE = 'main: Back-off pulling image "x"'
+KEPT: dict[str, tuple[Obstacle, str, str]] = {
+    "scheduler": (
+        UNSCHEDULABLE,
+        "Unschedulable",
+        "w-2 Unschedulable: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {a: }",
+    ),
+    "gate": (Obstacle("", "SchedulingGated", ""), "SchedulingGated", "w-2 SchedulingGated"),
+    "not created": (NOT_CREATED, "NotCreated", "w-2 NotCreated"),
+    "quota": (Obstacle("", "NotCreated", "exceeded quota: q"), "NotCreated", "w-2 NotCreated: exceeded quota: q"),
+    "image": (Obstacle("", "ImagePullBackOff", IMAGE), "ImagePullBackOff", f"w-2 ImagePullBackOff: {IMAGE}"),
+    "hostile": (Obstacle("", "not one word", "a\n\tb"), "TasksNotReady", "w-2 not one word: a b"),
+    "long": (Obstacle("", "X", "y" * 999), "X", f"w-2 X: {'y' * 200}..."),
+}
+
+
+@pytest.mark.parametrize(("obstacle", "reason", "text"), KEPT.values(), ids=KEPT)
 def test_a_missing_task_is_named_with_what_keeps_it(obstacle: Obstacle, reason: str, text: str) -> None:
     report = report_of(("w-2", obstacle))
     assert gang_ready.condition(report, summary(3)) == ("GangReady", False, reason, f"3/4: {text}")
@@ -190,13 +186,7 @@ def test_the_statuses_of_a_gang_that_starts_at_once_are_those_without_a_barrier(
     assert with_barrier.written == without.written
 
 
-def test_pods_without_a_barrier_are_no_gang_however_late_they_are() -> None:
-    run = Told(TWO_ROLES, no_node={"worker-2": 40})
-    run.to_the_end()
-    assert run.told == []
-
-
-def test_a_gang_that_is_late_says_for_whom_it_waits_and_that_it_is_ready() -> None:
+def test_a_late_gang_says_for_whom_it_waits_and_that_it_is_ready_but_not_without_a_barrier() -> None:
     run, without = (Told(spec, no_node={"worker-2": 45}) for spec in (SIDECAR, TWO_ROLES))
     run.to_the_end()
     without.to_the_end()
@@ -204,23 +194,20 @@ def test_a_gang_that_is_late_says_for_whom_it_waits_and_that_it_is_ready() -> No
         ("False", "Unschedulable", "3/4: worker-2 Unschedulable: 3 Insufficient nvidia.com/gpu"),
         ("True", "AllTasksReady", "4/4"),
     ]
+    assert without.told == []
     # What it says does not change, so that it costs one write.
     assert len(run.written) == len(without.written) + 1
 
 
 def test_a_quota_is_named_while_the_gang_waits_for_it() -> None:
     quota = 'pods "fw-worker-2" is forbidden: exceeded quota: compute'
-    world = World(framework_of(SIDECAR), Plan(dict(STAY) | {"ps-0": ["stay"]}))
-    driver = Driver(world)
+    manual = Manual(SIDECAR)
     for _ in range(40):
-        for effect in driver.decide().effects:
+        for effect in manual.ask():
             refused = Failed(quota) if effect.key == ("pod", "worker", 2) else None
-            driver.answer(effect, refused or driver.send(effect))
-        world.tick()
-        driver.touch_pods(*driver.caches.refresh())
-        driver.touch_config_map()
-    found = gang_ready_of(world.status)
-    assert found is not None
+            manual.answer(effect, refused or manual.send(effect))
+        manual.second()
+    found = gang_ready_of(manual.world.status)
     assert (found.reason, found.message) == ("NotCreated", f"3/4: worker-2 NotCreated: {quota}")
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 CLOSED, OPEN = Gate(3, 0), Gate(3, 4)
 RUNNING = {"running": {}}
-REMOVED = {"terminated": {"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}}
 CONDITION = {"conditions": [{"type": names.ALL_CONTAINERS_RESTARTING, "status": "True"}]}
 EXIT, PEER_EXIT = End(RestartReason.EXITED, "worker-1", 1, "boom"), End(RestartReason.EXITED, "worker-2", 143)
 REPLACED = End(RestartReason.POD_REPLACED, "worker-0")

@@ -13,7 +13,16 @@ from frameworkcontroller.core.status.reports import Milestone
 from tests.controller.core import checks
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver
-from tests.controller.core.inplacescenarios import ANNOTATIONS, GANG, IN_PLACE, NO_MEMBERS, TOOLS, TOOLS_STAY, is_open
+from tests.controller.core.inplacescenarios import (
+    ANNOTATIONS,
+    GANG,
+    IN_PLACE,
+    NO_MEMBERS,
+    TOOLS,
+    TOOLS_STAY,
+    is_open,
+    then_ok,
+)
 from tests.controller.core.inplacescenarios import POD as GANG_POD
 from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
@@ -21,7 +30,10 @@ from tests.controller.core.scenarios import POD, STAY, all_run, tasks
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from frameworkcontroller.core.effects import Effect
+    from frameworkcontroller.core.reconcile.decision import Decision
 
 PREPARED = f"""
 executionType: Start
@@ -39,30 +51,34 @@ taskRoles:
 """
 
 
+class Life(Run):
+    """A whole life, whose milestones are kept."""
+
+    def __init__(
+        self, spec: str, ends: dict[str, list[int | str]], script: Callable[[World], None] | None = None
+    ) -> None:
+        self.seconds: dict[str, float] = {}
+        super().__init__(World(framework_of(spec), Plan(ends)), script=script)
+        self.to_the_end()
+
+    def decide(self) -> Decision:
+        decision = super().decide()
+        self.seconds |= {one.phase: one.seconds for one in decision.reports if isinstance(one, Milestone)}
+        return decision
+
+    def said(self, reason: str) -> list[str]:
+        """The messages of the Events with this reason."""
+        return [one.message for one in self.events if one.reason == reason]
+
+
 def test_a_role_without_a_barrier_that_has_succeeded_does_not_forbid_restarts() -> None:
-    ends: dict[str, list[int | str]] = {
-        "prep-0": [0],
-        "worker-0": ["stay", 0],
-        "worker-1": [1, 0],
-        "worker-2": ["stay", 0],
-    }
-    world = World(framework_of(PREPARED), Plan(ends))
-    run = Run(world)
-    run.to_the_end()
-    said = [one.message for one in run.events if one.reason == "GangNotRestarted"]
-    assert said == []
-    assert tasks(world)["worker-1"].retry_policy_status.total_retried_count == 0
+    life = Life(PREPARED, {"prep-0": [0], **then_ok(1, 0)})
+    assert life.said("GangNotRestarted") == []
+    assert tasks(life.world)["worker-1"].retry_policy_status.total_retried_count == 0
 
 
 def test_pods_of_a_template_that_was_edited_do_not_hold_the_gang_up() -> None:
     """The annotation is removed while all run, a Pod is lost, and then a rank crashes."""
-    ends: dict[str, list[int | str]] = {
-        "ps-0": ["stay"],
-        "worker-0": ["stay", 1, 0],
-        "worker-1": ["stay"],
-        "worker-2": ["stay", "stay", 0],
-    }
-    world = World(framework_of(GANG), Plan(ends))
 
     def script(world: World) -> None:
         if world.stored is not None and world.status.attempt_status.gang_epoch == 2:
@@ -78,9 +94,8 @@ def test_pods_of_a_template_that_was_edited_do_not_hold_the_gang_up() -> None:
             world.edited()
             world.terminate("fw-worker-1")
 
-    run = Run(world, script=script)
-    run.to_the_end()
-    assert world.status.state is State.COMPLETED
+    ends = STAY | {"ps-0": ["stay"], "worker-0": ["stay", 1, 0], "worker-2": ["stay", "stay", 0]}
+    assert Life(GANG, ends, script).world.status.state is State.COMPLETED
 
 
 SERVED = PREPARED.replace("name: prep, status: Complete", "name: prep, status: Ready").replace(
@@ -91,67 +106,39 @@ SERVED = PREPARED.replace("name: prep, status: Complete", "name: prep, status: R
 def test_roles_that_restart_together_must_begin_together() -> None:
     """Otherwise those that run would be restarted as soon as the others begin."""
     assert SERVED.count("restart-limit") == 2
-    world = World(framework_of(SERVED), Plan({}))
-    run = Run(world)
-    run.to_the_end()
-    end = tasks(world)["prep-0"].completion
-    assert end is not None
+    life = Life(SERVED, {})
+    end = tasks(life.world)["prep-0"].completion
     assert end.code == -200
     assert "must begin together, but their dependsOn differ (prep: nothing; worker: prep)" in end.diagnostics
-    assert next(one.reason for one in run.events if "must begin together" in one.message) == "RestartRefused"
+    assert "must begin together" in life.said("RestartRefused")[0]
 
 
 def test_an_instance_that_never_stays_while_its_gang_waits_ends_its_task() -> None:
     """A barrier that is killed while it waits starts again at once, and no limit counts that."""
-    ends: dict[str, list[int | str]] = {"ps-0": ["stay"], "worker-0": ["stay"], "worker-1": [1], "worker-2": ["stay"]}
-    world = World(framework_of(GANG), Plan(ends))
 
     def script(world: World) -> None:
         gate = world.stored is not None and world.status.attempt_status.gang_epoch == 1
         if gate and not world.status.attempt_status.gang_released and tasks(world)["worker-1"].completion is None:
             world.in_place.crash_barrier("fw-worker-1")
 
-    run = Run(world, script=script)
-    run.to_the_end()
-    assert "worker-1 has exited, and its attempt ends: it has started 10 times more while its gang waited" in [
-        one.message for one in run.events
-    ]
-    assert world.status.state is State.COMPLETED
-
-
-class Measured(Run):
-    """Keeps the milestones."""
-
-    def decide(self) -> Any:
-        decision = super().decide()
-        found = {one.phase: one.seconds for one in decision.reports if isinstance(one, Milestone)}
-        self.seconds = getattr(self, "seconds", {}) | found
-        return decision
+    life = Life(GANG, STAY | {"ps-0": ["stay"], "worker-1": [1]}, script)
+    text = "worker-1 has exited, and its attempt ends: it has started 10 times more while its gang waited"
+    assert text in [one.message for one in life.events]
+    assert life.world.status.state is State.COMPLETED
 
 
 @pytest.mark.parametrize("spec", [GANG, TOOLS], ids=["all have a barrier", "one role has none"])
 def test_the_seconds_until_all_applications_run_are_measured(spec: str) -> None:
-    ends: dict[str, list[int | str]] = {
-        "ps-0": ["stay"],
-        **TOOLS_STAY,
-        "worker-0": ["stay"],
-        "worker-1": [1, "stay"],
-        "worker-2": ["stay"],
-    }
-    world = World(framework_of(spec), Plan(ends))
-
     def script(world: World) -> None:
         world.notes["n"] = world.notes.get("n", 0) + 1
         if world.notes["n"] > 100:
             world.stop()
 
-    run = Measured(world, script=script)
-    run.to_the_end()
-    assert "restart-open" in run.seconds
-    assert "restart-running" in run.seconds
+    life = Life(spec, STAY | TOOLS_STAY | {"ps-0": ["stay"], "worker-1": [1, "stay"]}, script)
+    assert {"restart-open", "restart-running"} <= life.seconds.keys()
 
 
-def life(name: str) -> tuple[Run, list[dict[str, Any]], list[str]]:
+def told(name: str) -> tuple[Run, list[dict[str, Any]], list[str]]:
     """A whole life: its rosters, and all that the condition GangReady has said."""
     scenario, said = IN_PLACE[name], list[str]()
 
@@ -169,7 +156,7 @@ def life(name: str) -> tuple[Run, list[dict[str, Any]], list[str]]:
 
 
 def test_a_role_without_a_barrier_that_begins_late_leaves_the_gate_open() -> None:
-    run, rosters, said = life("tools without a barrier begin late")
+    run, rosters, said = told("tools without a barrier begin late")
     complete = [one["complete"] for one in rosters]
     assert complete == sorted(complete), "a roster of a gang that runs is not complete any more"
     assert [one["total"] for one in rosters if one["complete"]][-1] == 6
@@ -177,7 +164,7 @@ def test_a_role_without_a_barrier_that_begins_late_leaves_the_gate_open() -> Non
 
 
 def test_a_gang_restarts_without_a_role_that_has_no_barrier_and_names_only_its_members() -> None:
-    run, rosters, said = life("a tool without a barrier finds no node, and a rank crashes")
+    run, rosters, said = told("a tool without a barrier finds no node, and a rank crashes")
     assert {(one["epoch"], one["complete"]) for one in rosters} >= {(0, True), (1, False), (1, True)}
     again = [one for one in rosters if one["epoch"] == 1]
     assert {one["total"] for one in again if not one["complete"]} == {4}
@@ -191,7 +178,7 @@ def test_a_gang_restarts_without_a_role_that_has_no_barrier_and_names_only_its_m
 
 
 def test_scaling_a_role_without_a_barrier_restarts_nobody() -> None:
-    run, *_ = life("tools without a barrier are scaled")
+    run, *_ = told("tools without a barrier are scaled")
     assert [one.message for one in run.events if one.reason == "GangRestarting"] == [
         "Epoch 1: the gang was rescaled from 4 to 5 Tasks; the gang restarts in its Pods (0 of 2 by exits)"
     ]
@@ -242,8 +229,6 @@ def test_a_gang_whose_members_wait_for_others_writes_as_seldom_as_any_other() ->
 
 def test_a_gang_whose_members_wait_for_others_is_as_old_as_its_members() -> None:
     """Otherwise an Event and the metrics say that it was late when it begins."""
-    ends: dict[str, list[int | str]] = {"prep-0": ["stay"], **STAY}
-    world = World(framework_of(PREPARED), Plan(ends))
 
     def script(world: World) -> None:
         prep = tasks(world).get("prep-0")
@@ -254,16 +239,14 @@ def test_a_gang_whose_members_wait_for_others_is_as_old_as_its_members() -> None
         if world.in_place.runs["worker-0"]:
             world.stop()
 
-    run = Measured(world, script=script)
-    run.to_the_end()
-    assert [one.message for one in run.events if one.reason == "GangWaiting"] == []
-    assert run.seconds["open"] < 30
-    assert run.seconds["released"] < 30
+    life = Life(PREPARED, STAY | {"prep-0": ["stay"]}, script)
+    assert life.said("GangWaiting") == []
+    assert life.seconds["open"] < 30
+    assert life.seconds["released"] < 30
 
 
 def test_a_template_that_makes_no_pod_any_more_restarts_nobody() -> None:
     """The Pods that run have a barrier, whatever the template of the next ones has."""
-    world = World(framework_of(GANG), Plan(STAY))
 
     def script(world: World) -> None:
         if not world.notes and all_run(world) and is_open(world, 0, 4):
@@ -277,7 +260,7 @@ def test_a_template_that_makes_no_pod_any_more_restarts_nobody() -> None:
             if world.notes["since"] > 30:
                 world.stop()
 
-    Run(world, script=script).to_the_end()
+    Life(GANG, STAY, script)
 
 
 def test_a_pod_that_leaves_between_two_turns_of_a_pass_ends_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
