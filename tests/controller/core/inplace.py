@@ -83,10 +83,6 @@ class InPlace:
         else:
             self._world.restart_barrier(name, 1, runs=True)
 
-    def is_released(self, name: str) -> bool:
-        """Whether the application of this Pod runs."""
-        return self._world.pods[name].metadata.uid in self._world.running
-
     # --- the kubelet -------------------------------------------------------------------------------------------------
 
     def _barrier(self, name: str) -> InitContainerStatus | None:

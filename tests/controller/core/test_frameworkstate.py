@@ -136,13 +136,6 @@ def test_a_far_alarm_that_is_asked_for_again_and_again_is_kept_once(state: Scale
     assert state.dirty.next_alarm is None
 
 
-def test_a_task_can_wait_for_what_is_not_its_own(state: Scaled) -> None:
-    state.set(move(state.status, State.RUNNING, at(1)))
-    state.touch_when_persisted(W2)
-    state.mark_persisted(state.revisions.now)
-    assert state.dirty.take_dirty(at(0)) == [W2]
-
-
 def test_a_task_that_was_removed_is_none(state: Scaled) -> None:
     assert state.task(W0) is not None
     assert [state.task(task_key) for task_key in (("w", 3), ("w", -1), ("x", 0))] == [None] * 3
@@ -255,6 +248,7 @@ def test_a_summary_counts_the_tasks_that_the_spec_asks_for(state: Scaled) -> Non
     state.put(W0, task(State.RUNNING, ip="10.0.0.1"))
     persisted = summarize(state, wanted)
     assert (persisted.order, persisted.ready, persisted.total, persisted.complete) == (("w", "x"), 1, 4, False)
+    assert not summarize(Scaled(number=0), spec(role("w", 0))).complete, "nothing at all is never complete"
 
 
 def test_only_what_peers_need_to_know_is_a_change_of_membership(state: Scaled) -> None:
@@ -287,10 +281,6 @@ def test_a_role_that_is_deleted_changes_the_membership_though_no_other_does(stat
     state.ask(w=3)
     assert "x" not in state.roles
     assert summarize(state, wanted).member_revision > before
-
-
-def test_nothing_at_all_is_never_complete() -> None:
-    assert not summarize(Scaled(number=0), spec(role("w", 0))).complete
 
 
 # --- stored statuses -------------------------------------------------------------------------------------------------

@@ -44,6 +44,9 @@ def attempt(starts: int | None = None, epoch: int | None = None, *, arrived: boo
     return replace(found, starts=starts, epoch=UNSET if epoch is None else epoch, arrived=arrived)
 
 
+MEMBER, RESTARTED = attempt(1, 3, arrived=True), attempt(2, None)
+
+
 # --- an instance -----------------------------------------------------------------------------------------------------
 
 
@@ -53,22 +56,18 @@ def attempt(starts: int | None = None, epoch: int | None = None, *, arrived: boo
         pytest.param(attempt(), seen(), CLOSED, (1, 3, True), id="the first start joins the epoch"),
         pytest.param(attempt(), seen(state={}), CLOSED, (1, 3, False), id="it arrives when its barrier runs"),
         pytest.param(attempt(), seen(4), CLOSED, (5, 3, True), id="starts that nobody saw count"),
-        pytest.param(attempt(1, 3, arrived=True), seen(), OPEN, (1, 3, True), id="the same instance stays"),
-        pytest.param(attempt(1, 3, arrived=True), seen(state={}), OPEN, (1, 3, True), id="once it has arrived it has"),
-        pytest.param(attempt(1, 3, arrived=True), seen(1), OPEN, (2, None, False), id="a start more ends the instance"),
-        pytest.param(
-            attempt(1, 3, arrived=True), seen(**CONDITION), OPEN, (2, None, False), id="so does the kubelet's notice"
-        ),
-        pytest.param(attempt(2, None), seen(**CONDITION), OPEN, (2, None, False), id="the notice twice is no news"),
+        pytest.param(MEMBER, seen(), OPEN, (1, 3, True), id="the same instance stays"),
+        pytest.param(MEMBER, seen(state={}), OPEN, (1, 3, True), id="once it has arrived it has"),
+        pytest.param(MEMBER, seen(1), OPEN, (2, None, False), id="a start more ends the instance"),
+        pytest.param(MEMBER, seen(**CONDITION), OPEN, (2, None, False), id="so does the kubelet's notice"),
+        pytest.param(RESTARTED, seen(**CONDITION), OPEN, (2, None, False), id="the notice twice is no news"),
         pytest.param(
             attempt(2, 3), seen(1, REMOVED, **CONDITION), CLOSED, (2, 3, False), id="the notice beside the next start"
         ),
-        pytest.param(
-            attempt(1, 3, arrived=True), seen(1, REMOVED, **CONDITION), OPEN, (2, None, False), id="only that is seen"
-        ),
-        pytest.param(attempt(2, None), seen(**CONDITION), CLOSED, (2, 3, False), id="it joins before its barrier runs"),
-        pytest.param(attempt(2, None), seen(0), OPEN, (2, None, False), id="a late look at the instance before"),
-        pytest.param(attempt(2, None), seen(1), CLOSED, (2, 3, True), id="the next instance joins the next epoch"),
+        pytest.param(MEMBER, seen(1, REMOVED, **CONDITION), OPEN, (2, None, False), id="only that is seen"),
+        pytest.param(RESTARTED, seen(**CONDITION), CLOSED, (2, 3, False), id="it joins before its barrier runs"),
+        pytest.param(RESTARTED, seen(0), OPEN, (2, None, False), id="a late look at the instance before"),
+        pytest.param(RESTARTED, seen(1), CLOSED, (2, 3, True), id="the next instance joins the next epoch"),
         pytest.param(
             attempt(2, 3, arrived=True), seen(2), CLOSED, (3, 3, True), id="one more while the gate is closed"
         ),
@@ -93,16 +92,14 @@ def test_a_pod_without_a_barrier_takes_no_part() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "end"),
     [
-        pytest.param(attempt(1, 3), attempt(2, None), End(RestartReason.EXITED, "w-0", 7, "no more"), id="an exit"),
+        pytest.param(attempt(1, 3), RESTARTED, End(RestartReason.EXITED, "w-0", 7, "no more"), id="an exit"),
         pytest.param(attempt(1, 3), replace(attempt(), id=1), End(RestartReason.POD_REPLACED, "w-0"), id="a retry"),
         pytest.param(
             attempt(), attempt(1, None), End(RestartReason.POD_REPLACED, "w-0"), id="a Pod that nobody expected"
         ),
         pytest.param(attempt(1, 3), attempt(1, 3), None, id="nothing"),
         pytest.param(attempt(), replace(attempt(), id=1), None, id="a retry of a Pod without a barrier"),
-        pytest.param(
-            attempt(1, 3), replace(attempt(2, None), completion_status=ended(1)), None, id="a Task that ends anyway"
-        ),
+        pytest.param(attempt(1, 3), replace(RESTARTED, completion_status=ended(1)), None, id="a Task that ends anyway"),
     ],
 )
 def test_what_ends_an_epoch(before: TaskAttemptStatus, after: TaskAttemptStatus, end: End | None) -> None:
@@ -219,8 +216,7 @@ def test_an_epoch_closes_the_gate_and_keeps_ten_reasons() -> None:
 
 
 def test_members_wait_for_their_next_instance_when_an_epoch_begins() -> None:
-    running, over, alone = attempt(1, 3, arrived=True), attempt(2, None), attempt()
-    found = [restart.leave_epoch(one, 4) for one in (running, over, alone)]
+    found = [restart.leave_epoch(one, 4) for one in (MEMBER, RESTARTED, attempt())]
     assert [(one.epoch, one.arrived) for one in found] == [(3, False), (4, False), (UNSET, UNSET)]
 
 

@@ -12,6 +12,7 @@ from tests.controller.core.addedscenarios import ADDED, IN_TIME
 from tests.controller.core.checks import place, tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.inplacescenarios import IN_PLACE
+from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.world import Plan, World, framework_of
@@ -112,35 +113,27 @@ def test_a_pod_that_is_stuck_holds_its_framework_for_ever() -> None:
 
 def test_pods_that_vanish_with_their_config_map_do_not_end_the_attempt_before_it() -> None:
     """As in Microsoft's controller: who deletes the ConfigMap deletes the attempt, and its Pods with it (-100)."""
-    alone = "taskRoles: [{name: worker, taskNumber: 1, task: {pod: {spec: {containers: [{name: main, image: x}]}}}}]"
-    world = World(framework_of(alone), Plan({"worker-0": ["stay"]}))
-    driver = Driver(world)
-
-    def perform(*effects: Effect) -> None:
-        for effect in effects:
-            driver.answer(*driver.perform(effect))
-
-    def live_a_second() -> None:
-        perform(*driver.decide().effects)
-        world.tick()
-        driver.touch_pods(*driver.caches.refresh())
-        driver.touch_config_map()
-
-    while not all_run(world):
-        live_a_second()
-    world.config_map = None
-    world.pods.clear()
-    world.running.clear()
-    driver.start()
-    asked = driver.decide().effects
-    # The API server answers slowly about the ConfigMap.
-    perform(*(one for one in asked if one != FindConfigMap()))
+    manual = Manual("taskRoles: [{name: worker, taskNumber: 1, task: {pod: {spec: {containers: [{name: main}]}}}}]")
+    manual.at_rest()
+    assert all_run(manual.world)
+    manual.world.config_map = None
+    manual.world.pods.clear()
+    manual.world.running.clear()
+    manual.start()
+    asked = manual.ask()
+    assert FindConfigMap() in asked
+    for effect in asked:
+        if effect != FindConfigMap():
+            manual.answer_as_the_server(effect)
     for _ in range(8):
-        live_a_second()
-    perform(*(one for one in asked if one == FindConfigMap()))
-    while world.status.state is not State.COMPLETED:
-        live_a_second()
-    assert world.status.completion.code == -100
+        for effect in manual.ask():
+            manual.answer_as_the_server(effect)
+        manual.second()
+    assert manual.world.status.completion is None, "the API server answers slowly about the ConfigMap"
+    manual.answer_as_the_server(FindConfigMap())
+    manual.at_rest()
+    assert manual.world.status.state is State.COMPLETED
+    assert manual.world.status.completion.code == -100
 
 
 class Contested(Run):
