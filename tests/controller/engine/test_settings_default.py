@@ -17,7 +17,7 @@ import yaml
 from frameworkcontroller.api.codes import TypeName, is_reserved
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.core.policies.classification import failed
-from frameworkcontroller.engine.config.settings import Settings, default_config, load_settings, read_settings
+from frameworkcontroller.engine.config.settings import FILE_NAME, Settings, default_config, read_settings
 from tests.controller import reference
 from tests.support.rows import each
 
@@ -62,267 +62,189 @@ def cannot_run(code: int, message: str) -> Pod:
 
 
 KILLED = end(137)
-STATUSES: dict[str, tuple[int, Pod]] = {
-    # --- evicted
-    "evicted-memory": (
-        -1000,
-        pod(
+STATUSES: dict[int, dict[str, Pod]] = {  # by the code that they mean
+    -1000: {  # evicted
+        "evicted-memory": pod(
             "Evicted",
             "The node was low on resource: memory. Threshold quantity: 100Mi, available: 46Mi. Container main was "
             "using 9Gi, request is 0, has larger consumption of memory. ",
             KILLED,
         ),
-    ),
-    "evicted-empty-dir": (-1000, pod("Evicted", 'Usage of EmptyDir volume "v" exceeds the limit "10Mi". ', KILLED)),
-    "evicted-ephemeral": (
-        -1000,
-        pod("Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", end(143)),
-    ),
-    "evicted-at-admission": (-1000, rejected("Evicted", "The node had condition: [DiskPressure]. ")),
-    # --- node lost
-    "node-lost": (-1001, pod("NodeLost", "Node n-1 which was running pod a-worker-0 is unresponsive")),
-    "node-shutdown": (
-        -1001,
-        pod("Terminated", "Pod was terminated in response to imminent node shutdown.", end(143)),
-    ),
-    "node-shutdown-1.21": (-1001, pod("Shutdown", "Node is shutting, evicting pods", end(143))),
-    "node-shutdown-admission": (-1001, rejected("NodeShutdown", "Pod was rejected as the node is shutting down.")),
-    # --- not enough room
-    "out-of-cpu": (
-        -1002,
-        rejected("OutOfcpu", "Node didn't have enough resource: cpu, requested: 500000, used: 0, capacity: 2000"),
-    ),
-    "out-of-cpu-1.24": (
-        -1002,
-        pod("OutOfcpu", "Pod Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000"),
-    ),
-    "out-of-memory": (
-        -1002,
-        rejected(
+        "evicted-empty-dir": pod("Evicted", 'Usage of EmptyDir volume "v" exceeds the limit "10Mi". ', KILLED),
+        "evicted-ephemeral": pod(
+            "Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", end(143)
+        ),
+        "evicted-at-admission": rejected("Evicted", "The node had condition: [DiskPressure]. "),
+    },
+    -1001: {  # node lost
+        "node-lost": pod("NodeLost", "Node n-1 which was running pod a-worker-0 is unresponsive"),
+        "node-shutdown": pod("Terminated", "Pod was terminated in response to imminent node shutdown.", end(143)),
+        "node-shutdown-1.21": pod("Shutdown", "Node is shutting, evicting pods", end(143)),
+        "node-shutdown-admission": rejected("NodeShutdown", "Pod was rejected as the node is shutting down."),
+    },
+    -1002: {  # not enough room
+        "out-of-cpu": rejected(
+            "OutOfcpu", "Node didn't have enough resource: cpu, requested: 500000, used: 0, capacity: 2000"
+        ),
+        "out-of-cpu-1.24": pod(
+            "OutOfcpu", "Pod Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000"
+        ),
+        "out-of-memory": rejected(
             "OutOfmemory", "Node didn't have enough resource: memory, requested: 9663, used: 41943, capacity: 2527"
         ),
-    ),
-    "out-of-pods": (
-        -1002,
-        rejected("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110"),
-    ),
-    "out-of-gpu": (
-        -1002,
-        rejected(
+        "out-of-pods": rejected(
+            "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110"
+        ),
+        "out-of-gpu": rejected(
             "OutOfnvidia.com/gpu",
             "Node didn't have enough resource: nvidia.com/gpu, requested: 8, used: 4, capacity: 8",
         ),
-    ),
-    "host-port-taken": (
-        -1002,
-        rejected("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"),
-    ),
-    "no-aligned-room": (
-        -1002,
-        rejected("TopologyAffinityError", "Resources cannot be allocated with Topology locality"),
-    ),
-    "no-whole-cores": (
-        -1002,
-        rejected(
+        "host-port-taken": rejected(
+            "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+        ),
+        "no-aligned-room": rejected("TopologyAffinityError", "Resources cannot be allocated with Topology locality"),
+        "no-whole-cores": rejected(
             "SMTAlignmentError",
             "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = 2, requested CPUs = 4, CPUs "
             "per core = 2",
         ),
-    ),
-    # --- preempted, too long
-    "preempted": (-1003, pod("Preempting", "Preempted in order to admit critical pod", KILLED)),
-    "deadline": (
-        -1004,
-        pod("DeadlineExceeded", "Pod was active on the node longer than the specified deadline", KILLED),
-    ),
-    # --- refused
-    "affinity": (
-        -1005,
-        rejected("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"),
-    ),
-    "selector-1.21": (-1005, pod("MatchNodeSelector", "Pod Predicate MatchNodeSelector failed")),
-    "taint": (
-        -1005,
-        rejected(
+        "volumes": rejected("VolumeAttachmentLimitExceeded", "Node has reached its volume attachment limit"),
+    },
+    # preempted, too long
+    -1003: {"preempted": pod("Preempting", "Preempted in order to admit critical pod", KILLED)},
+    -1004: {
+        "deadline": pod("DeadlineExceeded", "Pod was active on the node longer than the specified deadline", KILLED)
+    },
+    -1005: {  # refused
+        "affinity": rejected(
+            "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+        ),
+        "selector-1.21": pod("MatchNodeSelector", "Pod Predicate MatchNodeSelector failed"),
+        "taint": rejected(
             "TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
         ),
-    ),
-    "sysctl": (-1005, rejected("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted')),
-    "apparmor": (-1005, rejected("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")),
-    "windows": (-1005, rejected("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")),
-    "half-cores": (
-        -1005,
-        rejected("SMTAlignmentError", "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"),
-    ),
-    "feature": (-1005, rejected("PodFeatureUnsupported", "Pod requires node features that are not available: X")),
-    "no-shared-cores": (
-        -1005,
-        rejected("EmptyPodSharedPoolError", "pod-level exclusive resources leave no CPUs for the other containers"),
-    ),
-    "volumes": (-1002, rejected("VolumeAttachmentLimitExceeded", "Node has reached its volume attachment limit")),
-    "device-gone": (
-        -1006,
-        rejected(
+        "sysctl": rejected("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted'),
+        "apparmor": rejected("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"),
+        "windows": rejected("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"),
+        "half-cores": rejected(
+            "SMTAlignmentError", "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
+        ),
+        "feature": rejected("PodFeatureUnsupported", "Pod requires node features that are not available: X"),
+        "no-shared-cores": rejected(
+            "EmptyPodSharedPoolError", "pod-level exclusive resources leave no CPUs for the other containers"
+        ),
+    },
+    -1006: {  # an unexpected error of the node
+        "device-gone": rejected(
             "UnexpectedAdmissionError",
             "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, "
             "Available: 0, which is unexpected",
         ),
-    ),
-    "device-unhealthy": (
-        -1006,
-        rejected(
+        "device-unhealthy": rejected(
             "UnexpectedAdmissionError",
             "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, "
             "which is unexpected",
         ),
-    ),
-    "no-node-info": (-1006, rejected("InvalidNodeInfo", "Kubelet cannot get node info.")),
-    # --- memory
-    "oom": (-1200, pod("", "", end(137, "OOMKilled"))),
-    "oom-of-a-child": (-1200, pod("", "", end(1, "OOMKilled", "worker died"))),
-    "oom-of-init": (-1200, pod("", "", init=end(137, "OOMKilled"))),
-    "oom-survived": (7, pod("", "", end(0, "OOMKilled"), end(7))),
-    # --- creation
-    "mount-containerd": (
-        -1201,
-        start_error(
+        "no-node-info": rejected("InvalidNodeInfo", "Kubelet cannot get node info."),
+    },
+    -1200: {  # memory
+        "oom": pod("", "", end(137, "OOMKilled")),
+        "oom-of-a-child": pod("", "", end(1, "OOMKilled", "worker died")),
+        "oom-of-init": pod("", "", init=end(137, "OOMKilled")),
+    },
+    7: {"oom-survived": pod("", "", end(0, "OOMKilled"), end(7))},
+    -1201: {  # creation
+        "mount-containerd": start_error(
             CONTAINERD
             + 'error during container init: error mounting "/var/lib/kubelet/pods/7b/volumes/v" to rootfs at '
             '"/etc/passwd": mount /var/lib/v:/etc/passwd (via /proc/self/fd/6), flags: 0x5000: not a directory'
         ),
-    ),
-    "mount-dockerd": (
-        -1201,
-        cannot_run(
+        "mount-dockerd": cannot_run(
             127,
             DOCKERD
             + 'error during container init: error mounting "/data" to rootfs at "/etc/hosts": permission denied: '
             "unknown: Are you trying to mount a directory onto a file (or vice-versa)?",
         ),
-    ),
-    "mount-dockerd-19": (
-        -1201,
-        cannot_run(
+        "mount-dockerd-19": cannot_run(
             128,
             DOCKERD_19
             + r'"process_linux.go:449: container init caused \"rootfs_linux.go:58: mounting \\\"/data\\\" to '
             r'rootfs caused \\\"permission denied\\\"\"": unknown',
         ),
-    ),
-    "gpu-hook": (
-        -1201,
-        start_error(
+        "gpu-hook": start_error(
             CONTAINERD
             + "error during container init: error running prestart hook #0: exit status 1, stdout: , stderr: "
             "nvidia-container-cli: initialization error: nvml error: driver not loaded"
         ),
-    ),
-    "gpu-hook-old": (
-        -1201,
-        start_error(CONTAINERD + "error during container init: error running hook #0: exit status 1"),
-    ),
-    "seccomp": (
-        -1201,
-        start_error(CONTAINERD + "error during container init: unable to init seccomp: invalid argument"),
-    ),
-    # --- permission denied
-    "denied-containerd": (-1202, start_error(CONTAINERD + 'exec: "/etc/passwd": permission denied')),
-    "denied-folder": (-1202, start_error(CONTAINERD + 'exec: "/etc": is a directory')),
-    "denied-newer-runc": (
-        -1202,
-        start_error(CONTAINERD + 'error during container init: exec: "/run.sh": permission denied'),
-    ),
-    "denied-working-folder": (
-        -1202,
-        start_error(CONTAINERD + 'chdir to cwd ("/root") set in config.json failed: permission denied'),
-    ),
-    "denied-dockerd": (-1202, cannot_run(126, DOCKERD + 'exec: "/run.sh": permission denied: unknown')),
-    "denied-dockerd-19": (-1202, cannot_run(126, DOCKERD_19 + r'"exec: \"/run.sh\": permission denied": unknown')),
-    "denied-late": (-1202, pod("", "", end(255, "Error", "exec /mnt/run.sh: permission denied\n"))),
-    # --- not found
-    "missing-containerd": (
-        -1203,
-        start_error(CONTAINERD + 'exec: "nosuchprogram": executable file not found in $PATH'),
-    ),
-    "missing-path": (
-        -1203,
-        start_error(CONTAINERD + 'exec: "/no/such/program": stat /no/such/program: no such file or directory'),
-    ),
-    "missing-below-a-file": (
-        -1203,
-        start_error(CONTAINERD + 'exec: "/etc/passwd/x": stat /etc/passwd/x: not a directory'),
-    ),
-    "missing-crun": (
-        -1203,
-        start_error(
+        "gpu-hook-old": start_error(CONTAINERD + "error during container init: error running hook #0: exit status 1"),
+        "seccomp": start_error(CONTAINERD + "error during container init: unable to init seccomp: invalid argument"),
+    },
+    -1202: {  # permission denied
+        "denied-containerd": start_error(CONTAINERD + 'exec: "/etc/passwd": permission denied'),
+        "denied-folder": start_error(CONTAINERD + 'exec: "/etc": is a directory'),
+        "denied-newer-runc": start_error(
+            CONTAINERD + 'error during container init: exec: "/run.sh": permission denied'
+        ),
+        "denied-working-folder": start_error(
+            CONTAINERD + 'chdir to cwd ("/root") set in config.json failed: permission denied'
+        ),
+        "denied-dockerd": cannot_run(126, DOCKERD + 'exec: "/run.sh": permission denied: unknown'),
+        "denied-dockerd-19": cannot_run(126, DOCKERD_19 + r'"exec: \"/run.sh\": permission denied": unknown'),
+        "denied-late": pod("", "", end(255, "Error", "exec /mnt/run.sh: permission denied\n")),
+    },
+    -1203: {  # not found
+        "missing-containerd": start_error(CONTAINERD + 'exec: "nosuchprogram": executable file not found in $PATH'),
+        "missing-path": start_error(
+            CONTAINERD + 'exec: "/no/such/program": stat /no/such/program: no such file or directory'
+        ),
+        "missing-below-a-file": start_error(CONTAINERD + 'exec: "/etc/passwd/x": stat /etc/passwd/x: not a directory'),
+        "missing-crun": start_error(
             "failed to create containerd task: failed to create shim task: OCI runtime create failed: crun: executable "
             "file `nosuch` not found in $PATH: No such file or directory"
         ),
-    ),
-    "missing-dockerd": (
-        -1203,
-        cannot_run(127, DOCKERD + 'exec: "nosuch": executable file not found in $PATH: unknown'),
-    ),
-    "missing-dockerd-19": (
-        -1203,
-        cannot_run(127, DOCKERD_19 + r'"exec: \"nosuch\": executable file not found in $PATH": unknown'),
-    ),
-    "missing-interpreter": (-1203, pod("", "", end(1, "Error", "exec /s/run: no such file or directory\n"))),
-    "missing-interpreter-old": (
-        -1203,
-        pod(
+        "missing-dockerd": cannot_run(127, DOCKERD + 'exec: "nosuch": executable file not found in $PATH: unknown'),
+        "missing-dockerd-19": cannot_run(
+            127, DOCKERD_19 + r'"exec: \"nosuch\": executable file not found in $PATH": unknown'
+        ),
+        "missing-interpreter": pod("", "", end(1, "Error", "exec /s/run: no such file or directory\n")),
+        "missing-interpreter-old": pod(
             "", "", end(1, "Error", "standard_init_linux.go:228: exec user process caused: no such file or directory\n")
         ),
-    ),
-    "missing-interpreter-oldest": (
-        -1203,
-        pod(
+        "missing-interpreter-oldest": pod(
             "",
             "",
             end(1, "Error", 'standard_init_linux.go:190: exec user process caused "no such file or directory"\n'),
         ),
-    ),
-    # --- other starts
-    "start-other": (
-        -1204,
-        start_error(CONTAINERD + "error during container init: mkdir /etc/passwd: not a directory"),
-    ),
-    "start-other-dockerd": (-1204, cannot_run(128, "driver failed programming external connectivity on endpoint")),
-    "start-other-processor": (-1204, pod("", "", end(1, "Error", "exec /s/garbage: exec format error\n"))),
-    # --- lost with its node's memory of it
-    "unknown": (
-        137,
-        pod(
-            "",
-            "",
-            end(137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated"),
+    },
+    -1204: {  # other starts
+        "start-other": start_error(CONTAINERD + "error during container init: mkdir /etc/passwd: not a directory"),
+        "start-other-dockerd": cannot_run(128, "driver failed programming external connectivity on endpoint"),
+        "start-other-processor": pod("", "", end(1, "Error", "exec /s/garbage: exec format error\n")),
+    },
+    137: {  # lost with its node's memory of it
+        "unknown": pod(
+            "", "", end(137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated")
         ),
-    ),
-    # --- what users' own programs say is theirs
-    "user-exec-message": (
-        3,
-        pod("", "", end(3, "Error", "Traceback:\nexec /x: no such file or directory\nin line 3")),
-    ),
-    "shell-not-found": (127, pod("", "", end(127, "Error", "sh: 2: exec: /tmp/x: not found\n"))),
-    "user-reason": (1, pod("Terminated", "by hand", end(1))),
-    "contract-first": (210, pod("Evicted", "", end(210))),
+    },
+    # what users' own programs say is theirs
+    3: {"user-exec-message": pod("", "", end(3, "Error", "Traceback:\nexec /x: no such file or directory\nin line 3"))},
+    127: {"shell-not-found": pod("", "", end(127, "Error", "sh: 2: exec: /tmp/x: not found\n"))},
+    1: {"user-reason": pod("Terminated", "by hand", end(1))},
+    210: {"contract-first": pod("Evicted", "", end(210))},
 }
+ROWS = {name: (code, seen) for code, group in STATUSES.items() for name, seen in group.items()}
 PHRASES = reference.shipped_codes()
 SIGNALS = [code for code in PHRASES if code > 0]
 """Exit codes that are completion codes of their own."""
 
 
-@each("code, seen", STATUSES.values(), ids=STATUSES)
-def test_a_failure_is_recognised(code: int, seen: Pod) -> None:
+@each("code, seen", ROWS.values(), ids=ROWS)
+def test_a_failure_is_recognised_and_told_with_the_whole_message_of_the_container(code: int, seen: Pod) -> None:
     found = failed(seen, CODES)
     assert found.code == code, found.diagnostics
     if code in PHRASES:
         assert (found.phrase, found.type.name, found.type.attributes) == (PHRASES[code][0], "Failed", PHRASES[code][1])
-
-
-@each("seen", [seen for _, seen in STATUSES.values()], ids=STATUSES)
-def test_the_diagnostics_show_the_container_and_its_whole_message(seen: Pod) -> None:
-    _, is_matched, parts = failed(seen, CODES).diagnostics.partition(": PodPattern matched: ")
+    _, is_matched, parts = found.diagnostics.partition(": PodPattern matched: ")
     ends = {
         status.name: status.state.terminated
         for status in (*seen.status.init_container_statuses, *seen.status.container_statuses)
@@ -357,7 +279,7 @@ def test_the_codes_are_those_of_the_reference() -> None:
 
 def test_every_pattern_matches_some_status() -> None:
     """A pattern that matches no status of the table is untested."""
-    statuses = [seen for _, seen in STATUSES.values()] + [pod("", "", end(code)) for code in SIGNALS]
+    statuses = [seen for _, seen in ROWS.values()] + [pod("", "", end(code)) for code in SIGNALS]
     unmet = []
     for info in [spec.info() for spec in read_settings(default_config()).pod_failure_spec]:
         for pattern in info.patterns:
@@ -392,11 +314,7 @@ def keys_of(group: dict[str, Any]) -> dict[str, Any]:
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 
-def test_the_manifest_holds_the_file_as_it_is(tmp_path: Path) -> None:
+def test_the_manifest_holds_the_file_as_it_is() -> None:
     (document,) = [one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "ConfigMap"]
     assert document["metadata"]["name"] == "frameworkcontroller-config"
-    (name,) = document["data"]
-    file = tmp_path / name
-    file.write_text(document["data"][name])
-    assert file.read_text() == default_config()
-    assert len(load_settings(file).pod_failure_spec) == len(PHRASES)
+    assert document["data"] == {FILE_NAME: default_config()}
