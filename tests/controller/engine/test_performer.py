@@ -36,6 +36,7 @@ from frameworkkube.errors import (
     AnswerTooLargeError,
     ApiStatusError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     KubeError,
     NotFoundError,
@@ -43,6 +44,7 @@ from frameworkkube.errors import (
     TransportError,
 )
 from frameworkkube.http.client import PARTIAL_METADATA
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,25 +82,78 @@ class Client:
         return answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome"),
-    [
-        (b"{}", Done()),
-        (NotFoundError(404, "NotFound", "gone"), Missing()),
-        (ConflictError(409, "Conflict", "the UID in the precondition does not match"), Missing()),
-        (TooManyRequestsError(429, "TooManyRequests", "slow down", retry_after_seconds=3), None),
-        (TransportError("reset"), Failed("reset")),
-    ],
-    ids=["done", "not found", "another instance", "too many requests", "lost"],
+GONE = NotFoundError(404, "NotFound", "gone")
+TOO_LARGE = AnswerTooLargeError("the answer has more than 524288 bytes")
+DENIED = 'admission webhook "validate.example.org" denied the request: no'
+NO_POD = 'pods "fw-worker-0" is forbidden: '
+REFUSAL = InvalidError(
+    422,
+    "Invalid",
+    "no",
+    status={"kind": "Status", "status": "Failure", "message": "no", "reason": "Invalid", "code": 422},
 )
-async def test_the_outcome_of_a_deletion(answer: bytes | KubeError, outcome: Outcome | None) -> None:
+CREATION = CreatePod("worker", 0, "uid", 0, PodSource(ATTEMPT, msgspec.Raw(b"{}"), 100))
+DELETION = DeletePod("worker", 0, "uid", on_node=True)
+RETENTION = RetainPod("worker", 0, "uid")
+LABEL = LabelConfigMap("config-map-uid", 0)
+ROSTER = WriteRoster("config-map-uid", 0, b"{}", "{}", complete=True)
+ACCESS = GrantRosterAccess(("default",), "config-map-uid")
+OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
+    "a deletion": (DELETION, b"{}", Done()),
+    "a deletion of what is not found": (DELETION, GONE, Missing()),
+    "a deletion of another instance": (DELETION, ConflictError(409, "Conflict", "the UID does not match"), Missing()),
+    "too many requests": (
+        DELETION,
+        TooManyRequestsError(429, "TooManyRequests", "slow down", retry_after_seconds=3),
+        Failed("429 TooManyRequests: slow down", 3),
+    ),
+    "a lost answer": (DELETION, TransportError("reset"), Failed("reset")),
+    # The diagnostics of a Pod are those of Microsoft's controller.
+    "a refused Pod": (
+        CREATION,
+        REFUSAL,
+        Refused(422, '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Invalid","code":422}}'),
+    ),
+    "a refused ConfigMap": (CreateConfigMap(0, b"{}"), REFUSAL, Refused(422, "422 Invalid: no")),
+    "access to the roster, a Role and its binding": (ACCESS, b"{}", Done()),
+    # Which answers to the patch that lets go of a Pod are final.
+    "a policy": (RETENTION, InvalidError(422, "Invalid", "no"), Refused(422, "no")),
+    "a webhook": (RETENTION, ApiStatusError(400, "BadRequest", DENIED), Refused(400, DENIED)),
+    "an admission plugin": (RETENTION, ForbiddenError(403, "Forbidden", NO_POD + "no"), Refused(403, NO_POD + "no")),
+    "a patch that is too large": (RETENTION, ApiStatusError(413, "TooLarge", "limit is 3"), Refused(413, "limit is 3")),
+    "no patch": (RETENTION, ApiStatusError(405, "MethodNotAllowed", "no patch"), Refused(405, "no patch")),
+    "an API server that has just started": (
+        RETENTION,
+        ForbiddenError(403, "Forbidden", NO_POD + 'User "a" cannot patch resource "pods"'),
+        Failed(f'403 Forbidden: {NO_POD}User "a" cannot patch resource "pods"'),
+    ),
+    "a change meanwhile": (RETENTION, ConflictError(409, "Conflict", "modified"), Failed("409 Conflict: modified")),
+    "a webhook that is down": (
+        RETENTION,
+        ApiStatusError(500, "InternalError", "failed calling webhook"),
+        Failed("500 InternalError: failed calling webhook"),
+    ),
+    "a patch of another Pod": (
+        RETENTION,
+        InvalidError(422, "Invalid", "Pod is invalid: metadata.uid: Invalid value: field is immutable"),
+        Missing(),
+    ),
+    "a patch of no Pod": (RETENTION, GONE, Missing()),
+    # A change whose answer is too large has happened.
+    "a large answer to a deletion": (DELETION, TOO_LARGE, Done()),
+    "a large answer to a retention": (RETENTION, TOO_LARGE, Done()),
+    "a large answer to a label": (LABEL, TOO_LARGE, Done()),
+    "a large answer to a roster": (ROSTER, TOO_LARGE, Done()),
+}
+
+
+@each("effect, answer, outcome", OUTCOMES.values(), ids=OUTCOMES)
+def test_an_answer_means_an_outcome(effect: Effect, answer: bytes | KubeError, outcome: Outcome) -> None:
     performer = Performer(Client(answer))  # type: ignore[arg-type]
-    found = await performer.perform(SUBJECT, DeletePod("worker", 0, "uid", on_node=True))
-    assert found == (outcome or Failed("429 TooManyRequests: slow down", 3))
+    assert asyncio.run(performer.perform(SUBJECT, effect)) == outcome
 
 
 CHANGED = ConflictError(409, "Conflict", "the ResourceVersion in the precondition does not match")
-GONE = NotFoundError(404, "NotFound", "gone")
 
 
 def pod(uid: str, version: str, **more: Any) -> bytes:
@@ -139,16 +194,6 @@ async def test_a_forced_deletion_asks_nothing() -> None:
     assert client.deletions == [("uid", None)]
 
 
-async def test_the_refusal_of_a_pod_has_the_form_of_microsofts_controller() -> None:
-    status = {"kind": "Status", "status": "Failure", "message": "no", "reason": "Invalid", "code": 422}
-    refusal = InvalidError(422, "Invalid", "no", status=status)
-    performer = Performer(Client(refusal))  # type: ignore[arg-type]
-    source = PodSource(ATTEMPT, msgspec.Raw(b"{}"), 100)
-    expected = '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Invalid","code":422}}'
-    assert await performer.perform(SUBJECT, CreatePod("worker", 0, "uid", 0, source)) == Refused(422, expected)
-    assert await performer.perform(SUBJECT, CreateConfigMap(0, b"{}")) == Refused(422, "422 Invalid: no")
-
-
 @pytest.mark.parametrize(
     ("code", "message", "is_final"),
     [
@@ -162,26 +207,17 @@ async def test_words_that_a_user_has_written_make_no_refusal_one_to_try_again(
     code: int, message: str, *, is_final: bool
 ) -> None:
     refusal = ApiStatusError(code, "Invalid", message + "x" * 100_000)
-    outcome = await Performer(Client(refusal)).perform(  # type: ignore[arg-type]
-        SUBJECT, CreatePod("worker", 0, "uid", 0, PodSource(ATTEMPT, msgspec.Raw(b"{}"), 100))
-    )
+    outcome = await Performer(Client(refusal)).perform(SUBJECT, CREATION)  # type: ignore[arg-type]
     assert isinstance(outcome, Refused if is_final else Failed)
     assert len(outcome.message) < 3000
 
 
-@pytest.mark.parametrize(
-    "effect", [CreateConfigMap(0, b"{}"), DeletePod("worker", 0, "uid", on_node=True)], ids=["creation", "deletion"]
-)
+@pytest.mark.parametrize("effect", [CreateConfigMap(0, b"{}"), DELETION], ids=["creation", "deletion"])
 async def test_an_answer_that_cannot_be_decoded_is_a_failure_to_try_again(effect: Effect) -> None:
     performer = Performer(Client(b"<html>sign in</html>"))  # type: ignore[arg-type]
     found = await performer.perform(SUBJECT, effect)
     assert isinstance(found, Failed)
     assert "cannot be decoded" in found.message
-
-
-async def test_access_to_the_roster_is_a_role_and_its_binding() -> None:
-    performer = Performer(Client(b"{}"))  # type: ignore[arg-type]
-    assert await performer.perform(SUBJECT, GrantRosterAccess(("default",), "config-map-uid")) == Done()
 
 
 async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -> None:
@@ -227,21 +263,6 @@ async def test_large_objects_under_the_names_of_pods_are_read_one_at_a_time() ->
     assert most == 1
 
 
-@pytest.mark.parametrize(
-    "effect",
-    [
-        DeletePod("worker", 0, "uid", on_node=True),
-        RetainPod("worker", 0, "uid"),
-        LabelConfigMap("config-map-uid", 0),
-        WriteRoster("config-map-uid", 0, b"{}", "{}", complete=True),
-    ],
-    ids=["deletion", "retention", "label", "roster"],
-)
-async def test_a_change_whose_answer_is_too_large_has_happened(effect: Effect) -> None:
-    performer = Performer(Client(AnswerTooLargeError("the answer has more than 524288 bytes")))  # type: ignore[arg-type]
-    assert await performer.perform(SUBJECT, effect) == Done()
-
-
 async def test_access_whose_objects_have_grown_is_read_one_at_a_time_and_written_without_its_answer() -> None:
     """64 Roles with 8 MiB of owners under the names of ours, read at once, were 446 MiB in the controller."""
     patched: list[str] = []
@@ -261,5 +282,5 @@ async def test_access_whose_objects_have_grown_is_read_one_at_a_time_and_written
             raise AnswerTooLargeError(f"the answer has more than {max_bytes} bytes")
 
     performer = Performer(Grown(b"{}"))  # type: ignore[arg-type]
-    assert await performer.perform(SUBJECT, GrantRosterAccess(("default",), "config-map-uid")) == Done()
+    assert await performer.perform(SUBJECT, ACCESS) == Done()
     assert patched == ["roles", "rolebindings"]
