@@ -10,19 +10,11 @@ from tests.controller import reference
 CODES = reference.predefined_codes()
 
 
-def test_the_codes_are_all_those_of_the_reference() -> None:
-    assert {int(code) for code in Code} == set(CODES) == {int(code) for code in PREDEFINED}
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_a_code_has_the_phrase_and_the_type_of_the_reference(code: int) -> None:
-    phrase, kind = PREDEFINED[Code(code)]
-    assert (phrase, kind.name, kind.attributes) == CODES[code]
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_a_code_is_reserved(code: int) -> None:
-    assert is_reserved(code)
+def test_the_codes_are_those_of_the_reference_and_reserved() -> None:
+    known = {int(code): (phrase, kind.name, kind.attributes) for code, (phrase, kind) in PREDEFINED.items()}
+    assert known == CODES
+    assert {int(code) for code in Code} == set(CODES)
+    assert all(map(is_reserved, CODES))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import tracemalloc
@@ -116,52 +117,53 @@ class Relabelling(Client):
         await asyncio.Event().wait()
 
 
+@contextlib.asynccontextmanager
+async def running(client: Client, listener: Listener) -> AsyncIterator[Caches]:
+    """Caches that have listed what the client lists first."""
+    caches = Caches(client, "", listener)  # type: ignore[arg-type]
+    task = asyncio.create_task(caches.run())
+    await caches.synced()
+    try:
+        yield caches
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
 @in_virtual_time
 async def test_a_framework_is_told_of_a_pod_whose_label_somebody_has_changed() -> None:
     told: list[tuple[str, str]] = []
     listener = Listener()
     listener.on_pod = lambda key, name: told.append((key[1], name))  # type: ignore[method-assign]
-    caches = Caches(Relabelling(), "", listener)  # type: ignore[arg-type]
-    task = asyncio.create_task(caches.run())
-    await caches.synced()
-    await asyncio.sleep(1)
-    assert told.count(("fw", "fw-a-0")) == 3
-    assert told.count(("other", "fw-a-0")) == 2
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    async with running(Relabelling(), listener):
+        await asyncio.sleep(1)
+        assert told.count(("fw", "fw-a-0")) == 3
+        assert told.count(("other", "fw-a-0")) == 2
 
 
 @in_virtual_time
 async def test_the_caches_keep_nothing_of_what_others_write_into_an_object() -> None:
     """100 Pods with owners of some MiB, or 40 ConfigMaps with labels, took 400 to 600 MiB."""
-    caches = Caches(LargeClient(), "", Listener())  # type: ignore[arg-type]
     tracemalloc.start()
-    task = asyncio.create_task(caches.run())
-    await caches.synced()
-    gc.collect()
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert caches.sizes["pods"] == 20
-    assert used < 500_000
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    async with running(LargeClient(), Listener()) as caches:
+        gc.collect()
+        used, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert caches.sizes["pods"] == 20
+        assert used < 500_000
 
 
 @in_virtual_time
 async def test_a_pod_whose_deletion_no_watch_showed_is_reported_with_what_the_cache_held() -> None:
     client, listener = Client(), Listener()
-    task = asyncio.create_task(Caches(client, "", listener).run())  # type: ignore[arg-type]
-    await asyncio.sleep(10)
-    assert [one["metadata"]["name"] for one in listener.gone] == ["fw-a-0"]
-    assert listener.gone[0]["spec"]["hostNetwork"], "the whole Pod"
-    client.expires.set()
-    await asyncio.sleep(60)
+    async with running(client, listener):
+        await asyncio.sleep(10)
+        assert [one["metadata"]["name"] for one in listener.gone] == ["fw-a-0"]
+        assert listener.gone[0]["spec"]["hostNetwork"], "the whole Pod"
+        client.expires.set()
+        await asyncio.sleep(60)
     assert [one["metadata"]["name"] for one in listener.gone] == ["fw-a-0", "fw-a-1"]
     missed = listener.gone[1]
     assert (missed["metadata"]["uid"], missed["spec"]["nodeName"]) == ("uid-fw-a-1", "node")
     assert (missed["status"]["phase"], missed["status"]["podIP"]) == ("Failed", "10.0.0.1")
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task

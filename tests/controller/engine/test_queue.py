@@ -230,19 +230,16 @@ async def test_of_an_item_that_was_performed_nothing_is_kept() -> None:
     executor = Executor(slots=8, clock=lambda: now[0])
     items = [Item() for _ in range(20)]
     kept = [weakref.ref(item) for item in items]
-    task = asyncio.create_task(executor.run())
-    while items:
-        executor.submit(A, partial(perform, items.pop()))
-    assert (executor.load("ns"), executor.load("other")) == (20, 0)
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert executor.load("ns") == 20, "they have started within the last second"
-    now[0] += 1.1
-    assert executor.load("ns") == 0
-    assert not any(one() for one in kept)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    async with running(executor):
+        while items:
+            executor.submit(A, partial(perform, items.pop()))
+        assert (executor.load("ns"), executor.load("other")) == (20, 0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert executor.load("ns") == 20, "they have started within the last second"
+        now[0] += 1.1
+        assert executor.load("ns") == 0
+        assert not any(one() for one in kept)
 
 
 async def test_of_what_has_started_only_the_last_second_is_kept() -> None:
@@ -255,14 +252,11 @@ async def test_of_what_has_started_only_the_last_second_is_kept() -> None:
     executor = Executor(slots=1, clock=lambda: now[0])
     for number in range(500):
         executor.submit(A, partial(perform, number))
-    task = asyncio.create_task(executor.run())
-    for _ in range(1000):
-        await asyncio.sleep(0)
-    assert now[0] > 149
-    assert len(executor._started) <= 11
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    async with running(executor):
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert now[0] > 149
+        assert len(executor._started) <= 11
 
 
 @in_virtual_time
