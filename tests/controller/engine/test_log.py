@@ -57,6 +57,11 @@ def stuck(kib: int) -> tuple[Reader, LineWriter]:
     return reader, lines
 
 
+def read_all(reader: Reader, lines: LineWriter) -> None:
+    reader.reads.set()
+    lines.flush(patience(20))
+
+
 def framework(generation: int, template: bytes) -> Any:
     pod = msgspec.Raw(b'{"metadata":{"annotations":{"x":"' + template + b'"}}}')
     document = {
@@ -105,8 +110,7 @@ def test_those_who_write_most_lose_their_oldest_lines_first() -> None:
         lines.put(lambda number=number: b"large %d\n" % number, 10 * KIB, "ns/large")  # type: ignore[misc]
         if number % 100 == 0:
             lines.put(lambda number=number: b"small %d\n" % number, 2 * KIB, "ns/small")  # type: ignore[misc]
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
     taken = reader.taken.splitlines()
     assert [line for line in taken if line.startswith(b"small")] == [
         b"small %d" % number for number in range(0, 1000, 100)
@@ -122,8 +126,7 @@ def test_a_namespace_of_many_owners_loses_its_own_lines() -> None:
         lines.put(lambda: b"gang\n", KIB, "ns/gang")
     for number in range(5000):
         lines.put(lambda: b"crowd\n", KIB, f"crowd/{number}")
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
     assert reader.taken.split().count(b"gang") == 100
 
 
@@ -135,8 +138,7 @@ def test_what_a_line_was_made_of_takes_no_place_while_the_line_is_written() -> N
     assert reader.asked.wait(patience(20))
     for number in range(20):
         lines.put(lambda number=number: b"small %d\n" % number, 2 * KIB, "ns/small")  # type: ignore[misc]
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
     assert lines.dropped == 0
 
 
@@ -155,8 +157,7 @@ def test_a_place_is_found_among_many_owners_without_a_look_at_each_for_each_line
         lines.put(lambda: b"x\n", 2 * KIB, f"ns/{number}")
     assert lines.dropped > 15_000
     assert looks < 200
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
 
 
 def test_nobody_waits_for_lines_that_were_dropped() -> None:
@@ -164,8 +165,7 @@ def test_nobody_waits_for_lines_that_were_dropped() -> None:
     lines.put(lambda: b"waited for\n", KIB, "ns/large", written.set)
     lines.put(lambda: b"last\n", 128 * KIB, "ns/large")
     assert written.is_set()
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
     assert reader.taken.split(b"\n")[:2] == [b"first", b"last"]
 
 
@@ -180,8 +180,7 @@ def test_a_reader_that_stops_costs_the_oldest_lines_and_no_time_and_is_told_so()
         tracemalloc.stop()
     assert lines.dropped > 9000
     with capture_logs() as said:
-        reader.reads.set()
-        lines.flush(patience(20))
+        read_all(reader, lines)
     assert reader.taken.startswith(b"first\n")
     assert [(one["event"], one["lines"]) for one in said] == [
         ("lines of this log were dropped: its reader is too slow", lines.dropped)
@@ -224,8 +223,7 @@ async def test_frameworks_that_lines_keep_are_counted_until_their_last_line_is_d
         for _ in history.write_pass("ns", f"fw{number}", [retried(seen, index) for index in range(2)]):
             pass
     assert 5 < len(lines._shares) <= 1024 * KIB / size
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
 
 
 async def test_a_framework_counts_once_for_all_snapshots_of_a_pass_which_lets_others_have_their_turn() -> None:
@@ -276,8 +274,7 @@ def test_owners_of_short_lines_take_place_too() -> None:
     for number in range(10_000):
         lines.put(lambda: b"x\n", 2, f"ns/{number}")
     assert lines.dropped > 9_300
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
     assert (lines._waiting, lines._shares) == (0, {})
 
 
@@ -291,7 +288,6 @@ def test_a_line_about_a_framework_takes_the_place_of_its_namespace(monkeypatch: 
             logger.info(line, owner)
         for number in range(5000):
             logger.info(b"x" * 100, f"hostile/fw-{number % 3}")
-    reader.reads.set()
-    lines.flush(patience(20))
+    read_all(reader, lines)
     assert reader.taken.count(b"ns/gang") == 40
     assert lines.dropped > 5000

@@ -200,7 +200,7 @@ async def test_an_edit_ends_the_wait() -> None:
 
 
 @in_virtual_time
-async def test_an_effect_that_raises_costs_only_its_framework() -> None:
+async def test_an_effect_that_raises_costs_only_its_framework_and_is_forgotten_with_its_deletion() -> None:
     client, performer = TwoFrameworks(named("bad")), Performer(ZeroDivisionError("a defect"))
     async with running(client, performer) as engine:  # type: ignore[arg-type]
         await assert_good_works(performer)
@@ -209,6 +209,10 @@ async def test_an_effect_that_raises_costs_only_its_framework() -> None:
         assert b'controller_runtime_reconcile_errors_total{controller="framework"}' in engine.metrics.text()
         performer.for_bad = None
         await until(lambda: "CreateConfigMap" in performer.of("bad"))
+        assert kept_of(engine) == (2, 1)
+        client.shows("DELETED", named("bad", version=9))
+        await asyncio.sleep(60)
+        assert kept_of(engine) == (1, 0)
 
 
 @in_virtual_time
@@ -291,20 +295,6 @@ async def test_a_framework_that_is_deleted_while_it_is_read_leaves_no_reconciler
 
 
 @in_virtual_time
-async def test_a_framework_that_was_in_quarantine_is_forgotten_with_its_deletion() -> None:
-    client, performer = TwoFrameworks(named("bad")), Performer()
-    performer.for_bad = ZeroDivisionError("a defect")
-    async with running(client, performer) as engine:  # type: ignore[arg-type]
-        await until(lambda: client.at)
-        performer.for_bad = None
-        await until(lambda: "CreateConfigMap" in performer.of("bad"))
-        assert kept_of(engine) == (2, 1)
-        client.shows("DELETED", named("bad", version=9))
-        await asyncio.sleep(60)
-        assert kept_of(engine) == (1, 0)
-
-
-@in_virtual_time
 async def test_a_framework_that_cannot_be_decoded_at_all_gets_an_event_and_is_counted() -> None:
     bad = named("bad")
     bad["metadata"]["generation"] = "x"
@@ -317,10 +307,6 @@ async def test_a_framework_that_cannot_be_decoded_at_all_gets_an_event_and_is_co
         client.shows("MODIFIED", named("bad", version=9, generation=2))
         await until(lambda: "CreateConfigMap" in performer.of("bad"))
         assert 'frameworkcontroller_undecodable_objects{resource="frameworks"} 0.0' in engine.metrics.text().decode()
-
-
-def test_the_first_wait_is_short_and_the_longest_is_bounded() -> None:
-    assert (quarantine.FIRST_SECONDS, quarantine.MAX_SECONDS) == (5, 300)
 
 
 @in_virtual_time
