@@ -48,14 +48,8 @@ def test_the_order_does_not_depend_on_that_of_the_server() -> None:
 
 
 def test_what_is_empty_or_unknown_is_left_out_but_not_the_metadata() -> None:
-    status = {
-        "kind": "Status",
-        "message": "no",
-        "reason": "",
-        "details": {"retryAfterSeconds": 0},
-        "more": 1,
-        "code": 403,
-    }
+    empty = {"reason": "", "details": {"retryAfterSeconds": 0}, "more": 1}
+    status = {"kind": "Status", "message": "no", **empty, "code": 403}
     assert described(403, status) == '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","code":403}}'
 
 

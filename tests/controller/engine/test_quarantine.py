@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import structlog
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
@@ -36,7 +35,7 @@ from tests.controller.engine.test_engine import Client, running, until
 from tests.kube.virtualtime import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from frameworkcontroller.core.effects import Subject
     from frameworkcontroller.core.reconcile.decision import Decision
@@ -62,13 +61,6 @@ COMPRESSED = {
     "too many values": packed([[1] * (MAX_COMMAS + 2)]),
     "a bomb": b64encode(gzip.compress(b"[" + b" " * (MAX_ROLES_BYTES + 1) + b"]", 1)).decode(),
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    yield
-    structlog.reset_defaults()
 
 
 def named(name: str, version: int = 1, generation: int = 1) -> dict[str, Any]:
