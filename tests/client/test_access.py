@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -89,21 +90,11 @@ def test_impersonation_by_flags_takes_the_place_of_that_of_the_kubeconfig(tmp_pa
 
 
 def test_exec_credentials_are_run(tmp_path: Path) -> None:
-    plugin = tmp_path / "plugin.py"
-    plugin.write_text(
-        "import json\n"
-        "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential',"
-        " 'status': {'token': 'from-the-plugin'}}))\n"
-    )
-    exec_user = {
-        "exec": {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": sys.executable,
-            "args": [str(plugin)],
-            "interactiveMode": "Never",
-        }
-    }
-    found = find(kubeconfig=kubeconfig(tmp_path / "config", user=exec_user))
+    version = "client.authentication.k8s.io/v1"
+    told = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "from-the-plugin"}})
+    plugin = {"command": sys.executable, "args": ["-c", f"print({told!r})"]}
+    user = {"exec": {"apiVersion": version, "interactiveMode": "Never", **plugin}}
+    found = find(kubeconfig=kubeconfig(tmp_path / "config", user=user))
     assert found.endpoint.authorization == "Bearer from-the-plugin"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from frameworkclient import ArgumentError, Client
 from frameworkclient.logs.lines import MAX_LINE_BYTES, LogLine
 from frameworkclient.logs.selection import LogSelection
+from tests.client.test_access import kubeconfig
 from tests.client.test_log_lines import SOURCE, stamp
 
 if TYPE_CHECKING:
@@ -65,44 +65,40 @@ def test_what_is_looked_for_is_found_anywhere_in_a_long_line(place: int) -> None
 
 
 @pytest.fixture
-def kubeconfig(tmp_path: Path) -> Path:
+def config(tmp_path: Path) -> str:
     """Of a cluster that does not answer: nothing is asked of it."""
-    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
-    user, context = {"name": "u", "user": {"token": "t"}}, {"name": "k", "context": {"cluster": "c", "user": "u"}}
-    config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "k"}
-    (tmp_path / "config").write_text(json.dumps(config))
-    return tmp_path / "config"
+    return kubeconfig(tmp_path / "config")
 
 
-def run(kubeconfig: Path, *flags: str, before: str = "") -> subprocess.CompletedProcess[str]:
+def run(config: str, *flags: str, before: str = "") -> subprocess.CompletedProcess[str]:
     program = f"import sys\n{before}\nfrom frameworkclient.__main__ import main\nmain()"
-    command = [sys.executable, "-c", program, "logs", "training", "--kubeconfig", str(kubeconfig), *flags]
+    command = [sys.executable, "-c", program, "logs", "training", "--kubeconfig", config, *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_an_expression_that_cannot_be_used_is_wrong_usage(name: str, kubeconfig: Path) -> None:
+def test_an_expression_that_cannot_be_used_is_wrong_usage(name: str, config: str) -> None:
     grep, message = UNUSABLE[name]
-    done = run(kubeconfig, f"--grep={grep}")
+    done = run(config, f"--grep={grep}")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     assert done.stderr.startswith("frameworkctl: --grep ")
     assert message in done.stderr
-    with Client(kubeconfig=str(kubeconfig)) as client, pytest.raises(ArgumentError) as found:
+    with Client(kubeconfig=config) as client, pytest.raises(ArgumentError) as found:
         client.logs("training", grep=grep)
     assert message in str(found.value)
 
 
 def test_without_the_package_an_expression_is_refused_and_the_package_named(
-    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+    config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = "sys.modules['re2'] = None"
-    done = run(kubeconfig, "--grep=error", before=absent)
+    done = run(config, "--grep=error", before=absent)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     assert done.stderr.startswith(f"frameworkctl: --{PACKAGE}")
     # A text needs no package: the command comes as far as the cluster.
-    assert "get Framework" in run(kubeconfig, "--grep-text=error", before=absent).stderr
+    assert "get Framework" in run(config, "--grep-text=error", before=absent).stderr
     monkeypatch.setitem(sys.modules, "re2", None)
-    with Client(kubeconfig=str(kubeconfig)) as client, pytest.raises(ArgumentError) as found:
+    with Client(kubeconfig=config) as client, pytest.raises(ArgumentError) as found:
         client.logs("training", grep="an expression of this test")
     assert str(found.value).startswith(PACKAGE)
     client.logs("training", grep_text="error")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from structlog.testing import capture_logs
 
 from frameworkclient.cli.run import guarded
 from frameworkkube.log import Logger
+from tests.client.test_access import kubeconfig
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [f"cli.commands.{name}" for name in ("why", "doctor", "live", "offline", "reading", "writing")]
@@ -43,11 +43,7 @@ def test_help_waits_for_no_library_but_typer() -> None:
 
 def test_a_list_waits_for_nothing_but_its_request(tmp_path: Path) -> None:
     """A kubeconfig with a token needs no plugin, the flags of a list are text, and a list needs no watch and no log."""
-    user, cluster = {"name": "u", "user": {"token": "t"}}, {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
-    context = {"name": "k", "context": {"cluster": "c", "user": "u"}}
-    config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "k"}
-    (tmp_path / "config").write_text(json.dumps(config))
-    found = imported_by("list", "-n", "team", "-o", "wide", "--kubeconfig", str(tmp_path / "config"))
+    found = imported_by("list", "-n", "team", "-o", "wide", "--kubeconfig", kubeconfig(tmp_path / "config"))
     assert "aiohttp" in found
     assert {"jinja2", "kubernetes", "pydantic", "requests", "rich", "structlog"}.isdisjoint(found)
     assert {
@@ -73,15 +69,12 @@ def test_the_extra_has_what_the_checks_import() -> None:
 
 
 def test_the_first_line_of_a_log_is_one_of_the_command_line(tmp_path: Path) -> None:
-    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
-    context = {"name": "k", "context": {"cluster": "c"}}
-    config = {"clusters": [cluster], "users": [], "contexts": [context], "current-context": "k"}
-    (tmp_path / "config").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "frameworkclient", "list", "--kubeconfig", str(tmp_path / "config")]
+    config = kubeconfig(tmp_path / "config", user={})
+    command = [sys.executable, "-m", "frameworkclient", "list", "--kubeconfig", config]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     first, second = done.stderr.splitlines()
     assert first == "frameworkctl: warning: the kubeconfig has no credentials, requests are anonymous"
-    assert second.startswith("frameworkctl: cannot list Frameworks of namespace default: ")
+    assert second.startswith("frameworkctl: cannot list Frameworks of namespace team: ")
     assert (done.stdout, done.returncode) == ("", 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import resource
 import sys
@@ -19,6 +18,7 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkkube.http import session
 from tests.client.documents import SUCCEEDED, framework, role
 from tests.client.played import FRAMEWORKS, PODS, Json, PlayedServer, a_client
+from tests.client.test_access import kubeconfig
 
 if TYPE_CHECKING:
     import socket
@@ -58,13 +58,10 @@ async def test_a_thousand_containers_are_read_with_256_open_files(tmp_path: Path
     server = PlayedServer()
     await gang(server, 1000, ended=True)
     async with server.serving() as url:
-        cluster, context = {"name": "c", "cluster": {"server": url}}, {"cluster": "c", "user": "u", "namespace": "demo"}
-        config = {"clusters": [cluster], "users": [{"name": "u", "user": {"token": "t"}}]}
-        config |= {"contexts": [{"name": "k", "context": context}], "current-context": "k"}
-        (tmp_path / "config").write_text(json.dumps(config))
+        config = kubeconfig(tmp_path / "config", cluster={"server": url})
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "frameworkclient", "logs", "training", *flags),
-            *("--save", str(tmp_path / "logs"), "--kubeconfig", str(tmp_path / "config")),
+            *(sys.executable, "-m", "frameworkclient", "logs", "training", "-n", "demo", *flags),
+            *("--save", str(tmp_path / "logs"), "--kubeconfig", config),
             stderr=asyncio.subprocess.PIPE,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import stat
 import sys
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from tests.client.documents import SUCCEEDED, framework, role, task
 from tests.client.played import FRAMEWORKS, Json, PlayedServer, a_client
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
     from types import FrameType
 
@@ -51,6 +53,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(backoff, "FLOOR_SECONDS", 0)
     return tmp_path / "state" / "frameworkctl"
+
+
+@contextlib.asynccontextmanager
+async def completed() -> AsyncIterator[tuple[PlayedServer, AsyncClient]]:
+    """A server with the completed Framework, and a client of it."""
+    server = PlayedServer()
+    await server.put(FRAMEWORKS, DOCUMENT)
+    async with a_client(server) as client:
+        yield server, client
 
 
 def wanted() -> Json:
@@ -102,9 +113,7 @@ async def test_a_kill_at_any_line_loses_nothing(folder: Path) -> None:
     safe, line = [], 0
     while True:
         line += 1
-        server = PlayedServer()
-        await server.put(FRAMEWORKS, DOCUMENT)
-        async with a_client(server) as client:
+        async with completed() as (server, client):
             kill_at_line(line)
             try:
                 await client.retry("training")
@@ -150,9 +159,7 @@ async def test_a_kill_at_any_request_loses_nothing(folder: Path, *, sent: bool) 
     place = 0
     while True:
         place += 1
-        server = PlayedServer()
-        await server.put(FRAMEWORKS, DOCUMENT)
-        async with a_client(server) as client:
+        async with completed() as (server, client):
             broken = Broken(client, place, Killed(), sent=sent)
             try:
                 await client.retry("training")
@@ -166,9 +173,7 @@ async def test_a_kill_at_any_request_loses_nothing(folder: Path, *, sent: bool) 
 
 
 async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> None:
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    async with a_client(server) as client:
+    async with completed() as (server, client):
         told: list[Path] = []
 
         def interrupt(file: Path) -> None:
@@ -191,10 +196,8 @@ async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> No
 
 
 async def test_a_framework_that_would_be_refused_is_not_deleted(folder: Path) -> None:
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    server.refuse = lambda _: (403, "Forbidden")
-    async with a_client(server) as client:
+    async with completed() as (server, client):
+        server.refuse = lambda _: (403, "Forbidden")
         with pytest.raises(ForbiddenError, match=r"because of Forbidden.*; nothing was deleted$"):
             await client.retry("training")
     assert [query.get("dryRun") for method, _, query in server.requests if method == "POST"] == ["All"]
@@ -204,18 +207,14 @@ async def test_a_framework_that_would_be_refused_is_not_deleted(folder: Path) ->
 
 async def test_a_file_that_cannot_be_written_is_known_before_the_deletion(folder: Path) -> None:
     folder.parent.write_text("no folder")
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    async with a_client(server) as client:
+    async with completed() as (server, client):
         with pytest.raises(ArgumentError, match=r"nothing was deleted: set XDG_STATE_HOME"):
             await client.retry("training")
     assert not any(method == "DELETE" for method, *_ in server.requests)
 
 
 async def test_a_framework_that_changes_meanwhile_leaves_no_file(folder: Path) -> None:
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    async with a_client(server) as client:
+    async with completed() as (server, client):
         created = client.create
 
         async def changed(*arguments: Any, **options: Any) -> Any:
@@ -230,10 +229,8 @@ async def test_a_framework_that_changes_meanwhile_leaves_no_file(folder: Path) -
 
 @pytest.mark.parametrize("code", [403, 422], ids=["forbidden", "invalid"])
 async def test_a_create_that_is_refused_leaves_the_file_and_names_it(folder: Path, code: int) -> None:
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    server.refuse = lambda _: None if "training" in server.objects[FRAMEWORKS] else (code, "Forbidden")
-    async with a_client(server) as client:
+    async with completed() as (server, client):
+        server.refuse = lambda _: None if "training" in server.objects[FRAMEWORKS] else (code, "Forbidden")
         with pytest.raises(RefusedError, match=r"because of Forbidden.*frameworkctl submit -f (.*yaml)$") as raised:
             await client.retry("training")
     assert str(folder / f"demo.training.{DOCUMENT['metadata']['uid']}.yaml") in str(raised.value)
@@ -243,9 +240,7 @@ async def test_a_create_that_is_refused_leaves_the_file_and_names_it(folder: Pat
 
 @pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])
 async def test_a_create_without_an_answer_is_tried_again(folder: Path, *, sent: bool) -> None:
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    async with a_client(server) as client:
+    async with completed() as (server, client):
         request, lost = client.kube.request, 0
 
         async def losing(method: str, *arguments: Any, **options: Any) -> bytes:
@@ -264,9 +259,7 @@ async def test_a_create_without_an_answer_is_tried_again(folder: Path, *, sent: 
 
 
 async def test_another_framework_that_took_the_name_is_no_substitute(folder: Path) -> None:
-    server = PlayedServer()
-    await server.put(FRAMEWORKS, DOCUMENT)
-    async with a_client(server) as client:
+    async with completed() as (server, client):
         gone = client._gone
 
         async def taken(*arguments: Any) -> None:
